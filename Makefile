@@ -1,0 +1,67 @@
+# Tidings: every command a developer needs. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+DISTRIBUTIONS := libs/service libs/envelope libs/jvm libs/stack services/capture services/translator services/lakehouse examples/shop
+STAMP := .venv/.installed
+INPUTS := $(wildcard requirements/*.txt) $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))
+# uv does not read pip's configuration; a mirror that is set there is handed on.
+export UV_DEFAULT_INDEX ?= $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null || true)
+ifeq ($(strip $(UV_DEFAULT_INDEX)),)
+unexport UV_DEFAULT_INDEX
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo demo-data test check bench fmt stack clean lock tools
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## make .venv with every command in .venv/bin
+
+$(STAMP): $(INPUTS)
+	@echo "Preparing .venv (Python packages, pinned with hashes) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/all.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(DISTRIBUTIONS))
+	@touch $(STAMP)
+
+demo: $(STAMP) ## the whole pipeline under a minute of shop traffic (KEEP=1 stays up)
+	@$(BIN)/tidings-demo $(if $(KEEP),--keep) $(ARGS)
+
+demo-data: $(STAMP) ## shop traffic against an existing database: make demo-data DATABASE=postgresql://...
+	@test -n "$(DATABASE)" || { echo 'DATABASE is not set: make demo-data DATABASE=postgresql://user:password@host/db'; exit 2; }
+	@$(BIN)/tidings-shop traffic --database "$(DATABASE)" $(ARGS)
+
+test: $(STAMP) ## every test, on real servers started for it
+	@if command -v go >/dev/null; then scripts/tools.sh; else echo "No Go: tests of the chart and the rules that need helm or promtool are skipped"; fi
+	@$(BIN)/pytest $(ARGS)
+
+check: $(STAMP) ## format, lint, types, import rules
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy $(foreach d,$(DISTRIBUTIONS),$(wildcard $(d)/tidings_*))
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/tidings-schemas generate --check
+
+bench: $(STAMP) ## measure beside real Debezium and others; see docs/benchmarks.md
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+fmt: $(STAMP) ## format and mend what can be mended
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+stack: $(STAMP) ## PostgreSQL, Kafka and the registry on this machine, until `tidings-stack down`
+	@$(BIN)/tidings-stack up
+
+tools: $(STAMP) ## helm, promtool and the like, for the tests of the chart (needs Go)
+	@scripts/tools.sh
+
+lock: $(STAMP) ## pin the dependencies again
+	@scripts/lock.sh
+
+clean: ## remove what was built (not the download cache)
+	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,155 @@
+"""The demo's course: when it calls the pipeline drained, and the whole of it as a person starts it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tidings_shop.demo import run
+from tidings_shop.demo.figures import Figures, Lag, State
+from tidings_shop.demo.pipeline import Options
+from tidings_shop.demo.run import Demo, Stopped
+from tidings_shop.errors import DemoError
+from tidings_shop.traffic import TrafficSummary
+
+COMMAND = Path(sys.executable).with_name("tidings-demo")
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A demo whose services all say that they have nothing left to do; nothing is started."""
+    monkeypatch.setattr(run, "_STABLE_SECONDS", 0.3)
+    monkeypatch.setattr(run, "_STABLE_BUT_OFF_SECONDS", 0.8)
+    monkeypatch.setattr(run, "_DRAIN_SECONDS", 2.0)
+    figures = Figures()
+    demo = Demo(Options(tmp_path), figures, threading.Event())
+    for part in figures.parts:
+        part.state = State.READY
+    for name in ("sequencer", "translator", "lakehouse"):
+        setattr(figures, f"{name}_lag", Lag(records=0))
+    figures.business_by_version.update({("OrderPlaced", 1): 3, ("OrderPlaced", 2): 3, ("OrderPaid", 1): 1})
+    figures.technical.sample(5, 0.0)
+    figures.lake_by_table.update(
+        {"technical.orders": 9, "technical.orders_log": 5, "business.order_placed_v1": 7}
+    )
+    yield demo, figures
+    demo.close()
+
+
+SUMMARY = TrafficSummary(1, facts=Counter({"OrderPlaced": 3, "OrderPaid": 1}))
+
+
+def seconds_to_drain(demo: Demo) -> tuple[float, tuple[str, ...]]:
+    start = time.monotonic()
+    remarks = demo._drain(SUMMARY)
+    return time.monotonic() - start, remarks
+
+
+def test_a_pipeline_that_has_told_everything_is_drained(demo) -> None:
+    seconds, remarks = seconds_to_drain(demo[0])
+    assert remarks == ()
+    assert 0.3 <= seconds < 0.8
+
+
+def test_an_event_that_does_not_come_is_waited_for_a_while(demo) -> None:
+    demo[1].business_by_version["OrderPlaced", 2] = 2
+    seconds, remarks = seconds_to_drain(demo[0])
+    assert remarks == (), "the comparison is what says so"
+    assert 0.8 <= seconds < 2.0
+
+
+def test_a_batch_that_the_lakehouse_has_yet_to_write_is_waited_for_a_while(demo) -> None:
+    demo[1].lake_by_table["technical.orders_log"] = 4
+    seconds, remarks = seconds_to_drain(demo[0])
+    assert remarks == ()
+    assert 0.8 <= seconds < 2.0
+
+
+@pytest.mark.parametrize(
+    ("lag", "words"), [(Lag(records=7), "7 records to go"), (Lag(), "no figures from lakehouse")]
+)
+def test_a_pipeline_that_does_not_drain_is_a_problem(demo, lag: Lag, words: str) -> None:
+    demo[1].lakehouse_lag = lag
+    seconds, (remark,) = seconds_to_drain(demo[0])
+    assert words in remark
+    assert seconds >= 2.0
+
+
+def test_waiting_ends_when_somebody_stops_or_the_subscriber_fails(demo) -> None:
+    one, figures = demo
+    figures.lakehouse_lag = Lag()
+    one._tap = type("Tap", (), {"error": "the demo's subscriber stopped"})()
+    with pytest.raises(DemoError, match="subscriber stopped"):
+        one._drain(SUMMARY)
+    one._stop.set()
+    with pytest.raises(Stopped):
+        one._drain(SUMMARY)
+
+
+def processes_in(directory: Path) -> list[str]:
+    """Command lines of processes that work in the directory, or mention it."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            here = (entry / "cwd").readlink()
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if here.is_relative_to(directory) or str(directory) in line:
+            found.append(line)
+    return found
+
+
+def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(COMMAND), "--directory", str(directory), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"TIDINGS_FAILPOINT": "somebody's own", "COLUMNS": "100"},
+    )
+
+
+@pytest.mark.e2e
+@pytest.mark.stack
+@pytest.mark.spark
+@pytest.mark.timeout(1500)
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_the_whole_demo(tmp_path: Path) -> None:
+    demo = start(tmp_path, "--seconds", "8", "--rate", "30", "--seed", "3")
+    try:
+        output, _ = demo.communicate(timeout=1400)
+    finally:
+        demo.kill()
+    print(output)
+    assert demo.returncode == 0
+    assert "first business event" in output
+    assert "every order is one event of each version, and the lake equals the database" in output
+    assert "✗" not in output
+    assert processes_in(tmp_path) == []
+
+
+@pytest.mark.e2e
+@pytest.mark.stack
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_demo_that_is_stopped_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
+    demo = start(tmp_path)
+    assert demo.stdout is not None
+    try:
+        for line in demo.stdout:
+            if "capture" in line:
+                break
+        assert processes_in(tmp_path)
+        demo.send_signal(signal.SIGTERM)
+        demo.communicate(timeout=120)
+    finally:
+        demo.kill()
+    assert demo.returncode == 130
+    assert processes_in(tmp_path) == []

@@ -1,0 +1,1 @@
+"""`tidings-demo`: the whole pipeline under a minute of shop traffic, watched live, and checked at the end."""

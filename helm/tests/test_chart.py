@@ -1,0 +1,306 @@
+"""The chart: its values' schema, and what helm makes of it, checked against Kubernetes' own API description."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+
+KUBERNETES = "1.36.3"
+VALUE_SETS = ("minimal", "full", "capture-only")
+PORTS = {"capture": 8083, "sequencer": 8091, "translator": 8092, "lakehouse": 8093}
+
+
+@pytest.fixture(scope="session")
+def schema(chart: Path) -> dict[str, Any]:
+    """values.schema.json."""
+    document: dict[str, Any] = json.loads((chart / "values.schema.json").read_text())
+    return document
+
+
+def read_values(root: Path, name: str) -> dict[str, Any]:
+    """One of the value sets of tests/values."""
+    values: dict[str, Any] = yaml.safe_load((root / f"helm/tests/values/{name}.yaml").read_text())
+    return values
+
+
+def merged(base: Any, over: Any) -> Any:
+    """`over` laid on `base`, as helm does it."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        return {**base, **{key: merged(base.get(key), value) for key, value in over.items()}}
+    return over
+
+
+@pytest.fixture(scope="session")
+def render(root: Path, chart: Path, tool: Callable[..., Any]) -> Callable[..., list[dict[str, Any]]]:
+    """The manifests of a value set: ``render("full")``, also with ``--set`` arguments."""
+
+    def template(name: str, *arguments: str) -> list[dict[str, Any]]:
+        values = root / f"helm/tests/values/{name}.yaml"
+        result = tool(
+            "helm",
+            "template",
+            "shop",
+            chart,
+            "--kube-version",
+            KUBERNETES,
+            "-n",
+            "data",
+            "-f",
+            values,
+            *arguments,
+        )
+        assert result.returncode == 0, result.stderr
+        return [document for document in yaml.safe_load_all(result.stdout) if document]
+
+    return template
+
+
+def of_kind(manifests: list[dict[str, Any]], *kinds: str) -> dict[str, dict[str, Any]]:
+    """The manifests of these kinds, by name."""
+    return {item["metadata"]["name"]: item for item in manifests if item["kind"] in kinds}
+
+
+def pods(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The pod specs, by the name of what makes them."""
+    return {
+        name: item["spec"]["template"]["spec"]
+        for name, item in of_kind(manifests, "Deployment", "StatefulSet", "Job").items()
+    }
+
+
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_the_schema_accepts_the_defaults_and_the_value_sets(
+    root: Path, chart: Path, schema: dict[str, Any], name: str
+) -> None:
+    defaults = yaml.safe_load((chart / "values.yaml").read_text())
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.validate(defaults, schema)
+    jsonschema.validate(merged(defaults, read_values(root, name)), schema)
+
+
+WRONG_VALUES = [
+    {"captur": {"enabled": True}},
+    {"capture": {"replicas": 2}},
+    {"sequencer": {"replicas": 5}},
+    {"kafka": {"bootstrapServers": "kafka"}},
+    {"registry": {"url": "http://user:secret@registry:8080"}},
+    {"domain": "tidings-shop/domain"},
+    {"log": {"level": "LOUD"}},
+    {"lakehouse": {"persistence": {"size": "big"}}},
+    {"translator": {"resources": {"requests": {"memori": "1Gi"}}}},
+    {"capture": {"connectors": {"shop": {"connector.class": "X", "database.password": "plain"}}}},
+    {"capture": {"connectors": {"shop": {"database.hostname": "without-a-class"}}}},
+    {"capture": {"connectors": {"shop": {"connector.class": "X", "tasks.max": 1}}}},
+    {"capture": {"secretEnv": {"PASSWORD": {"secret": "x"}}}},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_VALUES, ids=json.dumps)
+def test_the_schema_refuses(root: Path, chart: Path, schema: dict[str, Any], wrong: dict[str, Any]) -> None:
+    values = merged(yaml.safe_load((chart / "values.yaml").read_text()), read_values(root, "minimal"))
+    jsonschema.validate(values, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(merged(values, wrong), schema)
+
+
+def test_every_default_is_described_by_the_schema(chart: Path, schema: dict[str, Any]) -> None:
+    def undescribed(values: dict[str, Any], node: dict[str, Any], path: str) -> set[str]:
+        found = set()
+        for key, value in values.items():
+            child = node.get("properties", {}).get(key)
+            if child is None:
+                found.add(f"{path}{key}")
+            elif isinstance(value, dict) and "properties" in child:
+                found |= undescribed(value, child, f"{path}{key}.")
+        return found
+
+    assert undescribed(yaml.safe_load((chart / "values.yaml").read_text()), schema, "") == set()
+
+
+def test_no_chart_of_others_is_needed(chart: Path) -> None:
+    assert "dependencies" not in yaml.safe_load((chart / "Chart.yaml").read_text())
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_helm_lint(root: Path, chart: Path, tool: Callable[..., Any], name: str) -> None:
+    result = tool(
+        "helm",
+        "lint",
+        "--strict",
+        "--kube-version",
+        KUBERNETES,
+        chart,
+        "-f",
+        root / f"helm/tests/values/{name}.yaml",
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.tools
+def test_helm_itself_refuses_a_typo_and_what_is_missing(
+    root: Path, chart: Path, tool: Callable[..., Any]
+) -> None:
+    minimal = root / "helm/tests/values/minimal.yaml"
+    common = ("template", "shop", chart, "--kube-version", KUBERNETES)
+    typo = tool("helm", *common, "-f", minimal, "--set", "capture.resorces.limits.memory=1Gi")
+    assert typo.returncode != 0
+    assert "resorces" in typo.stderr
+    missing = tool("helm", *common)
+    assert missing.returncode != 0
+    for needed in ("kafka.bootstrapServers", "registry.url", "source", "domain"):
+        assert f"  {needed} (" in missing.stderr
+    without = tool("helm", *common, "-f", minimal, "--set", "domain=")
+    assert without.returncode != 0
+    assert "  domain (Python package of the translator's domain)" in without.stderr
+    assert "kafka" not in without.stderr
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_the_manifests_are_what_kubernetes_takes(
+    root: Path, chart: Path, tool: Callable[..., Any], tools_cache: Path, name: str
+) -> None:
+    schemas = tools_cache / "schemas"
+    if not (schemas / "complete").exists():
+        pytest.skip("the Kubernetes JSON schemas are not there: run `make tools` (needs Go)")
+    values = root / f"helm/tests/values/{name}.yaml"
+    manifests = tool(
+        "helm", "template", "shop", chart, "--kube-version", KUBERNETES, "-n", "data", "-f", values
+    )
+    assert manifests.returncode == 0, manifests.stderr
+    location = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+    check = ("kubeconform", "-strict", "-summary", "-output", "json", "-schema-location", location)
+    good = tool(*check, stdin=manifests.stdout)
+    assert good.returncode == 0, good.stdout + good.stderr
+    summary = json.loads(good.stdout)["summary"]
+    assert summary["valid"] >= 4
+    assert summary["skipped"] == 0
+    # The check would have found a typo, in our own kinds and in the operator's.
+    for right, typo in (
+        ("publishNotReadyAddresses:", "publishNotReadyAdresses:"),
+        ("endpoints:", "endpoint:"),
+    ):
+        if right in manifests.stdout:
+            bad = tool(*check, stdin=manifests.stdout.replace(right, typo))
+            assert bad.returncode != 0
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_every_pod_is_confined(render: Callable[..., list[dict[str, Any]]], name: str) -> None:
+    found = pods(render(name))
+    assert found
+    for pod in found.values():
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["automountServiceAccountToken"] is False
+        # Without this a Service named tidings-http would set TIDINGS_HTTP_PORT.
+        assert pod["enableServiceLinks"] is False
+        for container in pod["containers"]:
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["limits"]["memory"]
+            assert container["resources"]["requests"]["cpu"]
+
+
+@pytest.mark.tools
+def test_the_services_get_what_the_contract_says(render: Callable[..., list[dict[str, Any]]]) -> None:
+    manifests = render("full")
+    found = pods(manifests)
+    services = of_kind(manifests, "Service")
+    for component, port in PORTS.items():
+        container = found[f"shop-tidings-{component}"]["containers"][0]
+        environment = {item["name"]: item.get("value") for item in container["env"]}
+        assert container["command"] == [f"tidings-{component}"]
+        assert environment["TIDINGS_HTTP_HOST"] == "0.0.0.0"
+        assert container["ports"] == [{"name": "http", "containerPort": port}]
+        assert services[f"shop-tidings-{component}"]["spec"]["ports"][0]["port"] == port
+        for probe, path in (
+            ("livenessProbe", "/healthz"),
+            ("readinessProbe", "/readyz"),
+            ("startupProbe", "/healthz"),
+        ):
+            assert container[probe]["httpGet"] == {"path": path, "port": "http"}
+        if component != "capture":
+            assert environment["TIDINGS_HTTP_PORT"] == str(port)
+            assert environment["TIDINGS_KAFKA"] == "kafka-0:9092,kafka-1:9092"
+            assert environment["TIDINGS_SOURCE"] == "shop"
+    properties = of_kind(manifests, "ConfigMap")["shop-tidings-capture"]["data"][
+        "worker.properties"
+    ].splitlines()
+    assert "listeners=http://0.0.0.0:8083" in properties
+    assert "producer.linger.ms=20" in properties
+    assert all(re.fullmatch(r"[a-z.]+=\S+", line) for line in properties)
+
+
+@pytest.mark.tools
+def test_one_capture_and_budgets_that_never_block_a_drain(
+    render: Callable[..., list[dict[str, Any]]],
+) -> None:
+    manifests = render("full")
+    for name in ("shop-tidings-capture", "shop-tidings-lakehouse"):
+        spec = of_kind(manifests, "Deployment")[name]["spec"]
+        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    budgets = of_kind(manifests, "PodDisruptionBudget")
+    assert len(budgets) == len(PORTS)
+    for budget in budgets.values():
+        assert budget["spec"]["maxUnavailable"] == 1
+        assert "minAvailable" not in budget["spec"]
+
+
+@pytest.mark.tools
+def test_passwords_come_from_secrets_and_nowhere_else(render: Callable[..., list[dict[str, Any]]]) -> None:
+    manifests = render("full")
+    assert of_kind(manifests, "Secret") == {}
+    for name, pod in pods(manifests).items():
+        for item in pod["containers"][0]["env"]:
+            if "PASSWORD" in item["name"]:
+                assert name.startswith(("shop-tidings-capture", "shop-tidings-register"))
+                assert item["valueFrom"]["secretKeyRef"] == {"name": "shop-database", "key": "password"}
+    connector = json.loads(of_kind(manifests, "ConfigMap")["shop-tidings-connectors"]["data"]["shop.json"])
+    assert connector["database.password"] == "${env:DATABASE_PASSWORD}"
+
+
+@pytest.mark.tools
+def test_the_registration_job_runs_again_when_something_changes_and_only_then(
+    render: Callable[..., list[dict[str, Any]]],
+) -> None:
+    def job(*arguments: str) -> str:
+        return next(iter(of_kind(render("full", *arguments), "Job")))
+
+    first = job()
+    assert job() == first
+    assert job("--set", "translator.replicas=7") == first
+    assert job("--set", r"capture.connectors.shop.snapshot\.mode=never") != first
+    assert job("--set-string", "capture.image.tag=9") != first
+
+
+@pytest.mark.tools
+def test_rules_and_dashboard_arrive_unchanged(
+    chart: Path, rules: list[dict[str, Any]], render: Callable[..., list[dict[str, Any]]]
+) -> None:
+    manifests = render("full")
+    groups = of_kind(manifests, "PrometheusRule")["shop-tidings"]["spec"]["groups"]
+    installed = {rule["alert"]: rule for group in groups for rule in group["rules"]}
+    assert {name: rule["expr"] for name, rule in installed.items()} == {
+        rule["alert"]: rule["expr"] for rule in rules
+    }
+    assert installed["TidingsSlotLost"]["annotations"] == {
+        **next(rule for rule in rules if rule["alert"] == "TidingsSlotLost")["annotations"],
+        "runbook_url": "https://example.com/tidings/runbooks.md#tidingsslotlost",
+    }
+    board = of_kind(manifests, "ConfigMap")["shop-tidings-dashboards"]["data"]["tidings.json"]
+    assert json.loads(board) == json.loads((chart / "dashboards/tidings.json").read_text())
+
+
+@pytest.mark.tools
+def test_without_the_operator_there_is_none_of_its_kinds(render: Callable[..., list[dict[str, Any]]]) -> None:
+    assert {item["apiVersion"] for item in render("minimal")} <= {"v1", "apps/v1", "policy/v1", "batch/v1"}

@@ -1,0 +1,102 @@
+"""The registration of connectors against a worker that answers as told."""
+
+import json
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+
+class Worker(BaseHTTPRequestHandler):
+    """A capture worker's REST API, as far as the registration needs it."""
+
+    configs: ClassVar[dict[str, Any]] = {}
+    busy: ClassVar[list[int]] = []
+    states: ClassVar[list[str]] = []
+
+    def do_PUT(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.busy:
+            return self._answer(self.busy.pop(0), {"message": "rebalancing"})
+        if "connector.class" not in body:
+            return self._answer(400, {"error_code": 400, "message": "connector.class is missing"})
+        self.configs[self.path] = body
+        return self._answer(201, {})
+
+    def do_GET(self) -> None:
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        tasks = [{"id": 0, "state": state, **({"trace": "slot is in use"} if state == "FAILED" else {})}]
+        self._answer(200, {"connector": {"state": "RUNNING"}, "tasks": tasks})
+
+    def _answer(self, status: int, body: object) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def register(chart: Path, tmp_path: Path) -> Any:
+    """Runs the registration against a worker that answers as told; returns its outcome and what was configured."""
+    server = HTTPServer(("127.0.0.1", 0), Worker)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+
+    def run(
+        config: dict[str, str], *, busy: tuple[int, ...] = (), states: tuple[str, ...] = ("RUNNING",)
+    ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+        Worker.configs, Worker.busy, Worker.states = {}, list(busy), list(states)
+        (tmp_path / "shop.json").write_text(json.dumps(config))
+        program = chart / "files/register_connector.py"
+        address = f"http://127.0.0.1:{server.server_port}"
+        environment = {"TIDINGS_REGISTER_SECONDS": "20", "DATABASE_PASSWORD": "from the secret"}
+        result = subprocess.run(
+            [sys.executable, program, address, tmp_path],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return result, Worker.configs
+
+    yield run
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+def test_registration_fills_in_secrets_and_waits_for_the_task(register: Any) -> None:
+    config = {"connector.class": "X", "database.password": "${env:DATABASE_PASSWORD}"}
+    result, configured = register(config, busy=(409,), states=("UNASSIGNED", "RUNNING"))
+    assert result.returncode == 0, result.stderr
+    assert configured == {
+        "/connectors/shop/config": {"connector.class": "X", "database.password": "from the secret"}
+    }
+    assert "from the secret" not in result.stdout + result.stderr
+
+
+def test_registration_reports_a_failed_task(register: Any) -> None:
+    result, _ = register({"connector.class": "X"}, states=("FAILED",))
+    assert result.returncode == 1
+    assert "shop: FAILED: slot is in use" in result.stderr
+
+
+def test_registration_reports_what_the_worker_refuses(register: Any) -> None:
+    result, _ = register({"tasks.max": "1"})
+    assert result.returncode == 1
+    assert "shop: 400" in result.stderr
+    assert "connector.class is missing" in result.stderr
+
+
+def test_registration_names_a_missing_variable(register: Any) -> None:
+    result, configured = register({"connector.class": "X", "database.password": "${env:NOT_THERE}"})
+    assert result.returncode == 1
+    assert "NOT_THERE" in result.stderr
+    assert configured == {}

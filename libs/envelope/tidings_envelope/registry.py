@@ -1,0 +1,138 @@
+"""The schema registry: a thin layer over Confluent's client that caches, and fails with one clear sentence.
+
+Speaks Confluent's REST API, which Apicurio offers under ``/apis/ccompat/v7``. One client may be shared by threads.
+"""
+
+import json
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+import fastavro
+import httpx
+from fastavro.schema import SchemaParseException
+
+from tidings_envelope.errors import RegistryError
+
+with warnings.catch_warnings(record=True):
+    # Confluent's client imports authlib's OAuth support, which announces at import that it will leave httpx for httpx2
+    # (and sets its own filter so that a filter of ours would not hold).
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+T = TypeVar("T")
+
+_RETRIED_STATUS = 500
+"""From this HTTP status on the registry itself is in trouble, so that trying again can help."""
+
+
+class RegistryClient:
+    """A Confluent-compatible registry.
+
+    Args:
+        url: the API's base, for example ``http://127.0.0.1:8080/apis/ccompat/v7``.
+        timeout_seconds: for one request.
+    """
+
+    def __init__(self, url: str, *, timeout_seconds: float = 10.0) -> None:
+        self.url = url.rstrip("/")
+        try:
+            self._client = SchemaRegistryClient(
+                {"url": self.url, "timeout": timeout_seconds, "max.retries": 2}
+            )
+        except ValueError as error:
+            raise RegistryError(
+                f"the schema registry's address {self.url!r} is no http(s) URL",
+                hint="check TIDINGS_REGISTRY",
+                retry="never",
+            ) from error
+        # Whoever forgets a registry need not have closed it.
+        self._close = weakref.finalize(self, self._client.close)
+        self._ids: dict[tuple[str, str], int] = {}
+        self._parsed: dict[int, Any] = {}
+
+    def register(self, subject: str, schema: dict[str, Any] | str) -> int:
+        """Registers an Avro schema under a subject and returns its id; the same one again costs nothing.
+
+        Raises:
+            RegistryError: refused (incompatible, invalid) or not reachable; names the subject or the URL.
+        """
+        text = (
+            schema
+            if isinstance(schema, str)
+            else json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+        )
+        known = self._ids.get((subject, text))
+        if known is None:
+            known = self._call(f"register a schema for subject {subject!r}", self._register, subject, text)
+            self._ids[subject, text] = known
+        return known
+
+    def _register(self, subject: str, text: str) -> int:
+        return int(self._client.register_schema(subject, Schema(text, "AVRO")))
+
+    def schema_by_id(self, schema_id: int) -> Any:
+        """The schema with that id, parsed by fastavro; cached for good, because ids are never reused.
+
+        Raises:
+            RegistryError: unknown, not Avro, or not reachable.
+        """
+        parsed = self._parsed.get(schema_id)
+        if parsed is None:
+            text = self._call(f"fetch schema {schema_id}", self._client.get_schema, schema_id).schema_str
+            parsed = self._parsed[schema_id] = self._parse(text, f"schema {schema_id}")
+        return parsed
+
+    def latest(self, subject: str) -> tuple[int, Any]:
+        """Id and parsed schema of a subject's latest version; asked for anew each time.
+
+        Raises:
+            RegistryError: no such subject, or not reachable.
+        """
+        version = self._call(f"fetch the latest version of subject {subject!r}", self._latest, subject)
+        return int(version.schema_id), self._parse(version.schema.schema_str, f"subject {subject!r}")
+
+    def _latest(self, subject: str) -> Any:
+        self._client.clear_latest_caches()  # type: ignore[no-untyped-call]  # the client is partly typed
+        return self._client.get_latest_version(subject)
+
+    def set_compatibility(self, subject: str | None, level: str) -> None:
+        """Sets a subject's (None: the global) compatibility level, for example ``FULL_TRANSITIVE``.
+
+        Raises:
+            RegistryError: not a level, or not reachable.
+        """
+        whose = "the global compatibility" if subject is None else f"the compatibility of subject {subject!r}"
+        self._call(f"set {whose} to {level}", self._client.set_compatibility, subject, level)
+
+    def close(self) -> None:
+        """Closes the connections. May be called again."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, what: str, function: Callable[..., T], *arguments: Any) -> T:
+        try:
+            return function(*arguments)
+        except SchemaRegistryError as error:
+            raise RegistryError(
+                f"the schema registry at {self.url} would not {what}: {error.error_message} (error {error.error_code})",
+                retry="timed" if error.http_status_code >= _RETRIED_STATUS else "manual",
+            ) from error
+        except httpx.HTTPError as error:
+            raise RegistryError(
+                f"cannot {what}: the schema registry at {self.url} is not reachable ({type(error).__name__})",
+                hint="is it running, and does TIDINGS_REGISTRY (or *.converter.schema.registry.url) name it?",
+                retry="timed",
+            ) from error
+
+    def _parse(self, text: str | None, what: str) -> Any:
+        try:
+            return fastavro.parse_schema(json.loads(text or ""))
+        except (ValueError, SchemaParseException) as error:
+            raise RegistryError(f"{what} at {self.url} is no Avro schema", retry="never") from error

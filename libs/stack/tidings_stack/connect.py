@@ -1,0 +1,123 @@
+"""Kafka Connect in distributed mode with the real Debezium connector: the reference for tests and benchmarks.
+
+REST: https://docs.confluent.io/platform/current/connect/references/restapi.html. Apicurio's Avro converter is on the
+plugin path, apart from the worker's own classes, because it brings an older Kafka client.
+"""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tidings_jvm import Java, fetch, find_java
+from tidings_stack.kafka import java_environment
+from tidings_stack.ports import LOOPBACK, accepts
+from tidings_stack.server import Place, Server
+
+
+class ConnectServer(Server):
+    """A Connect worker. `settings` add to its worker properties; `heap` is the JVM's `-Xmx`."""
+
+    name = "connect"
+    title = "Kafka Connect"
+    start_seconds = 240.0
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        bootstrap: str,
+        heap: str = "1g",
+        settings: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(place, name)
+        self.port = place.ports.reserve()
+        self._bootstrap = bootstrap
+        self._heap = heap
+        self._settings = dict(settings or {})
+        self.properties = self.directory / "worker.properties"
+        self._java: Java | None = None
+        self._jars: list[Path] = []
+
+    @property
+    def url(self) -> str:
+        """URL of the REST interface."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def _prepare(self) -> None:
+        self._java = find_java()
+        self._jars = fetch("debezium", progress=self.place.progress)
+        plugin = self.directory / "plugins" / "apicurio-converter"
+        plugin.mkdir(parents=True, exist_ok=True)
+        for jar in fetch("converters", progress=self.place.progress):
+            link = plugin / jar.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(jar)
+        settings = {
+            "bootstrap.servers": self._bootstrap,
+            "group.id": "connect",
+            "listeners": self.url,
+            "rest.advertised.host.name": LOOPBACK,
+            "config.storage.topic": "connect-configs",
+            "offset.storage.topic": "connect-offsets",
+            "status.storage.topic": "connect-status",
+            "config.storage.replication.factor": "1",
+            "offset.storage.replication.factor": "1",
+            "status.storage.replication.factor": "1",
+            "offset.storage.partitions": "5",
+            "status.storage.partitions": "2",
+            "offset.flush.interval.ms": "5000",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "plugin.path": str(plugin.parent),
+            **self._settings,
+        }
+        self.properties.write_text(
+            "".join(f"{name}={value}\n" for name, value in settings.items()), encoding="ascii"
+        )
+
+    def _command(self) -> Sequence[str]:
+        assert self._java is not None
+        return [
+            str(self._java.path),
+            f"-Xmx{self._heap}",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-cp",
+            os.pathsep.join(str(jar) for jar in self._jars),
+            "org.apache.kafka.connect.cli.ConnectDistributed",
+            str(self.properties),
+        ]
+
+    def _environment(self) -> dict[str, str]:
+        return java_environment()
+
+    def _is_ready(self) -> bool:
+        if not accepts(self.port):
+            return False
+        try:
+            with urllib.request.urlopen(f"{self.url}/connectors", timeout=10) as answer:  # noqa: S310 (our own URL)
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+def avro_converter_settings(registry_url: str, *, key: bool = True) -> dict[str, str]:
+    """Return connector settings for Apicurio's Avro converter in Confluent's wire format, on the registry's older API.
+
+    `registry_url` is the base of the registry's Confluent API; `key` says whether record keys are Avro as well.
+    """
+    options = {
+        "": "io.apicurio.registry.utils.converter.AvroConverter",
+        ".apicurio.registry.url": registry_url.replace("/apis/ccompat/v7", "/apis/registry/v2"),
+        ".apicurio.registry.auto-register": "true",
+        ".apicurio.registry.find-latest": "true",
+        ".apicurio.registry.as-confluent": "true",
+        ".apicurio.registry.use-id": "contentId",
+        ".apicurio.registry.headers.enabled": "false",
+    }
+    sides = ("key.converter", "value.converter") if key else ("value.converter",)
+    return {side + name: value for side in sides for name, value in options.items()}

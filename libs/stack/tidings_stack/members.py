@@ -1,0 +1,43 @@
+"""The members a stack may have, what each needs, and the download configurations they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidings_stack.errors import StackError
+
+MEMBERS = ("pg", "kafka", "registry", "connect")
+PG_VERSIONS = ("14", "15", "16", "17", "18")
+DEFAULT_MEMBERS = ("pg", "kafka", "registry")
+REQUIREMENTS = {"connect": ("kafka",)}
+CONFIGURATIONS = {"kafka": ("kafka",), "registry": ("registry",), "connect": ("debezium", "converters")}
+
+
+def with_requirements(members: Iterable[str]) -> tuple[str, ...]:
+    """Return the members and what they need, in the order of `MEMBERS`. Raises StackError for an unknown one."""
+    wanted = set(members)
+    unknown = sorted(wanted - set(MEMBERS))
+    if unknown:
+        raise StackError(f"unknown member {', '.join(unknown)}", hint=f"members are {', '.join(MEMBERS)}")
+    for member in tuple(wanted):
+        wanted.update(REQUIREMENTS.get(member, ()))
+    return tuple(member for member in MEMBERS if member in wanted)
+
+
+def configurations_of(members: Iterable[str], pg_version: str) -> list[str]:
+    """Return the download configurations for some members."""
+    if pg_version not in PG_VERSIONS:
+        raise StackError(
+            f"there is no PostgreSQL {pg_version} here", hint=f"choose one of {', '.join(PG_VERSIONS)}"
+        )
+    found: list[str] = []
+    for member in members:
+        found += [f"pg-{pg_version}"] if member == "pg" else CONFIGURATIONS[member]
+    return found
+
+
+def start_order(members: Iterable[str]) -> list[list[str]]:
+    """Return the members in stages: those of one stage start in parallel, after those they need."""
+    chosen = list(members)
+    later = [member for member in chosen if REQUIREMENTS.get(member)]
+    return [stage for stage in ([member for member in chosen if member not in later], later) if stage]

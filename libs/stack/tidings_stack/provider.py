@@ -1,0 +1,160 @@
+"""Where tests get their servers from: processes of their own, containers, or servers that exist already.
+
+One server of each kind is shared by a whole test session and started when it is first used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from tidings_jvm import PlainProgress
+from tidings_stack.errors import NotSupportedError, StackError
+from tidings_stack.stack import Stack
+
+VARIABLES = {
+    "pg": "TIDINGS_PG",
+    "kafka": "TIDINGS_KAFKA",
+    "registry": "TIDINGS_REGISTRY",
+    "connect": "TIDINGS_CONNECT",
+}
+
+
+class AnyServer(Protocol):
+    """What every server can be asked, whoever runs it. `stop`, `start` and `kill` may raise NotSupportedError."""
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+
+    def start(self) -> None:
+        """Start it again, on the same port and data."""
+
+    def stop(self) -> None:
+        """Stop it gracefully."""
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+
+
+class OwnedServer(AnyServer, Protocol):
+    """A server that this process started."""
+
+    @property
+    def port(self) -> int:
+        """Its port on the loopback interface."""
+
+    def close(self) -> None:
+        """End it for good."""
+
+
+class Source(Protocol):
+    """A kind of servers: processes or containers."""
+
+    def ensure(self, *members: str) -> None:
+        """Start members that are not there yet."""
+
+    @property
+    def servers(self) -> Mapping[str, AnyServer]:
+        """The started members."""
+
+    def add_pg(self, version: str, *, settings: Mapping[str, str] | None = None) -> OwnedServer:
+        """Start one more PostgreSQL."""
+
+    def close(self) -> None:
+        """End all."""
+
+
+class ExistingServer:
+    """A server named by an environment variable. It is not ours to stop."""
+
+    def __init__(self, member: str, url: str) -> None:
+        self._member = member
+        self.url = url
+
+    def start(self) -> None:
+        """Not supported."""
+        raise self._refusal()
+
+    def stop(self) -> None:
+        """Not supported."""
+        raise self._refusal()
+
+    def kill(self) -> None:
+        """Not supported."""
+        raise self._refusal()
+
+    def _refusal(self) -> NotSupportedError:
+        return NotSupportedError(f"the server in {VARIABLES[self._member]} is not ours to stop or start")
+
+
+class Provider:
+    """Servers by member name, started on first use. `together` are started with the first one that is used."""
+
+    def __init__(
+        self, source: Source, existing: Mapping[str, ExistingServer], together: Sequence[str] = ()
+    ) -> None:
+        self._source = source
+        self._existing = dict(existing)
+        self._together = [member for member in together if member not in self._existing]
+        self._lock = threading.Lock()
+
+    @property
+    def pg(self) -> AnyServer:
+        """PostgreSQL."""
+        return self._get("pg")
+
+    @property
+    def kafka(self) -> AnyServer:
+        """Kafka; `url` is its bootstrap servers."""
+        return self._get("kafka")
+
+    @property
+    def registry(self) -> AnyServer:
+        """The schema registry; `url` is the base of its Confluent API."""
+        return self._get("registry")
+
+    @property
+    def connect(self) -> AnyServer:
+        """Kafka Connect; `url` is its REST interface."""
+        return self._get("connect")
+
+    def add_pg(self, version: str, settings: Mapping[str, str] | None = None) -> OwnedServer:
+        """Start one more PostgreSQL of its own."""
+        return self._source.add_pg(version, settings=settings)
+
+    def _get(self, member: str) -> AnyServer:
+        existing = self._existing.get(member)
+        if existing is not None:
+            return existing
+        with self._lock:
+            self._source.ensure(*{member, *self._together})
+            return self._source.servers[member]
+
+
+@contextlib.contextmanager
+def open_provider(
+    environment: Mapping[str, str], *, together: Sequence[str] = (), say: Callable[[str], None] | None = None
+) -> Iterator[Provider]:
+    """Give a provider as the environment wishes, and end at the end what it started."""
+    kind = environment.get("TIDINGS_STACK", "processes")
+    source: Source
+    if kind == "containers":
+        from tidings_stack.containers import ContainerStack  # noqa: PLC0415 (an optional dependency)
+
+        source = ContainerStack()
+    elif kind == "processes":
+        source = Stack(members=(), progress=PlainProgress(say))
+    else:
+        raise StackError(f"TIDINGS_STACK is {kind!r}", hint="it may be processes or containers")
+    existing = {
+        member: ExistingServer(member, environment[variable])
+        for member, variable in VARIABLES.items()
+        if environment.get(variable)
+    }
+    try:
+        yield Provider(source, existing, together)
+    finally:
+        source.close()

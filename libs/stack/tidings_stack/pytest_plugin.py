@@ -1,0 +1,124 @@
+"""pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
+
+Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`.
+Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
+first test asks for one. A test that uses any of them carries the marker `stack` by itself.
+
+`TIDINGS_STACK=containers` starts containers instead of processes; `TIDINGS_PG`, `TIDINGS_KAFKA`, `TIDINGS_REGISTRY` and
+`TIDINGS_CONNECT` name servers that exist already.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tidings_stack.provider import OwnedServer, Provider
+
+MEMBER_OF_FIXTURE = {
+    "pg_url": "pg",
+    "pg_database": "pg",
+    "kafka_bootstrap": "kafka",
+    "registry_url": "registry",
+    "connect_url": "connect",
+}
+FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "stack"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, for projects that do not."""
+    config.addinivalue_line("markers", "stack: needs the embedded stack (a real PostgreSQL, Kafka, registry)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test that needs a server."""
+    for item in items:
+        if FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("stack")
+
+
+@pytest.fixture(scope="session")
+def tidings_servers(request: pytest.FixtureRequest) -> Iterator[Provider]:
+    """Where servers come from: processes, containers or the environment."""
+    from tidings_stack.provider import open_provider  # noqa: PLC0415 (loads psycopg and confluent_kafka)
+
+    needed = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    together = sorted({member for fixture, member in MEMBER_OF_FIXTURE.items() if fixture in needed})
+    with open_provider(os.environ, together=together, say=_speaker(request)) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="session")
+def stack(tidings_servers: Provider) -> Provider:
+    """The servers with `.pg`, `.kafka`, `.registry`, `.connect`, each started when first used."""
+    return tidings_servers
+
+
+@pytest.fixture(scope="session")
+def pg_url(tidings_servers: Provider) -> str:
+    """Superuser's URL of the maintenance database."""
+    return tidings_servers.pg.url
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(tidings_servers: Provider) -> str:
+    """Kafka's bootstrap servers, host:port."""
+    return tidings_servers.kafka.url
+
+
+@pytest.fixture(scope="session")
+def registry_url(tidings_servers: Provider) -> str:
+    """Base URL of the registry's Confluent API."""
+    return tidings_servers.registry.url
+
+
+@pytest.fixture(scope="session")
+def connect_url(tidings_servers: Provider) -> str:
+    """URL of Kafka Connect's REST interface, with the real Debezium connector."""
+    return tidings_servers.connect.url
+
+
+@pytest.fixture
+def unique_name() -> str:
+    """A short unique lower-case identifier for prefixes, slots, groups and topics."""
+    return f"t{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def pg_database(pg_url: str) -> Iterator[str]:
+    """URL of a fresh database; dropped at the end with its replication slots."""
+    from tidings_stack.postgres import create_database, drop_database  # noqa: PLC0415
+
+    name = f"test_{secrets.token_hex(5)}"
+    yield create_database(pg_url, name)
+    drop_database(pg_url, name)
+
+
+@pytest.fixture(scope="session")
+def pg_server(tidings_servers: Provider) -> Callable[..., OwnedServer]:
+    """Start one more PostgreSQL: `pg_server("18", wal_level="replica")`; it ends with the session, or by `.close()`."""
+
+    def start(version: str = "16", **settings: str) -> OwnedServer:
+        return tidings_servers.add_pg(version, settings)
+
+    return start
+
+
+def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """A way to show progress although pytest captures output: a cold cache downloads for a minute or two."""
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+
+    def say(text: str) -> None:
+        if reporter is None or capture is None:
+            return
+        with capture.global_and_fixture_disabled():
+            reporter.ensure_newline()
+            reporter.write_line(text)
+
+    return say

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# The command-line tools that the deployment tests use: helm, kubeconform, docker compose, promtool, prometheus, and
+# the Kubernetes JSON schemas. No package registry of Python's carries them, so they are built from the Go modules,
+# at the versions below, into the cache directory; what is there already is left alone. Tests find them there or on
+# PATH, and skip with a reason where there is neither.
+#
+#   scripts/tools.sh            build what is missing
+#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus schemas)
+#   scripts/tools.sh --where    print the directory
+#
+# A module whose go.mod has `replace` or `exclude` directives cannot be installed by `go install module@version`, so
+# every tool is built inside a throw-away module that takes over the directives and the module's own go.sum.
+set -euo pipefail
+here="$(cd "$(dirname "$0")" && pwd)"
+cache="${TIDINGS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tidings}/tools"
+python="${PYTHON:-$here/../.venv/bin/python}"
+[[ -x "$python" ]] || python=python3
+
+declare -A module=(
+    [helm]="helm.sh/helm/v3@v3.22.0"
+    [kubeconform]="github.com/yannh/kubeconform@v0.8.0"
+    [docker-compose]="github.com/docker/compose/v2@v2.40.3"
+    [promtool]="github.com/prometheus/prometheus@v0.315.0"
+    [prometheus]="github.com/prometheus/prometheus@v0.315.0"
+)
+declare -A package=(
+    [helm]="helm.sh/helm/v3/cmd/helm"
+    [kubeconform]="github.com/yannh/kubeconform/cmd/kubeconform"
+    [docker-compose]="github.com/docker/compose/v2/cmd"
+    [promtool]="github.com/prometheus/prometheus/cmd/promtool"
+    [prometheus]="github.com/prometheus/prometheus/cmd/prometheus"
+)
+# Prometheus without its cloud service discoveries builds in a fraction of the time; ours are static and file targets.
+declare -A tags=([promtool]="netgo,remove_all_sd" [prometheus]="netgo,remove_all_sd")
+declare -A version_flag=(
+    # Without the last two, helm renders for Kubernetes 1.20.
+    [helm]="-X helm.sh/helm/v3/internal/version.version=v3.22.0
+        -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
+    [docker-compose]="-X github.com/docker/compose/v2/internal.Version=v2.40.3"
+    [promtool]="-X github.com/prometheus/common/version.Version=3.15.0"
+    [prometheus]="-X github.com/prometheus/common/version.Version=3.15.0"
+)
+kubernetes="k8s.io/kubernetes@v1.36.3"
+operator="github.com/prometheus-operator/prometheus-operator@v0.85.0"
+
+# GOFLAGS of the caller stay, so that GOFLAGS=-p=1 keeps a shared machine usable.
+export GOFLAGS="${GOFLAGS:-} -mod=mod -buildvcs=false" CGO_ENABLED=0 GOWORK=off
+
+field() { # field NAME of the JSON that `go mod download -json` prints
+    "$python" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
+}
+
+build() { # build NAME
+    local name=$1 work started description
+    work="$(mktemp -d)"
+    started=$SECONDS
+    echo "building $name (${module[$name]}) ..."
+    (
+        cd "$work"
+        description="$(cd / && go mod download -json "${module[$name]}")"
+        {
+            echo "module local/tool"
+            grep -E '^go ' "$(field GoMod <<<"$description")"
+            echo "require ${module[$name]/@/ }"
+            go mod edit -json "$(field GoMod <<<"$description")" | "$python" -c '
+import json, sys
+module = json.load(sys.stdin)
+for item in module.get("Replace") or []:
+    old, new = item["Old"], item["New"]
+    if not new["Path"].startswith("."):
+        print("replace", old["Path"], old.get("Version", ""), "=>", new["Path"], new.get("Version", ""))
+for item in module.get("Exclude") or []:
+    print("exclude", item["Path"], item["Version"])'
+        } >go.mod
+        cp "$(field Dir <<<"$description")/go.sum" go.sum
+        chmod u+w go.sum
+        printf '//go:build tools\n\npackage tools\n\nimport _ "%s"\n' "${package[$name]}" >tools.go
+        nice go build -trimpath -tags "${tags[$name]:-}" -ldflags "-s -w ${version_flag[$name]:-}" \
+            -o "$work/$name" "${package[$name]}" 2> >(grep -v '^go: \(downloading\|found\|finding\)' >&2 || true)
+    )
+    mkdir -p "$cache/bin"
+    mv "$work/$name" "$cache/bin/$name.new" && mv "$cache/bin/$name.new" "$cache/bin/$name"
+    rm -rf "$work"
+    echo "  $name: $((SECONDS - started)) s, $(du -h "$cache/bin/$name" | cut -f1)"
+}
+
+schemas() {
+    local kubernetes_dir operator_dir
+    echo "fetching the Kubernetes API description and the operator's custom resources ..."
+    kubernetes_dir="$(cd / && go mod download -json "$kubernetes" | field Dir)"
+    operator_dir="$(cd / && go mod download -json "$operator" | field Dir)"
+    "$python" "$here/kubernetes_schemas.py" \
+        --api "$kubernetes_dir/api/openapi-spec/swagger.json" \
+        --crds "$operator_dir/example/prometheus-operator-crd" \
+        --into "$cache/schemas"
+}
+
+if [[ "${1:-}" == "--where" ]]; then
+    echo "$cache"
+    exit 0
+fi
+wanted=("$@")
+((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose)
+for name in "${wanted[@]}"; do
+    if [[ "$name" == schemas ]]; then
+        [[ -e "$cache/schemas/complete" ]] && { echo "schemas: $cache/schemas"; continue; }
+    elif [[ -x "$cache/bin/$name" ]]; then
+        echo "$name: $cache/bin/$name"
+        continue
+    elif [[ -z "${module[$name]:-}" ]]; then
+        echo "no such tool: $name (there are: ${!module[*]} schemas)" >&2
+        exit 2
+    elif command -v "$name" >/dev/null; then
+        echo "$name: $(command -v "$name")"
+        continue
+    fi
+    command -v go >/dev/null || {
+        echo "$name is neither on PATH nor in $cache, and there is no Go to build it with: install either" >&2
+        exit 1
+    }
+    if [[ "$name" == schemas ]]; then schemas; else build "$name"; fi
+done

@@ -1,0 +1,169 @@
+"""SIGKILL in the middle of traffic: nothing is lost, the numbering stays, what repeats repeats exactly."""
+
+import os
+import signal
+import threading
+from collections import Counter, defaultdict
+
+import psycopg
+import pytest
+
+ROWS = 7
+
+
+class Traffic:
+    """Transactions of ROWS rows each, until told to stop."""
+
+    def __init__(self, database):
+        self._database = database
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.transactions = 0
+
+    def _run(self):
+        with psycopg.connect(self._database) as connection:
+            while not self._stop.is_set():
+                first = self.transactions * ROWS
+                connection.execute(
+                    "INSERT INTO a SELECT i FROM generate_series(%s::int, %s::int) i",
+                    (first + 1, first + ROWS),
+                )
+                connection.commit()
+                self.transactions += 1
+                self._stop.wait(0.002)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join(30)
+
+
+def check_history(records, markers, rows):
+    """Every row once or repeated alike; every transaction numbered without a gap; END counts what there is."""
+    places = defaultdict(set)
+    orders = defaultdict(set)
+    for record in records:
+        transaction = record.value["transaction"]
+        txid = transaction["id"].partition(":")[0]
+        places[record.key["id"]].add((txid, transaction["total_order"], record.value["source"]["lsn"]))
+        orders[txid].add(transaction["total_order"])
+    assert sorted(places) == list(range(1, rows + 1))
+    assert all(len(place) == 1 for place in places.values())
+    assert all(sorted(found) == list(range(1, len(found) + 1)) for found in orders.values())
+    ends = {
+        m.value["id"].partition(":")[0]: m.value["event_count"] for m in markers if m.value["status"] == "END"
+    }
+    assert {txid: len(found) for txid, found in orders.items()} == {t: ends[t] for t in orders}
+    # First appearances are in commit order.
+    firsts = list(dict.fromkeys(record.key["id"] for record in records))
+    assert firsts == sorted(firsts)
+
+
+@pytest.fixture
+def streaming(create, connector_config, sql):
+    """A connector on the shared worker that streams table a; its name."""
+    sql("CREATE TABLE a (id int PRIMARY KEY)")
+    return create(connector_config | {"provide.transaction.metadata": "true", "snapshot.mode": "no_data"})
+
+
+@pytest.fixture
+def read_all(read_topic, topic_end, wait_until):
+    """All records and markers of a connector, once every row has arrived."""
+
+    def read(name, rows, transactions):
+        topic, markers = f"{name}.public.a", f"{name}.transaction"
+        wait_until(
+            "enough records", lambda: topic_end(topic) >= rows and topic_end(markers) >= 2 * transactions
+        )
+        wait_until("all rows", lambda: len({r.key["id"] for r in read_topic(topic)}) == rows)
+        wait_until(
+            "all markers", lambda: len({m.value["id"] for m in read_topic(markers)}) >= 2 * transactions
+        )
+        return read_topic(topic), read_topic(markers)
+
+    return read
+
+
+def test_sigkill_of_the_task(worker, streaming, pg_database, read_all, topic_end, wait_until):
+    with Traffic(pg_database) as traffic:
+        for _ in range(2):
+            pid = wait_until("a task", worker.task_pid)
+            before = topic_end(f"{streaming}.public.a")
+            wait_until("traffic", lambda before=before: topic_end(f"{streaming}.public.a") > before + 50)
+            os.kill(pid, signal.SIGKILL)
+            wait_until("another task", lambda pid=pid: worker.task_pid() not in {pid, None})
+            worker.wait_task(streaming, "RUNNING")
+    rows = traffic.transactions * ROWS
+    check_history(*read_all(streaming, rows, traffic.transactions), rows)
+    metrics = worker.request("GET", "/metrics")[1]
+    assert f'tidings_capture_task_restarts_total{{connector="{streaming}"}} 2.0' in metrics
+    assert f'tidings_capture_errors_total{{code="task_died",connector="{streaming}"}} 2.0' in metrics
+
+
+def test_sigkill_of_the_whole_worker(
+    worker_properties,
+    start_worker,
+    connector_config,
+    sql,
+    pg_database,
+    unique_name,
+    read_all,
+    topic_end,
+    wait_until,
+):
+    sql("CREATE TABLE a (id int PRIMARY KEY)")
+    properties = worker_properties(f"group-{unique_name}")
+    worker = start_worker(properties)
+    config = connector_config | {"provide.transaction.metadata": "true", "snapshot.mode": "no_data"}
+    assert worker.request("PUT", f"/connectors/{unique_name}/config", config)[0] == 201
+    worker.wait_task(unique_name, "RUNNING")
+    with Traffic(pg_database) as traffic:
+        wait_until("traffic", lambda: topic_end(f"{unique_name}.public.a") > 50)
+        task = worker.task_pid()
+        worker.kill()
+        wait_until("the task to die with its supervisor", lambda: not alive(task))
+        worker = start_worker(properties)
+        worker.wait_task(unique_name, "RUNNING")
+    rows = traffic.transactions * ROWS
+    check_history(*read_all(unique_name, rows, traffic.transactions), rows)
+
+
+def test_sigkill_within_one_big_transaction_goes_on_within_it(
+    worker, streaming, sql, read_topic, wait_until, topic_end
+):
+    topic, rows = f"{streaming}.public.a", 100_000
+    sql(f"INSERT INTO a SELECT generate_series(1, {rows})")
+    wait_until("a third of it", lambda: topic_end(topic) > rows // 3)
+    os.kill(worker.task_pid(), signal.SIGKILL)
+    sent = topic_end(topic)
+    assert sent < rows
+    wait_until("the END", lambda: topic_end(f"{streaming}.transaction") >= 2)
+    records, markers = read_topic(topic), read_topic(f"{streaming}.transaction")
+    check_history(records, markers, rows)
+    assert Counter(m.value["status"] for m in markers) == {"BEGIN": 1, "END": 1}
+    assert len(records) < rows + sent, "the transaction was repeated as a whole"
+
+
+def test_walsender_terminated(worker, streaming, sql, pg_database, read_all, topic_end, wait_until):
+    with Traffic(pg_database) as traffic:
+        wait_until("traffic", lambda: topic_end(f"{streaming}.public.a") > 50)
+        sql(
+            f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{streaming}'"
+        )
+        trace = worker.wait_task(streaming, "FAILED")["trace"]
+        assert "57P01" in trace
+        assert "next attempt in" in trace
+        worker.wait_task(streaming, "RUNNING")
+    rows = traffic.transactions * ROWS
+    check_history(*read_all(streaming, rows, traffic.transactions), rows)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

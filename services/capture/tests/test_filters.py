@@ -1,0 +1,51 @@
+"""Include and exclude lists."""
+
+import pytest
+
+from tidings_capture.filters import ColumnFilter, TableFilter, compile_list
+
+
+def tables(**lists):
+    return TableFilter(**{name: compile_list(text) for name, text in lists.items()})
+
+
+@pytest.mark.parametrize(
+    ("lists", "name", "captured"),
+    [
+        ({}, ("public", "a"), True),
+        ({}, ("pg_catalog", "pg_class"), False),
+        ({}, ("information_schema", "tables"), False),
+        ({"table_include": "public.a"}, ("public", "a"), True),
+        ({"table_include": "public.a"}, ("public", "ab"), False),
+        ({"table_include": "PUBLIC.A"}, ("public", "a"), True),
+        ({"table_include": r"public\.(a|b)"}, ("public", "b"), True),
+        ({"table_include": "public.x{1\\,2}"}, ("public", "xx"), True),
+        ({"table_exclude": "public.a"}, ("public", "a"), False),
+        ({"table_exclude": "public.a"}, ("public", "b"), True),
+        ({"schema_include": "s"}, ("public", "a"), False),
+        ({"schema_exclude": "s"}, ("s", "a"), False),
+        ({"schema_include": "s", "table_include": "s.a"}, ("s", "b"), False),
+    ],
+)
+def test_which_tables(lists, name, captured):
+    assert tables(**lists).captures(*name) is captured
+
+
+def test_order_follows_the_list_then_the_name():
+    names = [("public", "c"), ("public", "b"), ("public", "a")]
+    assert [t for _, t in tables(table_include="public.b,public.*").order(names)] == ["b", "a", "c"]
+    assert [t for _, t in tables().order(names)] == ["a", "b", "c"]
+
+
+def test_plain_names_that_name_nothing_are_missing():
+    chosen = tables(table_include=r"public.a,public\.b,public.c.*")
+    assert chosen.missing([("public", "a")]) == ["public.b"]
+
+
+def test_columns():
+    names = ["id", "email", "note"]
+    exclude = ColumnFilter(exclude=compile_list("public.a.email"))
+    include = ColumnFilter(include=compile_list("public.a.(id|note)"))
+    assert exclude.excluded("public", "a", names) == {"email"}
+    assert exclude.excluded("public", "b", names) == frozenset()
+    assert include.excluded("public", "a", names) == {"email"}

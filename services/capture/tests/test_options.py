@@ -1,0 +1,152 @@
+"""Connector options: what is taken, what is refused, and in which words."""
+
+from pathlib import Path
+
+import pytest
+
+from tidings_capture.connector_config import read_connector_config, read_retry_options
+from tidings_capture.errors import OptionError
+from tidings_capture.options import FIXED, NOT_IMPLEMENTED, OPTIONS, check_options, passwords
+
+MINIMUM = {
+    "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+    "plugin.name": "pgoutput",
+    "database.hostname": "db",
+    "database.user": "u",
+    "database.password": "hush",
+    "database.dbname": "shop",
+    "topic.prefix": "shop",
+}
+
+
+def read(**changes):
+    return read_connector_config("shop", {**MINIMUM, **changes}, {}, run_id="r")
+
+
+def test_minimum_takes_debeziums_defaults():
+    config = read()
+    assert (config.slot, config.publication) == ("debezium", "dbz_publication")
+    assert config.publication_autocreate == "all_tables"
+    assert config.snapshot_mode == "initial"
+    assert config.skipped_operations == {"t"}
+    assert config.endpoint.port == 5432
+    assert config.conversion.tombstones_on_delete
+    assert dict(config.conversion.context_headers)["__debezium.context.connectorLogicalName"] == b"shop"
+    assert "hush" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    "name", ["connector.class", "database.hostname", "database.user", "database.dbname", "topic.prefix"]
+)
+def test_missing_option_is_named(name):
+    assert name in check_options({k: v for k, v in MINIMUM.items() if k != name})
+
+
+def test_default_plugin_is_refused_with_the_way_out():
+    problems = check_options({k: v for k, v in MINIMUM.items() if k != "plugin.name"})
+    assert "pgoutput" in problems["plugin.name"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("slot.name", "Bad-Name", "a-z, 0-9"),
+        ("database.port", "90000", "port"),
+        ("database.port", "x", "whole number"),
+        ("snapshot.mode", "sometimes", "initial_only"),
+        ("tombstones.on.delete", "yes", "true or false"),
+        ("decimal.handling.mode", "exact", "precise"),
+        ("table.include.list", "public.(", "regular expression"),
+        ("skipped.operations", "c,x", "not x"),
+        ("topic.prefix", "a b", "letters"),
+        ("plugin.name", "wal2json", "pgoutput"),
+        ("publication.autocreate.mode", "auto", "filtered"),
+    ],
+)
+def test_wrong_value_names_option_and_choice(name, value, words):
+    (text,) = check_options({**MINIMUM, name: value})[name]
+    assert text.startswith(name)
+    assert words in text
+
+
+def test_unknown_option_names_the_nearest():
+    (text,) = check_options({**MINIMUM, "table.includelist": "a"})["table.includelist"]
+    assert "did you mean table.include.list?" in text
+
+
+@pytest.mark.parametrize("name", sorted(NOT_IMPLEMENTED | {"transforms.x.type", "column.mask.with.5.chars"}))
+def test_what_debezium_has_and_we_have_not_is_refused_by_name(name):
+    (text,) = check_options({**MINIMUM, name: "x"})[name]
+    assert name in text
+    assert "not implemented" in text
+
+
+@pytest.mark.parametrize(("name", "value"), sorted(FIXED.items()))
+def test_the_only_behaviour_is_accepted_and_any_other_refused(name, value):
+    assert name not in check_options({**MINIMUM, name: value})
+    assert "not implemented" in check_options({**MINIMUM, name: "something else"})[name][0]
+
+
+def test_options_of_converters_topics_and_the_producer_pass_through():
+    config = read(
+        **{
+            "value.converter": "io.confluent.connect.avro.AvroConverter",
+            "value.converter.schema.registry.url": "http://r",
+            "producer.override.linger.ms": "1",
+            "topic.creation.default.partitions": "3",
+            "topic.creation.default.cleanup.policy": "compact",
+        }
+    )
+    assert config.producer == {"linger.ms": "1"}
+    assert config.topic_partitions == 3
+    assert config.topic_config == {"cleanup.policy": "compact"}
+    assert config.converters["value.converter.schema.registry.url"] == "http://r"
+
+
+def test_producer_settings_without_counterpart_are_refused():
+    name = "producer.override.interceptor.classes"
+    assert "no counterpart" in check_options({**MINIMUM, name: "x"})[name][0]
+
+
+def test_a_connectors_own_converter_drops_the_workers_options():
+    worker = {"key.converter": "K", "key.converter.x": "1", "value.converter": "V", "value.converter.y": "2"}
+    config = read_connector_config("s", {**MINIMUM, "value.converter": "W"}, worker, run_id="r")
+    assert config.converters == {"key.converter": "K", "key.converter.x": "1", "value.converter": "W"}
+
+
+def test_include_and_exclude_exclude_each_other():
+    problems = check_options({**MINIMUM, "table.include.list": "a", "table.exclude.list": "b"})
+    assert list(problems) == ["table.exclude.list"]
+
+
+def test_every_problem_is_in_one_message():
+    with pytest.raises(OptionError, match=r"database\.port.*snapshot\.mode|snapshot\.mode.*database\.port"):
+        read(**{"database.port": "x", "snapshot.mode": "y"})
+
+
+def test_passwords_are_known_by_name():
+    config = {**MINIMUM, "value.converter.basic.auth.user.info": "a:b", "database.sslpassword": "x"}
+    assert passwords(config) == {
+        "database.password",
+        "database.sslpassword",
+        "value.converter.basic.auth.user.info",
+    }
+
+
+def test_retry_options():
+    retry = read_retry_options({"errors.max.retries": "3", "errors.retry.delay.max.ms": "2000"})
+    assert (retry.attempts, retry.first_seconds, retry.longest_seconds) == (3, 0.3, 2.0)
+
+
+def test_no_option_is_in_two_tables():
+    assert not OPTIONS.keys() & FIXED.keys()
+    assert not OPTIONS.keys() & NOT_IMPLEMENTED
+    assert not FIXED.keys() & NOT_IMPLEMENTED
+
+
+def test_the_documentation_has_every_option_in_its_place():
+    page = Path(__file__).parents[3] / "docs" / "debezium-compatibility.md"
+    obeyed, rest = page.read_text().split("## Only one value")
+    fixed, rest = rest.split("## Refused by name")
+    for names, part in ((OPTIONS, obeyed), (FIXED, fixed), (NOT_IMPLEMENTED, rest)):
+        assert [name for name in names if f"| `{name}` |" not in part] == []

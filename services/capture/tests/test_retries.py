@@ -1,0 +1,82 @@
+"""The table of errors, and what the supervisor makes of it."""
+
+import pytest
+
+from tidings_capture.connector_config import RetryOptions
+from tidings_capture.connector_run import _pause, _trace
+from tidings_capture.errors import PostgresError, retry_of_kafka, retry_of_sqlstate
+from tidings_capture.postgres import Endpoint, _refused
+from tidings_capture.task_channel import Failure
+from tidings_service import Retry
+
+UNLIMITED = RetryOptions(-1, 0.3, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "retry"),
+    [
+        ("28P01", Retry.NEVER),
+        ("28000", Retry.NEVER),
+        ("57P01", Retry.TIMED),
+        ("55006", Retry.TIMED),
+        ("55000", Retry.MANUAL),
+        ("42P01", Retry.MANUAL),
+        ("3D000", Retry.MANUAL),
+        (None, Retry.TIMED),
+    ],
+)
+def test_sqlstates(sqlstate, retry):
+    assert retry_of_sqlstate(sqlstate) is retry
+    assert PostgresError("x", sqlstate=sqlstate).retry is retry
+
+
+def test_kafka():
+    assert retry_of_kafka("_TRANSPORT") is Retry.TIMED
+    assert retry_of_kafka("TOPIC_AUTHORIZATION_FAILED") is Retry.NEVER
+
+
+@pytest.mark.parametrize(
+    ("words", "sqlstate", "named"),
+    [
+        ('FATAL:  password authentication failed for user "u"', "28P01", "database.password"),
+        ('FATAL:  no pg_hba.conf entry for host "h"', "28000", "database.user"),
+        ('FATAL:  database "d" does not exist', "3D000", "database.dbname=d"),
+        ("FATAL:  the database system is starting up", "57P03", "starting up"),
+        ("connection refused\n\tIs the server running?", None, "database.port=5432"),
+    ],
+)
+def test_refused_connections_name_the_setting(words, sqlstate, named):
+    error = _refused(Endpoint("h", 5432, "u", "d", password="hush"), words)
+    assert error.sqlstate == sqlstate
+    assert named in str(error)
+    assert "hush" not in str(error)
+
+
+def test_pauses_grow_to_the_limit_with_jitter():
+    failure = Failure("postgres", "m", "timed", None, "")
+    pauses = [_pause(failure, UNLIMITED, n) for n in range(1, 30)]
+    assert 0.15 <= pauses[0] <= 0.3
+    assert all(5.0 <= pause <= 10.0 for pause in pauses[8:])
+
+
+@pytest.mark.parametrize("retry", ["manual", "never"])
+def test_what_a_retry_cannot_cure_is_not_retried(retry):
+    assert _pause(Failure("x", "m", retry, None, ""), UNLIMITED, 1) is None
+
+
+def test_errors_max_retries_counts():
+    failure = Failure("postgres", "m", "timed", None, "")
+    limited = RetryOptions(2, 0.3, 10.0)
+    assert _pause(failure, limited, 2) is not None
+    assert _pause(failure, limited, 3) is None
+
+
+def test_trace_says_what_to_do_and_when_comes_the_next_attempt():
+    text = _trace(Failure("slot", "the slot is gone", "manual", "look", "Traceback ..."), None)
+    assert text.splitlines() == [
+        "slot: the slot is gone",
+        "hint: look",
+        "no further attempt",
+        "Traceback ...",
+    ]
+    assert "next attempt in 2.0 seconds" in _trace(Failure("x", "m", "timed", None, ""), 2.0)

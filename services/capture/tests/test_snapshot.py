@@ -1,0 +1,71 @@
+"""COPY's text format, and the markers of snapshot rows."""
+
+import pytest
+
+from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, parse_copy_line
+
+
+@pytest.mark.parametrize(
+    ("line", "cells"),
+    [
+        (b"1\tx\n", [b"1", b"x"]),
+        (b"\\N\t\n", [None, b""]),
+        (b"a\\tb\tc\\\\d\\ne\n", [b"a\tb", b"c\\d\ne"]),
+        (b"\\\\N\n", [b"\\N"]),
+        (b"\\\\x00ff\n", [b"\\x00ff"]),
+        (b"\\b\\f\\r\\v\n", [b"\b\f\r\v"]),
+        (b"\n", [b""]),
+    ],
+)
+def test_lines(line, cells):
+    assert parse_copy_line(line) == cells
+
+
+class MarkerPlan:
+    def read(self, cells, context):
+        return [(None, cells[0] + b" " + context.snapshot.encode(), None)]
+
+
+class FakeRoute:
+    def __init__(self, topic):
+        self.topic, self.plan, self.records = topic, MarkerPlan(), 0
+
+
+def markers(*tables, batch=100):
+    sent = []
+    rows = SnapshotRows(
+        SnapshotPoint("s", 1, 2, 3), lambda _topic, records: sent.extend(v for _, v, _ in records)
+    )
+    for number, count in enumerate(tables):
+        lines = [f"{number}.{i}\n".encode() for i in range(count)]
+        rows.table(FakeRoute(str(number)), iter([lines[i : i + batch] for i in range(0, count, batch)]))
+    rows.finish()
+    assert rows.rows == sum(tables)
+    return [text.decode() for text in sent]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 100])
+def test_precedence(batch):
+    assert markers(3, 0, 3, 1, 2, batch=batch) == [
+        "0.0 first",
+        "0.1 true",
+        "0.2 last_in_data_collection",
+        "2.0 first_in_data_collection",
+        "2.1 true",
+        "2.2 last_in_data_collection",
+        "3.0 last_in_data_collection",
+        "4.0 first_in_data_collection",
+        "4.1 last",
+    ]
+
+
+def test_one_row_is_the_last():
+    assert markers(1) == ["0.0 last"]
+
+
+def test_last_row_is_known_although_the_last_tables_are_empty():
+    assert markers(2, 0, 0) == ["0.0 first", "0.1 last"]
+
+
+def test_nothing_to_read():
+    assert markers(0, 0) == []

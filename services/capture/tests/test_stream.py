@@ -1,0 +1,180 @@
+"""The stream's position, and what a restart repeats: nothing is lost, the numbering stays.
+
+The tests write pgoutput as a server would, cut it anywhere, go on from the position at the cut, and compare with the
+uncut stream.
+"""
+
+import struct
+
+import pytest
+
+from tidings_capture.connector_config import read_connector_config
+from tidings_capture.errors import CaptureError
+from tidings_capture.source_offset import SourceOffset, decode_offset, encode_offset
+from tidings_capture.stream import Stream
+
+OID, OTHER_OID = 16385, 16390
+OPTIONS = {
+    "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+    "plugin.name": "pgoutput",
+    "database.hostname": "h",
+    "database.user": "u",
+    "database.dbname": "d",
+    "topic.prefix": "p",
+    "provide.transaction.metadata": "true",
+}
+
+
+class CountingPlan:
+    """Numbers events as a real plan does; the record's value is all that must survive a restart."""
+
+    def change(self, data, start, context):
+        context.total_order += 1
+        context.event_counts["public.a"] = context.event_counts.get("public.a", 0) + 1
+        value = f"{context.tx_id} {context.total_order} {context.lsn} {chr(data[start])}"
+        return [(b"k", value.encode(), None)]
+
+    def truncate(self, context):
+        context.total_order += 1
+        return [(None, f"{context.tx_id} {context.total_order} {context.lsn} T".encode(), None)]
+
+
+class FakeRoute:
+    def __init__(self):
+        self.plan, self.topic, self.records = CountingPlan(), "p.public.a", 0
+
+
+class FakeRoutes:
+    def __init__(self):
+        self.by_oid = {OID: FakeRoute(), OTHER_OID: None}
+
+
+class Markers:
+    transaction_topic = "p.transaction"
+
+    def begin(self, context):
+        return (b"t", f"{context.tx_id} BEGIN {context.lsn}".encode(), None)
+
+    def end(self, context):
+        return (b"t", f"{context.tx_id} END {context.lsn} {context.total_order}".encode(), None)
+
+
+def xlog(lsn, payload):
+    return b"w" + struct.pack(">QQq", lsn, lsn, 0) + payload
+
+
+def begin(xid, final_lsn, lsn):
+    return xlog(lsn, b"B" + struct.pack(">QqI", final_lsn, 1_000_000, xid))
+
+
+def commit(final_lsn, end_lsn):
+    return xlog(end_lsn, b"C\0" + struct.pack(">QQq", final_lsn, end_lsn, 1_000_000))
+
+
+def insert(lsn, oid=OID):
+    return xlog(lsn, b"I" + struct.pack(">I", oid) + b"N\0\1t\0\0\0\0011")
+
+
+def delete(lsn):
+    return xlog(lsn, b"D" + struct.pack(">I", OID) + b"K\0\1t\0\0\0\0011")
+
+
+def truncate(lsn):
+    return xlog(lsn, b"T" + struct.pack(">IBI", 1, 0, OID))
+
+
+def keepalive(lsn, reply=0):
+    return b"k" + struct.pack(">QqB", lsn, 0, reply)
+
+
+# Transaction 11 began before 10 ended: its first rows are older than 10's commit. Rows at 300 share a WAL record.
+HISTORY = [
+    begin(10, 200, 100), insert(100), insert(120, OTHER_OID), insert(130), commit(200, 210),
+    begin(11, 400, 110), insert(110), delete(140), insert(300), delete(300), insert(300), truncate(320),
+    insert(330, OTHER_OID), insert(340), commit(400, 410),
+    begin(12, 500, 450), insert(450), commit(500, 510),
+]  # fmt: skip
+
+
+class Run:
+    """One life of a task: what it sent."""
+
+    def __init__(self, resume=SourceOffset(done_lsn=90, lsn=90), **options):  # noqa: B008 - frozen
+        self.sent = []
+        config = read_connector_config("c", {**OPTIONS, **options}, {}, run_id="r")
+        self.stream = Stream(config, FakeRoutes(), Markers(), resume, self._send)
+
+    def _send(self, topic, records):
+        self.sent += [(topic, value) for _, value, _ in records]
+
+    def process(self, messages, size=1):
+        for start in range(0, len(messages), size):
+            self.stream.process(messages[start : start + size])
+        return self
+
+
+def from_server(history, done_lsn):
+    """What a server sends to a client that asks for `done_lsn`: whole transactions that end later."""
+    result, transaction = [], []
+    for message in history:
+        transaction.append(message)
+        if message[25:26] == b"C":
+            (end,) = struct.unpack_from(">Q", message, 1)
+            if end > done_lsn:
+                result += transaction
+            transaction = []
+    return result
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+@pytest.mark.parametrize("options", [{}, {"skipped.operations": "t,d"}, {"skipped.operations": "none"}])
+@pytest.mark.parametrize("cut", range(len(HISTORY) + 1))
+def test_a_restart_anywhere_loses_nothing_and_repeats_nothing_that_was_stored(cut, options, size):
+    whole = Run(**options).process(HISTORY, size)
+    first = Run(**options).process(HISTORY[:cut], size)
+    stored = decode_offset(encode_offset(first.stream.position()))
+    second = Run(stored, **options).process(from_server(HISTORY, stored.done_lsn), size)
+    both = first.sent + second.sent
+    assert sorted(set(both)) == sorted(set(whole.sent))
+    repeated = len(both) - len(set(both))
+    if size == 1 and HISTORY[cut - 1][25:26] in b"ID" and (cut and HISTORY[cut - 1]):
+        assert repeated == 0
+
+
+def test_begin_is_sent_once_for_a_transaction_that_is_resumed():
+    first = Run().process(HISTORY[:8])
+    second = Run(first.stream.position()).process(from_server(HISTORY, first.stream.position().done_lsn))
+    assert ("p.transaction", b"11 BEGIN 110") in first.sent
+    assert ("p.transaction", b"11 BEGIN 110") not in second.sent
+    assert second.sent[0] == ("p.public.a", b"11 3 300 I")
+
+
+def test_a_slot_behind_the_stored_offset_repeats_nothing():
+    second = Run(SourceOffset(done_lsn=410, lsn=410, commit_lsn=410)).process(HISTORY)
+    assert [value for _, value in second.sent] == [b"12 BEGIN 450", b"12 1 450 I", b"12 END 510 1"]
+
+
+def test_keepalives_move_an_idle_position_but_not_within_a_transaction():
+    run = Run().process([*HISTORY[:5], keepalive(900)])
+    run.stream.advance()
+    assert run.stream.position().done_lsn == 900
+    assert run.stream.position().commit_lsn == 210
+    run.process([begin(13, 950, 920), insert(920), keepalive(990, reply=1)])
+    run.stream.advance()
+    assert run.stream.position().done_lsn == 900
+    assert run.stream.reply_requested
+
+
+def test_relation_that_was_not_announced_is_an_error():
+    with pytest.raises(CaptureError, match="not announced"):
+        Run().process([begin(1, 200, 100), insert(100, oid=99)])
+
+
+def test_unknown_message_is_an_error():
+    with pytest.raises(CaptureError, match="unknown message"):
+        Run().process([b"z" + bytes(30)])
+
+
+def test_without_metadata_no_markers_are_sent():
+    run = Run(**{"provide.transaction.metadata": "false"}).process(HISTORY)
+    assert {topic for topic, _ in run.sent} == {"p.public.a"}

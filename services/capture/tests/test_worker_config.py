@@ -1,0 +1,137 @@
+"""A Kafka Connect worker's settings, and their translation for librdkafka."""
+
+import pytest
+
+from tidings_capture.errors import WorkerConfigError
+from tidings_capture.kafka_settings import translate_client_settings
+from tidings_capture.worker_config import read_worker_config
+
+MINIMUM = {
+    "bootstrap.servers": "a:9092,b:9092",
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+}
+
+
+def test_minimum_takes_kafka_connects_defaults():
+    worker = read_worker_config(MINIMUM)
+    assert (worker.host, worker.port) == ("0.0.0.0", 8083)
+    assert (worker.config_topic.partitions, worker.offset_topic.partitions) == (1, 25)
+    assert worker.status_topic.partitions == 5
+    assert worker.offset_topic.replication_factor == 3
+    assert worker.unknown == ()
+
+
+@pytest.mark.parametrize("name", sorted(MINIMUM))
+def test_missing_setting_is_named(name):
+    with pytest.raises(WorkerConfigError, match=name.replace(".", r"\.")):
+        read_worker_config({k: v for k, v in MINIMUM.items() if k != name})
+
+
+@pytest.mark.parametrize(
+    ("listeners", "expected"),
+    [
+        ("http://localhost:8123", ("localhost", 8123)),
+        ("HTTP://:8123", ("0.0.0.0", 8123)),
+        ("http://[::1]:0", ("::1", 0)),
+        ("http://h:1,http://i:2", ("h", 1)),
+    ],
+)
+def test_listeners(listeners, expected):
+    worker = read_worker_config({**MINIMUM, "listeners": listeners})
+    assert (worker.host, worker.port) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("listeners", "https://h:1"),
+        ("listeners", "http://h:port"),
+        ("offset.flush.interval.ms", "soon"),
+        ("config.storage.partitions", "3"),
+        ("topic.creation.enable", "maybe"),
+    ],
+)
+def test_wrong_value_is_named(name, value):
+    with pytest.raises(WorkerConfigError, match=name.split(".")[0]):
+        read_worker_config({**MINIMUM, name: value})
+
+
+def test_storage_converters_and_clients_are_told_apart():
+    worker = read_worker_config(
+        MINIMUM
+        | {
+            "offset.storage.partitions": "7",
+            "offset.storage.min.insync.replicas": "2",
+            "key.converter": "k",
+            "key.converter.schemas.enable": "false",
+            "producer.linger.ms": "50",
+            "producer.interceptor.classes": "x",
+            "consumer.fetch.min.bytes": "3",
+            "security.protocol": "SASL_SSL",
+            "plugin.path": "/opt",
+            "nonsense": "1",
+        }
+    )
+    assert worker.offset_topic.partitions == 7
+    assert worker.offset_topic.config == {"min.insync.replicas": "2"}
+    assert worker.converters == {"key.converter": "k", "key.converter.schemas.enable": "false"}
+    assert worker.producer == {"linger.ms": "50"}
+    assert worker.consumer == {"fetch.min.bytes": "3"}
+    assert worker.common_client() == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "SASL_SSL"}
+    assert worker.unknown == ("nonsense", "producer.interceptor.classes")
+
+
+def test_passwords_are_not_shown():
+    worker = read_worker_config(
+        MINIMUM | {"sasl.jaas.config": 'o.PlainLoginModule required username="u" password="hush";'}
+    )
+    assert worker.client["sasl.password"] == "hush"
+    assert "hush" not in repr(worker)
+
+
+def test_jaas_becomes_user_and_password():
+    text = (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="a b" password="p\\"q" ;'
+    )
+    assert translate_client_settings({"sasl.jaas.config": text}) == {
+        "sasl.username": "a b",
+        "sasl.password": 'p"q',
+    }
+
+
+def test_pem_stores_and_renamed_settings():
+    assert translate_client_settings(
+        {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": "/ca.pem",
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": "/k.p12",
+            "ssl.keystore.password": "x",
+            "ssl.endpoint.identification.algorithm": "",
+            "buffer.memory": "33554432",
+            "max.request.size": "2000000",
+        }
+    ) == {
+        "ssl.ca.location": "/ca.pem",
+        "ssl.keystore.location": "/k.p12",
+        "ssl.keystore.password": "x",
+        "ssl.endpoint.identification.algorithm": "none",
+        "queue.buffering.max.kbytes": "32768",
+        "message.max.bytes": "2000000",
+    }
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ssl.truststore.location": "/t.jks"},
+        {"ssl.keystore.location": "/k.jks"},
+        {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"},
+    ],
+)
+def test_what_librdkafka_cannot_do_is_refused_by_name(settings):
+    with pytest.raises(WorkerConfigError, match=next(iter(settings)).replace(".", r"\.")):
+        translate_client_settings(settings)

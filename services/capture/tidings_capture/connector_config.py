@@ -1,0 +1,190 @@
+"""A connector's options, checked and typed; made once from its JSON by `read_connector_config`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidings_capture.conversion_options import (
+    BinaryHandling,
+    ConversionOptions,
+    DecimalHandling,
+    IntervalHandling,
+    TimePrecision,
+)
+from tidings_capture.errors import OptionError
+from tidings_capture.filters import ColumnFilter, TableFilter, compile_list
+from tidings_capture.kafka_settings import translate_client_settings
+from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, check_options
+from tidings_capture.postgres import Endpoint
+
+_TOPIC_CREATION = "topic.creation.default."
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfig:
+    """What one connector is to do. Times are seconds."""
+
+    name: str
+    endpoint: Endpoint
+    topic_prefix: str
+    slot: str
+    slot_drop_on_stop: bool
+    slot_failover: bool
+    slot_attempts: int
+    slot_retry_seconds: float
+    publication: str
+    publication_autocreate: str
+    publish_via_partition_root: bool
+    tables: TableFilter
+    columns: ColumnFilter
+    snapshot_mode: str
+    skipped_operations: frozenset[str]
+    heartbeat_seconds: float
+    status_update_seconds: float
+    conversion: ConversionOptions
+    converters: dict[str, str] = field(repr=False)
+    producer: dict[str, str] = field(repr=False)
+    topic_partitions: int = -1
+    topic_replication_factor: int = -1
+    topic_config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """``errors.*``: how often, and how long to wait between attempts."""
+
+    attempts: int
+    """-1: without end."""
+    first_seconds: float
+    longest_seconds: float
+
+
+def read_retry_options(config: Mapping[str, str]) -> RetryOptions:
+    """The options the supervisor itself needs."""
+    value = _Values(config)
+    return RetryOptions(
+        value.integer("errors.max.retries"),
+        value.integer("errors.retry.delay.initial.ms") / 1000,
+        value.integer("errors.retry.delay.max.ms") / 1000,
+    )
+
+
+def read_endpoint(config: Mapping[str, str]) -> Endpoint:
+    """Where the connector's database is."""
+    value = _Values(config)
+    names = {"database.sslcert": "sslcert", "database.sslkey": "sslkey", "database.sslrootcert": "sslrootcert",
+             "database.sslpassword": "sslpassword"}  # fmt: skip
+    return Endpoint(
+        host=value.text("database.hostname"),
+        port=value.integer("database.port"),
+        user=value.text("database.user"),
+        database=value.text("database.dbname"),
+        password=value.text("database.password"),
+        sslmode=value.text("database.sslmode").lower(),
+        extra=tuple((libpq, config[name]) for name, libpq in names.items() if config.get(name)),
+    )
+
+
+def read_connector_config(
+    name: str, config: Mapping[str, str], worker_converters: Mapping[str, str], run_id: str, task: int = 0
+) -> ConnectorConfig:
+    """Type a connector's configuration.
+
+    Raises:
+        OptionError: naming every option that is missing or wrong.
+    """
+    problems = check_options(config)
+    if problems:
+        raise OptionError("; ".join(text for texts in problems.values() for text in texts))
+    value = _Values(config)
+    prefix = value.text("topic.prefix")
+    return ConnectorConfig(
+        name=name,
+        endpoint=read_endpoint(config),
+        topic_prefix=prefix,
+        slot=value.text("slot.name"),
+        slot_drop_on_stop=value.boolean("slot.drop.on.stop"),
+        slot_failover=value.boolean("slot.failover"),
+        slot_attempts=value.integer("slot.max.retries"),
+        slot_retry_seconds=value.integer("slot.retry.delay.ms") / 1000,
+        publication=value.text("publication.name"),
+        publication_autocreate=value.text("publication.autocreate.mode").lower(),
+        publish_via_partition_root=value.boolean("publish.via.partition.root"),
+        tables=TableFilter(
+            value.patterns("schema.include.list"),
+            value.patterns("schema.exclude.list"),
+            value.patterns("table.include.list"),
+            value.patterns("table.exclude.list"),
+        ),
+        columns=ColumnFilter(value.patterns("column.include.list"), value.patterns("column.exclude.list")),
+        snapshot_mode=value.text("snapshot.mode").lower().replace("never", "no_data"),
+        skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
+        heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
+        status_update_seconds=value.integer("status.update.interval.ms") / 1000,
+        conversion=_conversion(value, prefix, run_id, task),
+        converters={**_overridden(worker_converters, config), **_converters(config)},
+        producer=translate_client_settings(
+            {n.removeprefix(PRODUCER_OVERRIDE): v for n, v in config.items() if n.startswith(PRODUCER_OVERRIDE)}
+        ),
+        topic_partitions=value.integer("topic.creation.default.partitions"),
+        topic_replication_factor=value.integer("topic.creation.default.replication.factor"),
+        topic_config={
+            n.removeprefix(_TOPIC_CREATION): v
+            for n, v in config.items()
+            if n.startswith(_TOPIC_CREATION) and n not in OPTIONS
+        },
+    )  # fmt: skip
+
+
+def _conversion(value: "_Values", prefix: str, run_id: str, task: int) -> ConversionOptions:
+    headers: tuple[tuple[str, bytes], ...] = ()
+    if value.boolean("extended.headers.enabled"):
+        headers = (
+            ("__debezium.context.connectorLogicalName", prefix.encode()),
+            ("__debezium.context.taskId", str(task).encode()),
+            ("__debezium.context.connectorName", b"postgresql"),
+            ("__debezium.context.runId", run_id.encode()),
+        )
+    return ConversionOptions(
+        topic_prefix=prefix,
+        database=value.text("database.dbname"),
+        decimal_handling=DecimalHandling(value.text("decimal.handling.mode").lower()),
+        time_precision=TimePrecision(value.text("time.precision.mode").lower()),
+        binary_handling=BinaryHandling(value.text("binary.handling.mode").lower()),
+        interval_handling=IntervalHandling(value.text("interval.handling.mode").lower()),
+        include_unknown_datatypes=value.boolean("include.unknown.datatypes"),
+        tombstones_on_delete=value.boolean("tombstones.on.delete"),
+        provide_transaction_metadata=value.boolean("provide.transaction.metadata"),
+        unavailable_value_placeholder=value.text("unavailable.value.placeholder"),
+        context_headers=headers,
+    )
+
+
+def _converters(config: Mapping[str, str]) -> dict[str, str]:
+    return {n: v for n, v in config.items() if n.startswith(("key.converter", "value.converter"))}
+
+
+def _overridden(worker: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
+    # A connector that names its own converter does not inherit the options of the worker's.
+    dropped = tuple(name for name in ("key.converter", "value.converter") if name in config)
+    return {n: v for n, v in worker.items() if not dropped or not n.startswith(dropped)}
+
+
+class _Values:
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._config = config
+
+    def text(self, name: str) -> str:
+        found = self._config.get(name)
+        if found is None:
+            found = OPTIONS[name].default or ""
+        return found.strip() if OPTIONS[name].kind != "password" else found
+
+    def integer(self, name: str) -> int:
+        return int(self.text(name) or OPTIONS[name].default or 0)
+
+    def boolean(self, name: str) -> bool:
+        return self.text(name).lower() == "true"
+
+    def patterns(self, name: str) -> tuple[re.Pattern[str], ...]:
+        return compile_list(self.text(name))

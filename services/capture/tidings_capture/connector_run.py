@@ -1,0 +1,206 @@
+"""One connector's life in the supervisor: its task's process, retries, and what its status says.
+
+States are Kafka Connect's: UNASSIGNED, RUNNING, PAUSED, STOPPED, FAILED. A task that is not streaming is never RUNNING:
+between two attempts it is FAILED, with the error and the time of the next attempt in its trace.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tidings_capture.connector_config import RetryOptions, read_retry_options
+from tidings_capture.errors import TaskDiedError
+from tidings_capture.stores import PAUSED, STARTED, STOPPED
+from tidings_capture.task_channel import Failure, Report, TaskJob
+from tidings_capture.task_process import TaskProcess
+from tidings_service import Retry, get_logger
+
+UNASSIGNED: Final = "UNASSIGNED"
+RUNNING: Final = "RUNNING"
+FAILED: Final = "FAILED"
+_STATE_OF_REPORT: Final = {
+    "starting": UNASSIGNED,
+    "snapshot": RUNNING,
+    "streaming": RUNNING,
+    "idle": RUNNING,
+}
+_SETTLED_SECONDS: Final = 30.0
+"""A task that ran this long starts its retries anew."""
+
+_log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a connector's metrics say; sums over its processes."""
+
+    records: dict[str, int]
+    transactions: int = 0
+    events: int = 0
+
+
+class ConnectorRun:
+    """Runs one connector until it is stopped.
+
+    Args:
+        make_job: the task's job from a configuration.
+        on_change: called when connector or task changed state.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: dict[str, str],
+        target_state: str,
+        make_job: Callable[[str, dict[str, str]], TaskJob],
+        on_change: Callable[["ConnectorRun"], None],
+        *,
+        stop_seconds: float,
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.target_state = target_state
+        self._make_job = make_job
+        self._on_change = on_change
+        self._stop_seconds = stop_seconds
+        self._process: TaskProcess | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._base = Counters({})
+        self.task_state = UNASSIGNED
+        self.trace: str | None = None
+        self.report = Report(state="starting")
+        self.restarts = 0
+        self.errors: dict[str, int] = {}
+        self.generation = 0
+
+    @property
+    def connector_state(self) -> str:
+        """The connector's own state, which says nothing about its task."""
+        return {STARTED: RUNNING, PAUSED: PAUSED, STOPPED: STOPPED}.get(self.target_state, UNASSIGNED)
+
+    @property
+    def has_task(self) -> bool:
+        """A stopped connector has no tasks."""
+        return self.target_state != STOPPED
+
+    @property
+    def healthy(self) -> bool:
+        """Whether it does what it is meant to do."""
+        if self.target_state != STARTED:
+            return True
+        return self.task_state == RUNNING
+
+    @property
+    def task_pid(self) -> int | None:
+        """The task's process."""
+        return None if self._process is None else self._process.pid
+
+    def counters(self) -> Counters:
+        """Totals over all processes of this connector."""
+        records = dict(self._base.records)
+        for topic, count in self.report.records.items():
+            records[topic] = records.get(topic, 0) + count
+        return Counters(
+            records,
+            self._base.transactions + self.report.transactions,
+            self._base.events + self.report.events,
+        )
+
+    def continue_from(self, former: "ConnectorRun") -> None:
+        """Take over the counters of the run before this one: metrics never go back."""
+        self._base = former.counters()
+        self.restarts = former.restarts
+        self.errors = former.errors
+        self.generation = former.generation
+
+    def start(self) -> None:
+        """Begin to run, or take note that there is nothing to run."""
+        if self.target_state == STARTED:
+            self._set(UNASSIGNED, None)
+            self._following = asyncio.create_task(self._follow(), name=f"connector {self.name}")
+        else:
+            self._set(PAUSED if self.target_state == PAUSED else UNASSIGNED, None)
+
+    async def stop(self) -> None:
+        """End the task's process; what was sent is stored and confirmed before."""
+        following, self._following = self._following, None
+        if self._process is not None:
+            await self._process.stop(self._stop_seconds)
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        self._process = None
+        self._settle_counters()
+
+    async def _follow(self) -> None:
+        retry = read_retry_options(self.config)
+        failures = 0
+        loop = asyncio.get_running_loop()
+        while True:
+            self.generation += 1
+            process = self._process = TaskProcess(self._make_job(self.name, self.config), self._heard)
+            began = loop.time()
+            code = await process.run()
+            self._settle_counters()
+            if code == 0 and process.failure is None and self._following is None:
+                return
+            failure = process.failure or _died(code)
+            self.errors[failure.code] = self.errors.get(failure.code, 0) + 1
+            failures = 1 if loop.time() - began > _SETTLED_SECONDS else failures + 1
+            pause = _pause(failure, retry, failures)
+            self._set(FAILED, _trace(failure, pause))
+            if pause is None:
+                _log.error("task failed", connector=self.name, code=failure.code, reason=failure.message)
+                return
+            _log.warning(
+                "task failed and will be restarted",
+                connector=self.name,
+                code=failure.code,
+                reason=failure.message,
+                seconds=round(pause, 3),
+            )
+            await asyncio.sleep(pause)
+            self.restarts += 1
+
+    def _heard(self, report: Report) -> None:
+        if report.state in _STATE_OF_REPORT:
+            self.report = report
+            state = _STATE_OF_REPORT[report.state]
+            # While a task that failed is starting again it stays FAILED: nothing is known to be better yet.
+            if state != self.task_state and not (state == UNASSIGNED and self.task_state == FAILED):
+                self._set(state, None)
+
+    def _settle_counters(self) -> None:
+        self._base = self.counters()
+        self.report = Report(state="stopped")
+
+    def _set(self, state: str, trace: str | None) -> None:
+        self.task_state, self.trace = state, trace
+        self._on_change(self)
+
+
+def _died(code: int) -> Failure:
+    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+    return Failure(
+        TaskDiedError.code, f"the task's process ended {how}", str(TaskDiedError.default_retry), None, ""
+    )
+
+
+def _pause(failure: Failure, retry: RetryOptions, failures: int) -> float | None:
+    """Seconds until the next attempt, with jitter; None: no further attempt."""
+    if failure.retry != Retry.TIMED or (0 <= retry.attempts < failures):
+        return None
+    longest = min(retry.first_seconds * float(2 ** min(failures - 1, 20)), retry.longest_seconds)
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+
+
+def _trace(failure: Failure, pause: float | None) -> str:
+    lines = [f"{failure.code}: {failure.message}"]
+    if failure.hint:
+        lines.append(f"hint: {failure.hint}")
+    lines.append("no further attempt" if pause is None else f"next attempt in {pause:.1f} seconds")
+    if failure.trace:
+        lines.append(failure.trace)
+    return "\n".join(lines)

@@ -1,0 +1,59 @@
+"""The connector options that decide how a change becomes a record, named after the options."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+DEBEZIUM_VERSION = "3.7.0.Final"
+"""The release whose format this is; stands in ``source.version``."""
+
+
+class DecimalHandling(StrEnum):
+    """``decimal.handling.mode``."""
+
+    PRECISE = "precise"
+    STRING = "string"
+    DOUBLE = "double"
+
+
+class TimePrecision(StrEnum):
+    """``time.precision.mode``."""
+
+    ADAPTIVE = "adaptive"
+    ADAPTIVE_TIME_MICROSECONDS = "adaptive_time_microseconds"
+    CONNECT = "connect"
+
+
+class BinaryHandling(StrEnum):
+    """``binary.handling.mode``."""
+
+    BYTES = "bytes"
+    BASE64 = "base64"
+    BASE64_URL_SAFE = "base64-url-safe"
+    HEX = "hex"
+
+
+class IntervalHandling(StrEnum):
+    """``interval.handling.mode``."""
+
+    NUMERIC = "numeric"
+    STRING = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionOptions:
+    topic_prefix: str
+    """``topic.prefix``: ``source.name``, and the first part of names of topics and schemas."""
+    database: str
+    """``database.dbname``: ``source.db``."""
+    decimal_handling: DecimalHandling = DecimalHandling.PRECISE
+    time_precision: TimePrecision = TimePrecision.ADAPTIVE
+    binary_handling: BinaryHandling = BinaryHandling.BYTES
+    interval_handling: IntervalHandling = IntervalHandling.NUMERIC
+    include_unknown_datatypes: bool = False
+    """``include.unknown.datatypes``: columns of unknown types are opaque bytes rather than left out."""
+    tombstones_on_delete: bool = True
+    provide_transaction_metadata: bool = False
+    unavailable_value_placeholder: str = "__debezium_unavailable_value"
+    context_headers: tuple[tuple[str, bytes], ...] = ()
+    """``__debezium.context.*``: headers that every record carries, already converted."""
+    version: str = DEBEZIUM_VERSION

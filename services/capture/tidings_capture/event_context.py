@@ -1,0 +1,81 @@
+"""Where a change stands: the mutable state that the task and its conversion plans share.
+
+One `EventContext` per task. The task sets the position before it hands a change to a plan; a plan reads it, and counts
+the events that it makes, because only the plan knows that one change can be two events (a changed key is a delete and
+a create). So after a transaction the counts for the END marker are here.
+"""
+
+
+class EventContext:
+    """The position, time and transaction of the change that is being converted."""
+
+    __slots__ = (
+        "epoch",
+        "event_counts",
+        "in_transaction",
+        "last_commit_lsn",
+        "lsn",
+        "now_ns",
+        "origin",
+        "origin_lsn",
+        "snapshot",
+        "total_order",
+        "ts_us",
+        "tx_id",
+    )
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        """Changes whenever anything but `lsn`, `now_ns` and the counts has changed; plans cache what they have
+        rendered by it."""
+        self.snapshot = "false"
+        """``source.snapshot``: false, first, first_in_data_collection, true, last_in_data_collection, last."""
+        self.lsn = 0
+        """``source.lsn``: the change's LSN (XLogData's start)."""
+        self.last_commit_lsn: int | None = None
+        """The first part of ``source.sequence``: the LSN of the last commit before this transaction."""
+        self.tx_id: int | None = None
+        """``source.txId``."""
+        self.ts_us = 0
+        """``source.ts_us``: commit time, or the snapshot's time, in microseconds since the Unix epoch."""
+        self.now_ns = 0
+        """The envelope's own ``ts_ns``: the wall clock in nanoseconds. The task sets it as often as it reads."""
+        self.origin: str | None = None
+        self.origin_lsn: int | None = None
+        self.in_transaction = False
+        """Whether events are numbered and carry a transaction block (where the options ask for one at all)."""
+        self.total_order = 0
+        """The number of the transaction's last event; a plan adds one before each event."""
+        self.event_counts: dict[str, int] = {}
+        """The number of events so far by ``schema.table``: its value after adding one is
+        ``data_collection_order``."""
+
+    def begin(self, tx_id: int, ts_us: int, last_commit_lsn: int | None) -> None:
+        """A streamed transaction starts: numbering starts at one, the source is no snapshot."""
+        self.snapshot = "false"
+        self.tx_id = tx_id
+        self.ts_us = ts_us
+        self.last_commit_lsn = last_commit_lsn
+        self.origin = None
+        self.origin_lsn = None
+        self.in_transaction = True
+        self.total_order = 0
+        self.event_counts = {}
+        self.epoch += 1
+
+    def from_origin(self, name: str, origin_lsn: int) -> None:
+        """The transaction came to this server by replication."""
+        self.origin = name
+        self.origin_lsn = origin_lsn
+        self.epoch += 1
+
+    def snapshot_row(self, snapshot: str, lsn: int, tx_id: int | None, ts_us: int) -> None:
+        """The next row is read by the snapshot and belongs to no transaction."""
+        if (snapshot, tx_id, ts_us) != (self.snapshot, self.tx_id, self.ts_us) or self.in_transaction:
+            self.snapshot = snapshot
+            self.tx_id = tx_id
+            self.ts_us = ts_us
+            self.last_commit_lsn = None
+            self.in_transaction = False
+            self.epoch += 1
+        self.lsn = lsn

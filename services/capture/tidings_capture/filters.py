@@ -1,0 +1,97 @@
+"""Which tables and columns a connector captures: Debezium's include and exclude lists.
+
+A list is separated by commas (``\\,`` is a comma in an expression); each entry is a regular expression that must match
+the whole name, ``schema.table`` or ``schema.table.column``, in any case. Pure.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+_SEPARATOR: Final = re.compile(r"(?<!\\),")
+_LITERAL: Final = re.compile(r"(?:\w|\\?\.|\\?\$|-)+")
+_SYSTEM_SCHEMAS: Final = frozenset({"pg_catalog", "information_schema", "pg_toast"})
+
+
+def compile_list(text: str) -> tuple[re.Pattern[str], ...]:
+    """The patterns of a list.
+
+    Raises:
+        ValueError: an entry is no regular expression.
+    """
+    entries = [entry.strip().replace("\\,", ",") for entry in _SEPARATOR.split(text)]
+    try:
+        return tuple(re.compile(entry, re.IGNORECASE) for entry in entries if entry)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+
+
+def matches(patterns: Iterable[re.Pattern[str]], name: str) -> bool:
+    """Whether any pattern matches the whole name."""
+    return any(pattern.fullmatch(name) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFilter:
+    """The four lists that choose tables; the same list never includes and excludes."""
+
+    schema_include: tuple[re.Pattern[str], ...] = ()
+    schema_exclude: tuple[re.Pattern[str], ...] = ()
+    table_include: tuple[re.Pattern[str], ...] = ()
+    table_exclude: tuple[re.Pattern[str], ...] = ()
+
+    def captures(self, schema: str, table: str) -> bool:
+        """Whether changes of a table are captured."""
+        name = f"{schema}.{table}"
+        if schema in _SYSTEM_SCHEMAS or schema.startswith("pg_temp"):
+            return False
+        if self.schema_include and not matches(self.schema_include, schema):
+            return False
+        if self.schema_exclude and matches(self.schema_exclude, schema):
+            return False
+        if self.table_include:
+            return matches(self.table_include, name)
+        return not matches(self.table_exclude, name)
+
+    def is_open(self) -> bool:
+        """Whether no list is set at all."""
+        return not (self.schema_include or self.schema_exclude or self.table_include or self.table_exclude)
+
+    def order(self, tables: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Tables in the order of a snapshot: as ``table.include.list`` names them, else by name."""
+
+        def rank(table: tuple[str, str]) -> tuple[int, str, str]:
+            name = f"{table[0]}.{table[1]}"
+            place = next((i for i, p in enumerate(self.table_include) if p.fullmatch(name)), 0)
+            return place, *table
+
+        return sorted(tables, key=rank)
+
+    def missing(self, tables: Iterable[tuple[str, str]]) -> list[str]:
+        """Entries of ``table.include.list`` that are plain names and name none of `tables`."""
+        names = [f"{schema}.{table}" for schema, table in tables]
+        return [
+            pattern.pattern.replace("\\", "")
+            for pattern in self.table_include
+            if _LITERAL.fullmatch(pattern.pattern) and not any(pattern.fullmatch(name) for name in names)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFilter:
+    """``column.include.list`` and ``column.exclude.list``."""
+
+    include: tuple[re.Pattern[str], ...] = ()
+    exclude: tuple[re.Pattern[str], ...] = ()
+
+    def excluded(self, schema: str, table: str, columns: Iterable[str]) -> frozenset[str]:
+        """The columns that are left out of values."""
+        if not (self.include or self.exclude):
+            return frozenset()
+        drop: Callable[[str], bool]
+        if self.include:
+            drop = lambda name: not matches(self.include, name)  # noqa: E731 - two halves of one choice
+        else:
+            drop = lambda name: matches(self.exclude, name)  # noqa: E731
+        return frozenset(column for column in columns if drop(f"{schema}.{table}.{column}"))

@@ -1,0 +1,315 @@
+"""The one module that speaks to Kafka: a producer, the worker's compacted topics, and topic creation.
+
+Delivery contract: `RecordProducer.send` only queues. Nothing counts as delivered before `flush` has returned True; any
+record that Kafka refused for good makes the next call raise. librdkafka keeps the order within a partition
+(``enable.idempotence``) and partitions by murmur2 as Kafka's Java producer does. Settings are librdkafka's.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tidings_capture.errors import BrokerError, retry_of_kafka
+
+_LOG: Final = logging.getLogger("tidings_capture.librdkafka")
+_REQUEST_SECONDS: Final = 15.0
+BROKER_DEFAULT: Final = -1
+"""Partitions or replication factor of a new topic: what the broker is configured for."""
+
+_PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "partitioner": "murmur2_random",
+    "linger.ms": 5,
+    "batch.size": 524_288,
+    "batch.num.messages": 20_000,
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 65_536,
+    "compression.type": "none",
+    "delivery.timeout.ms": 120_000,
+    "socket.keepalive.enable": True,
+}
+
+
+def _failure(action: str, error: KafkaError | BaseException) -> BrokerError:
+    if isinstance(error, KafkaException):
+        error = error.args[0]
+    if isinstance(error, KafkaError):
+        name = error.name()
+        return BrokerError(f"{action}: {error.str()} ({name})", retry=retry_of_kafka(name))
+    return BrokerError(f"{action}: {type(error).__name__}")
+
+
+class RecordProducer:
+    """An idempotent producer with a bounded queue.
+
+    Args:
+        settings: librdkafka's, at least ``bootstrap.servers``; they override the defaults here.
+        on_wait: called again and again while the queue is full, so that the source's connection stays alive; may raise.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], *, on_wait: Callable[[], None] = lambda: None) -> None:
+        self._failed: BrokerError | None = None
+        self._on_wait = on_wait
+        self._producer = Producer(
+            {
+                **_PRODUCER_DEFAULTS,
+                **settings,
+                "on_delivery": self._delivered,
+                "delivery.report.only.error": True,
+                "error_cb": self._error,
+            },
+            logger=_LOG,
+        )
+        self._produce = self._producer.produce
+
+    def send(
+        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
+    ) -> None:
+        """Queue records; waits while the queue is full.
+
+        Raises:
+            BrokerError: an earlier record was refused for good.
+        """
+        produce = self._produce
+        for key, value, headers in records:
+            try:
+                if headers:
+                    produce(topic, value, key, headers=headers)  # type: ignore[arg-type]  # invariant list
+                else:
+                    produce(topic, value, key)
+            except BufferError:
+                self._send_when_room(topic, key, value, headers)
+            except KafkaException as error:
+                raise _failure(f"cannot produce to {topic}", error) from error
+
+    def poll(self) -> None:
+        """Serve callbacks without waiting.
+
+        Raises:
+            BrokerError: a record was refused for good.
+        """
+        self._producer.poll(0)
+        if self._failed is not None:
+            raise self._failed
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until Kafka has acknowledged all that was sent; False when `seconds` were not enough.
+
+        Raises:
+            BrokerError: a record was refused for good.
+        """
+        remaining = self._producer.flush(seconds)
+        if self._failed is not None:
+            raise self._failed
+        return remaining == 0
+
+    def outstanding(self) -> int:
+        """Records that are queued or sent, but not yet acknowledged."""
+        return len(self._producer)
+
+    def abandon(self) -> None:
+        """Drop what is queued: for a task that stops while Kafka is away."""
+        self._producer.purge()
+        self._producer.flush(1.0)
+
+    def _send_when_room(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]] | None
+    ) -> None:
+        while True:
+            self._producer.poll(0.05)
+            if self._failed is not None:
+                raise self._failed
+            self._on_wait()
+            try:
+                self._produce(topic, value, key, headers=headers or None)  # type: ignore[arg-type]  # invariant list
+            except BufferError:
+                continue
+            return
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failed is None:
+            where = f"a record for {message.topic()} was not delivered"
+            self._failed = _failure(where, error)
+
+    def _error(self, error: KafkaError) -> None:
+        if error.fatal() and self._failed is None:
+            self._failed = _failure("the producer cannot go on", error)
+
+
+class AcknowledgedProducer:
+    """Writes single records to a compacted topic, and tells when each is stored."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._failed: BrokerError | None = None
+        self._producer = Producer(
+            {**_PRODUCER_DEFAULTS, **settings, "linger.ms": 0, "queue.buffering.max.kbytes": 4096},
+            logger=_LOG,
+        )
+
+    def put(self, topic: str, key: bytes, value: bytes | None, on_stored: Callable[[], None]) -> None:
+        """Send one record; `on_stored` is called by `poll` once Kafka has acknowledged it."""
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is None:
+                on_stored()
+            elif self._failed is None:
+                self._failed = _failure(f"cannot write to {topic}", error)
+
+        try:
+            self._producer.produce(topic, value, key, on_delivery=delivered)
+        except (KafkaException, BufferError) as error:
+            raise _failure(f"cannot write to {topic}", error) from error
+
+    def put_and_wait(self, topic: str, key: bytes, value: bytes | None) -> None:
+        """Send one record and wait for the acknowledgement.
+
+        Raises:
+            BrokerError: it was not acknowledged in time.
+        """
+        stored: list[bool] = []
+        self.put(topic, key, value, lambda: stored.append(True))
+        self.flush(_REQUEST_SECONDS)
+        if not stored:
+            raise BrokerError(
+                f"cannot write to {topic}: no acknowledgement from bootstrap.servers", retry=None
+            )
+
+    def poll(self) -> None:
+        """Serve callbacks.
+
+        Raises:
+            BrokerError: a record was refused.
+        """
+        self._producer.poll(0)
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise failed
+
+    def flush(self, seconds: float) -> None:
+        """Wait for the acknowledgement of everything that was put."""
+        self._producer.flush(seconds)
+        self.poll()
+
+
+def read_compacted(settings: Mapping[str, Any], topic: str) -> dict[bytes, bytes]:
+    """The last value of every key of a compacted topic, read to its end; deleted keys are left out.
+
+    Raises:
+        BrokerError: the topic cannot be read.
+    """
+    consumer = Consumer(
+        {
+            **settings,
+            "group.id": "tidings-capture-storage",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        },
+        logger=_LOG,
+    )
+    try:
+        return _read_to_end(consumer, topic)
+    except KafkaException as error:
+        raise _failure(f"cannot read {topic}", error) from error
+    finally:
+        consumer.close()
+
+
+def _read_to_end(consumer: Consumer, topic: str) -> dict[bytes, bytes]:
+    metadata = consumer.list_topics(topic, timeout=_REQUEST_SECONDS).topics[topic]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    waiting = set(metadata.partitions)
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in sorted(waiting)])
+    found: dict[bytes, bytes] = {}
+    deadline = time.monotonic() + 4 * _REQUEST_SECONDS
+    while waiting:
+        if time.monotonic() > deadline:
+            raise BrokerError(f"cannot read {topic}: its end was not reached in time", retry=None)
+        for message in consumer.consume(500, timeout=0.5):
+            error = message.error()
+            if error is None:
+                _apply(found, message)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own name
+                waiting.discard(message.partition())
+            else:
+                raise KafkaException(error)
+    return found
+
+
+def _apply(found: dict[bytes, bytes], message: Message) -> None:
+    key, value = message.key(), message.value()
+    if not isinstance(key, bytes):
+        return
+    if isinstance(value, bytes):
+        found[key] = value
+    else:
+        found.pop(key, None)
+
+
+class TopicAdmin:
+    """Looks at the cluster and creates topics."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._servers = str(settings.get("bootstrap.servers"))
+        self._admin = AdminClient({**settings, "socket.timeout.ms": 10_000}, logger=_LOG)
+
+    def check_reachable(self, seconds: float = 10.0) -> str:
+        """The cluster's id.
+
+        Raises:
+            BrokerError: no broker answered; names bootstrap.servers.
+        """
+        try:
+            metadata = self._admin.list_topics(timeout=seconds)
+        except KafkaException as error:
+            raise BrokerError(
+                f"no Kafka broker answers at bootstrap.servers={self._servers}",
+                hint="check bootstrap.servers in the worker's properties, and that the broker is up",
+            ) from error
+        return str(metadata.cluster_id)
+
+    def ensure_topic(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        config: Mapping[str, str],
+        setting: str = "",
+    ) -> bool:
+        """Create a topic unless it exists; whether it was created.
+
+        Args:
+            setting: the setting that asks for the topic, for the message when Kafka refuses.
+
+        Raises:
+            BrokerError: Kafka refused to create it.
+        """
+        wanted = NewTopic(
+            name, num_partitions=partitions, replication_factor=replication_factor, config=dict(config)
+        )
+        (future,) = self._admin.create_topics([wanted], request_timeout=_REQUEST_SECONDS).values()
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            asked = f" for {setting}" if setting else ""
+            raise _failure(f"cannot create topic {name}{asked}", error) from error
+        return True

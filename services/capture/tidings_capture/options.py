@@ -1,0 +1,322 @@
+"""Connector options: Debezium's PostgreSQL connector's names, with what is implemented here, in one table.
+
+Three kinds: implemented (`OPTIONS`), known to Debezium but not implemented (`NOT_IMPLEMENTED`: refused by name, never
+ignored), and accepted without effect because the default is the only behaviour (`FIXED`: any other value is refused).
+Anything else is an error that names the nearest known option. ``docs/debezium-compatibility.md`` shows the same table.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tidings_capture.filters import compile_list
+from tidings_capture.kafka_settings import unknown_settings
+
+Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
+
+CONNECTOR_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
+CONNECTOR_VERSION: Final = "3.7.0.Final"
+_NAME = re.compile(r"[a-z0-9_]{1,63}")
+_PREFIX = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its type, its default, and what values it takes."""
+
+    name: str
+    kind: Kind = "string"
+    default: str | None = None
+    required: bool = False
+    values: tuple[str, ...] = ()
+    check: Callable[[str], str | None] | None = None
+    """A further check; what is wrong, or None."""
+    documentation: str = ""
+
+
+def _slot_name(value: str) -> str | None:
+    return None if _NAME.fullmatch(value) else "must be 1 to 63 of a-z, 0-9 and _"
+
+
+def _topic_prefix(value: str) -> str | None:
+    return None if _PREFIX.fullmatch(value) else "must consist of letters, digits, '.', '_' and '-'"
+
+
+def _patterns(value: str) -> str | None:
+    try:
+        compile_list(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _operations(value: str) -> str | None:
+    wrong = {part.strip() for part in value.split(",")} - {"c", "u", "d", "t", "none"}
+    return f"takes c, u, d, t or none, not {', '.join(sorted(wrong))}" if wrong else None
+
+
+def _port(value: str) -> str | None:
+    return None if value.isdigit() and 0 < int(value) < 65536 else "must be a port, 1 to 65535"
+
+
+def _not_negative(value: str) -> str | None:
+    return None if int(value) >= 0 else "must not be negative"
+
+
+def _one_task(value: str) -> str | None:
+    return None if int(value) >= 1 else "must be at least 1"
+
+
+_TABLE: Final = (
+    Option("name"),
+    Option("connector.class", "class", required=True, values=(CONNECTOR_CLASS, "PostgresConnector", "PostgresSource")),
+    Option("tasks.max", "int", "1", check=_one_task, documentation="A WAL is serial: one task runs whatever this says."),
+    Option("plugin.name", default="decoderbufs", values=("pgoutput",)),
+    Option("database.hostname", required=True),
+    Option("database.port", "int", "5432", check=_port),
+    Option("database.user", required=True),
+    Option("database.password", "password", ""),
+    Option("database.dbname", required=True),
+    Option("database.sslmode", default="prefer", values=("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
+    Option("database.sslcert"),
+    Option("database.sslkey"),
+    Option("database.sslpassword", "password"),
+    Option("database.sslrootcert"),
+    Option("topic.prefix", required=True, check=_topic_prefix),
+    Option("slot.name", default="debezium", check=_slot_name),
+    Option("slot.drop.on.stop", "boolean", "false"),
+    Option("slot.failover", "boolean", "false"),
+    Option("slot.max.retries", "int", "6", check=_not_negative),
+    Option("slot.retry.delay.ms", "long", "10000", check=_not_negative),
+    Option("publication.name", default="dbz_publication"),
+    Option("publication.autocreate.mode", default="all_tables", values=("all_tables", "filtered", "disabled", "no_tables")),
+    Option("publish.via.partition.root", "boolean", "false"),
+    Option("schema.include.list", "list", check=_patterns),
+    Option("schema.exclude.list", "list", check=_patterns),
+    Option("table.include.list", "list", check=_patterns),
+    Option("table.exclude.list", "list", check=_patterns),
+    Option("column.include.list", "list", check=_patterns),
+    Option("column.exclude.list", "list", check=_patterns),
+    Option("snapshot.mode", default="initial", values=("always", "initial", "initial_only", "no_data", "never", "when_needed")),
+    Option("snapshot.fetch.size", "int", documentation="COPY streams: accepted, without effect."),
+    Option("snapshot.lock.timeout.ms", "long", "10000", documentation="No locks are taken: accepted, without effect."),
+    Option("tombstones.on.delete", "boolean", "true"),
+    Option("decimal.handling.mode", default="precise", values=("precise", "double", "string")),
+    Option("time.precision.mode", default="adaptive", values=("adaptive", "adaptive_time_microseconds", "connect")),
+    Option("binary.handling.mode", default="bytes", values=("bytes", "base64", "base64-url-safe", "hex")),
+    Option("interval.handling.mode", default="numeric", values=("numeric", "string")),
+    Option("include.unknown.datatypes", "boolean", "false"),
+    Option("unavailable.value.placeholder", default="__debezium_unavailable_value"),
+    Option("provide.transaction.metadata", "boolean", "false"),
+    Option("extended.headers.enabled", "boolean", "true"),
+    Option("skipped.operations", "list", "t", check=_operations),
+    Option("heartbeat.interval.ms", "int", "0", check=_not_negative),
+    Option("status.update.interval.ms", "int", "10000", check=_not_negative),
+    Option("xmin.fetch.interval.ms", "long", "0", values=("0",)),
+    Option("errors.max.retries", "int", "-1"),
+    Option("errors.retry.delay.initial.ms", "long", "300", check=_not_negative),
+    Option("errors.retry.delay.max.ms", "long", "10000", check=_not_negative),
+    Option("retriable.restart.connector.wait.ms", "long", "10000", check=_not_negative),
+    Option("max.batch.size", "int", "2048", documentation="Batches follow what has arrived: accepted, without effect."),
+    Option("max.queue.size", "int", "8192", documentation="The producer's queue is the only one: accepted, without effect."),
+    Option("poll.interval.ms", "long", "500", documentation="Nothing is polled: accepted, without effect."),
+    Option("topic.creation.default.partitions", "int", "-1"),
+    Option("topic.creation.default.replication.factor", "int", "-1"),
+    Option("key.converter", "class"),
+    Option("value.converter", "class"),
+    Option("header.converter", "class"),
+    Option("config.action.reload", default="restart", values=("restart", "none")),
+)  # fmt: skip
+OPTIONS: Final = {option.name: option for option in _TABLE}
+
+PRODUCER_OVERRIDE: Final = "producer.override."
+PASS_THROUGH: Final = (
+    "key.converter.",
+    "value.converter.",
+    "header.converter.",
+    "topic.creation.default.",
+    PRODUCER_OVERRIDE,
+)
+"""Prefixes whose options belong to somebody else: a converter, a topic, the producer."""
+
+FIXED: Final = {
+    "database.tcpKeepAlive": "true",
+    "event.processing.failure.handling.mode": "fail",
+    "event.converting.failure.handling.mode": "warn",
+    "exactly.once.support": "requested",
+    "errors.tolerance": "none",
+    "errors.log.enable": "false",
+    "errors.log.include.messages": "false",
+    "field.name.adjustment.mode": "none",
+    "flush.lsn.source": "true",
+    "hstore.handling.mode": "json",
+    "lsn.flush.mode": "connector",
+    "max.queue.size.in.bytes": "0",
+    "money.fraction.digits": "2",
+    "read.only": "false",
+    "replica.identity.autoset.values": "",
+    "schema.name.adjustment.mode": "none",
+    "schema.refresh.mode": "columns_diff",
+    "skip.messages.without.change": "false",
+    "slot.stream.params": "",
+    "snapshot.delay.ms": "0",
+    "snapshot.isolation.mode": "repeatable_read",
+    "snapshot.locking.mode": "none",
+    "snapshot.max.threads": "1",
+    "snapshot.query.mode": "select_all",
+    "streaming.delay.ms": "0",
+    "table.ignore.builtin": "true",
+    "topic.delimiter": ".",
+    "topic.heartbeat.prefix": "__debezium-heartbeat",
+    "topic.transaction": "transaction",
+    "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy",
+    "transaction.boundary": "poll",
+    "transforms": "",
+    "predicates": "",
+}
+"""Options whose only behaviour here is this value, which is accepted; any other is refused."""
+
+NOT_IMPLEMENTED: Final = frozenset(
+    {
+        "column.propagate.source.type",
+        "connection.validation.timeout.ms",
+        "converters",
+        "custom.metric.tags",
+        "custom.sanitize.pattern",
+        "database.connection.factory.class",
+        "database.initial.statements",
+        "database.query.timeout.ms",
+        "database.sslfactory",
+        "datatype.propagate.source.type",
+        "executor.shutdown.timeout.ms",
+        "guardrail.collections.limit.action",
+        "guardrail.collections.max",
+        "heartbeat.action.query",
+        "include.schema.comments",
+        "incremental.snapshot.allow.schema.changes",
+        "incremental.snapshot.chunk.size",
+        "incremental.snapshot.watermarking.strategy",
+        "legacy.snapshot.max.threads",
+        "lsn.flush.timeout.action",
+        "lsn.flush.timeout.ms",
+        "message.key.columns",
+        "message.prefix.exclude.list",
+        "message.prefix.include.list",
+        "notification.enabled.channels",
+        "notification.sink.topic.name",
+        "offset.mismatch.strategy",
+        "offsets.storage.topic",
+        "poll.dispatch.interval.ms",
+        "post.processors",
+        "query.fetch.size",
+        "queue.provider.type",
+        "signal.data.collection",
+        "signal.emit.failure.backoff.ms",
+        "signal.emit.failure.max.retries",
+        "signal.enabled.channels",
+        "signal.file",
+        "signal.kafka.bootstrap.servers",
+        "signal.kafka.topic",
+        "signal.poll.interval.ms",
+        "snapshot.include.collection.list",
+        "snapshot.locking.mode.custom.name",
+        "snapshot.max.threads.multiplier",
+        "snapshot.mode.configuration.based.snapshot.data",
+        "snapshot.mode.configuration.based.snapshot.on.data.error",
+        "snapshot.mode.configuration.based.snapshot.on.schema.error",
+        "snapshot.mode.configuration.based.snapshot.schema",
+        "snapshot.mode.configuration.based.start.stream",
+        "snapshot.mode.custom.name",
+        "snapshot.query.mode.custom.name",
+        "snapshot.select.statement.overrides",
+        "snapshot.tables.order.by.row.count",
+        "sourceinfo.struct.maker",
+        "statistics.metrics.enabled",
+        "topic.cache.size",
+        "topic.creation.groups",
+        "topic.heartbeat.name",
+        "transaction.metadata.factory",
+        "transaction.boundary.interval.ms",
+    }
+)
+_NOT_IMPLEMENTED_PREFIXES: Final = (
+    "column.mask.",
+    "column.truncate.",
+    "openlineage.",
+    "predicates.",
+    "signal.consumer.",
+    "snapshot.select.statement.overrides.",
+    "topic.creation.",
+    "transforms.",
+)
+_EXCLUSIVE: Final = (
+    ("schema.include.list", "schema.exclude.list"),
+    ("table.include.list", "table.exclude.list"),
+    ("column.include.list", "column.exclude.list"),
+)
+
+
+def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """What is wrong with a connector's configuration, by option; empty when nothing is."""
+    problems: dict[str, list[str]] = {}
+    for name, value in config.items():
+        problem = _check_one(name, value)
+        if problem is not None:
+            problems.setdefault(name, []).append(problem)
+    for option in _TABLE:
+        if option.required and not config.get(option.name, "").strip():
+            problems.setdefault(option.name, []).append(f"{option.name} is required")
+    if "plugin.name" not in config:
+        problems.setdefault("plugin.name", []).append(
+            "plugin.name defaults to decoderbufs, which is not implemented: set plugin.name to pgoutput"
+        )
+    for include, exclude in _EXCLUSIVE:
+        if config.get(include) and config.get(exclude):
+            problems.setdefault(exclude, []).append(f"{exclude} cannot be set beside {include}")
+    return problems
+
+
+def _check_one(name: str, value: str) -> str | None:
+    option = OPTIONS.get(name)
+    if option is not None:
+        wrong = _check_value(option, value)
+        return None if wrong is None else f"{name} {wrong}"
+    if name.startswith(PRODUCER_OVERRIDE):
+        unknown = unknown_settings([name.removeprefix(PRODUCER_OVERRIDE)])
+        return f"{name} has no counterpart in librdkafka" if unknown else None
+    if name.startswith(PASS_THROUGH):
+        return None
+    if name in FIXED:
+        if value.strip().lower() == FIXED[name].lower():
+            return None
+        shown = FIXED[name] or "an empty value"
+        return f"{name} is not implemented: the only value it takes here is {shown}"
+    if name in NOT_IMPLEMENTED or name.startswith(_NOT_IMPLEMENTED_PREFIXES):
+        return f"{name} is an option of Debezium's that is not implemented here"
+    near = difflib.get_close_matches(name, [*OPTIONS, *FIXED, *NOT_IMPLEMENTED], n=1, cutoff=0.5)
+    return f"{name} is no option of this connector" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _check_value(option: Option, value: str) -> str | None:
+    value = value.strip()
+    if option.required and not value:
+        return None  # reported as missing
+    if option.kind in {"int", "long"} and value and not re.fullmatch(r"[+-]?\d+", value):
+        return "must be a whole number"
+    if option.kind == "boolean" and value.lower() not in {"true", "false"}:
+        return "must be true or false"
+    if option.values and value.lower() not in {v.lower() for v in option.values}:
+        return f"takes {', '.join(option.values)}"
+    return option.check(value) if option.check is not None and value else None
+
+
+def passwords(config: Mapping[str, str]) -> frozenset[str]:
+    """The names of options in `config` whose values are secret."""
+    return frozenset(
+        name
+        for name in config
+        if (name in OPTIONS and OPTIONS[name].kind == "password")
+        or re.search(r"password|secret|basic\.auth\.user\.info|sasl\.jaas\.config|ssl\.key$", name)
+    )

@@ -1,0 +1,322 @@
+"""Conversion plans: from a change of one relation version to the records Debezium would write for it.
+
+A plan is compiled once per relation version and holds everything that does not change from row to row: schemas (which
+are registered at that moment), the constant bytes around the cells, and a generated function for whole tuples. There
+are two ways to the same bytes. The checked way decodes a message into cells and encodes each through its Python value;
+it defines the result. The fast way (`Plan.change`) reads inserts and plain updates straight from the message and falls
+back to the checked way on anything unusual.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from tidings_capture import fast_avro, fast_json
+from tidings_capture.conversion_options import ConversionOptions
+from tidings_capture.converters import Converter
+from tidings_capture.event_context import EventContext
+from tidings_capture.fast_json import Snippet
+from tidings_capture.key_header import struct_text
+from tidings_capture.pgoutput import UNCHANGED, Cells, Delete, Insert, Update, decode_message
+from tidings_capture.plan_code import (
+    IRREGULAR,
+    NO_FUNCTIONS,
+    ColumnCode,
+    RowLayout,
+    compile_row_functions,
+)
+from tidings_capture.plan_columns import ColumnEncoder, ConvertedColumn, converted_column
+from tidings_capture.plan_source import source_writer
+from tidings_capture.relations import Column, Table
+from tidings_capture.types.conversion import ConversionError
+from tidings_envelope import semantic
+from tidings_envelope.avro_codec import AvroCodec
+from tidings_envelope.codec import Codec
+from tidings_envelope.json_codec import DecimalFormat, JsonCodec
+from tidings_envelope.schema import ConnectSchema
+
+Header: TypeAlias = tuple[str, bytes]
+Record: TypeAlias = tuple[bytes | None, bytes | None, list[Header] | None]
+"""Key, value (None: a tombstone) and headers."""
+
+NEW_KEY_HEADER: Final = "__debezium.newkey"
+OLD_KEY_HEADER: Final = "__debezium.oldkey"
+
+_INSERT, _NEW = b"IN"
+_TUPLE_OFFSET: Final = 6
+"""Where an insert's or plain update's tuple starts: after tag, relation oid and ``N``."""
+
+
+class Plan:
+    """Converts the changes of one relation version. All methods return the records in the order to be produced."""
+
+    def __init__(
+        self,
+        table: Table,
+        options: ConversionOptions,
+        key_converter: Converter,
+        value_converter: Converter,
+        topic: str,
+        *,
+        checked_only: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.table = table
+        columns = {
+            column.name: converted_column(index, column, options)
+            for index, column in enumerate(table.columns)
+            if column.name not in table.excluded_columns or column.key_position is not None
+        }
+        self.omitted_columns = tuple(name for name, converted in columns.items() if converted is None)
+        """Columns of types that Debezium leaves out; worth one warning."""
+        row = [c for c in columns.values() if c is not None and c.column.name not in table.excluded_columns]
+        key = _key_columns(table, columns)
+        value_codec, key_codec = value_converter.codec, key_converter.codec
+
+        row_schema = semantic.struct(f"{topic}.Value", [(c.column.name, c.schema) for c in row]).as_optional()
+        envelope = semantic.envelope(topic, row_schema)
+        prefix, suffix = value_converter.frame(topic, envelope)
+        fragments = value_codec.struct_fragments(envelope)
+        null_row = value_codec.null(row_schema)
+        self._columns = [ColumnEncoder(c, value_codec) for c in row]
+        self._row_fragments = value_codec.struct_fragments(row_schema)
+        self._open = prefix + fragments[0]
+        self._between = fragments[1]
+        self._null_row = null_row
+        self._only_after = self._open + null_row + self._between
+        self._source = source_writer(table, options, value_codec, fragments, suffix)
+
+        self._key = [ColumnEncoder(c, key_codec) for c in key]
+        self._key_columns = key
+        self._key_fragments = None
+        if key:
+            key_schema = semantic.struct(f"{topic}.Key", [(c.column.name, c.schema) for c in key])
+            key_prefix, key_suffix = key_converter.frame(topic, key_schema)
+            around = key_codec.struct_fragments(key_schema)
+            self._key_fragments = (key_prefix + around[0], *around[1:-1], around[-1] + key_suffix)
+
+        self._headers = list(options.context_headers) or None
+        self._tombstones = options.tombstones_on_delete
+        self._functions = NO_FUNCTIONS
+        if not checked_only:
+            self._functions = compile_row_functions(
+                _column_codes(table.columns, row, self._columns, key, self._key, value_codec, key_codec),
+                RowLayout(
+                    self._row_fragments,
+                    self._key_fragments,
+                    tuple(c.index for c in key),
+                    is_json=isinstance(value_codec, JsonCodec),
+                ),
+            )
+
+    def insert(self, cells: Cells, context: EventContext) -> list[Record]:
+        """A new row (op ``c``)."""
+        return self._with_after("c", cells, context, self._headers)
+
+    def read(self, cells: Cells, context: EventContext) -> list[Record]:
+        """A row of the snapshot (op ``r``)."""
+        return self._with_after("r", cells, context, self._headers)
+
+    def update(
+        self, old_kind: str | None, old: Cells | None, new: Cells, context: EventContext
+    ) -> list[Record]:
+        """A changed row (op ``u``); where the old row shows another key, a delete, a tombstone and a create."""
+        if old is None or old_kind is None:
+            return self._with_after("u", new, context, self._headers)
+        old_row, old_key = self._encoded(old)
+        new = self._restored(old, new)
+        new_row, new_key = self._encoded(new)
+        if old_key != new_key:
+            context_headers = self._headers or ()
+            return [
+                *self._deleted(old, context, [(NEW_KEY_HEADER, self._key_header(new)), *context_headers]),
+                *self._with_after(
+                    "c", new, context, [(OLD_KEY_HEADER, self._key_header(old)), *context_headers]
+                ),
+            ]
+        value = self._open + old_row + self._between + new_row + self._source.tail(context, "u")
+        return [(new_key, value, self._headers)]
+
+    def delete(self, old_kind: str, old: Cells, context: EventContext) -> list[Record]:  # noqa: ARG002
+        """A deleted row (op ``d``) and its tombstone. Under replica identity DEFAULT only the key is known, and the
+        other columns are null, their default, or a zero."""
+        return self._deleted(old, context, self._headers)
+
+    def truncate(self, context: EventContext) -> list[Record]:
+        """The table was truncated (op ``t``)."""
+        return [(None, self._only_after + self._null_row + self._source.tail(context, "t"), self._headers)]
+
+    def change(self, data: bytes, start: int, context: EventContext) -> list[Record]:
+        """The fast way: converts an Insert, Update or Delete message straight from its bytes.
+
+        Equal to `decode_message` and then `insert`, `update` or `delete`, with the same errors.
+
+        Args:
+            data: a buffer that ends with the message, for example a whole XLogData message.
+            start: where the message's tag byte stands in it.
+
+        Raises:
+            DecodeError: the bytes are not one such message.
+            ConversionError: a cell is not of its column's type.
+        """
+        try:
+            if data[start] not in b"IU" or data[start + 5] != _NEW:
+                return self._checked(data, start, context)
+            row, key, end = self._functions.read(data, start + _TUPLE_OFFSET)
+        except IRREGULAR:
+            return self._checked(
+                data, start, context
+            )  # says what is wrong, or does what the fast way could not
+        if end != len(data):
+            return self._checked(data, start, context)
+        tail = self._source.tail(context, "c" if data[start] == _INSERT else "u")
+        return [(key, self._only_after + row + tail, self._headers)]
+
+    def _checked(self, data: bytes, start: int, context: EventContext) -> list[Record]:
+        message = decode_message(data[start:])
+        match message:
+            case Insert():
+                return self.insert(message.new, context)
+            case Update():
+                return self.update(message.old_kind, message.old, message.new, context)
+            case Delete():
+                return self.delete(message.old_kind, message.old, context)
+            case _:
+                raise ConversionError(f"a {type(message).__name__} message is no change of a row")
+
+    def _with_after(
+        self, op: str, cells: Cells, context: EventContext, headers: list[Header] | None
+    ) -> list[Record]:
+        row, key = self._encoded(cells)
+        return [(key, self._only_after + row + self._source.tail(context, op), headers)]
+
+    def _deleted(self, old: Cells, context: EventContext, headers: list[Header] | None) -> list[Record]:
+        row, key = self._encoded(old)
+        value = self._open + row + self._between + self._null_row + self._source.tail(context, "d")
+        records: list[Record] = [(key, value, headers)]
+        if self._tombstones:
+            records.append((key, None, headers))
+        return records
+
+    def _restored(self, old: Cells, new: Cells) -> Cells:
+        """The new row with the old row's values where TOASTed ones are unchanged."""
+        self._check_width(new)
+        return [
+            before if after is UNCHANGED and before is not None else after
+            for before, after in zip(old, new, strict=True)
+        ]
+
+    def _encoded(self, cells: Cells) -> tuple[bytes, bytes | None]:
+        """Row and key."""
+        try:
+            return self._functions.encode(cells)
+        except IRREGULAR:
+            self._check_width(cells)
+            return self._row(cells), self._key_bytes(cells)
+
+    def _row(self, cells: Cells) -> bytes:
+        return _spliced(self._row_fragments, [column.cell(cells[column.index]) for column in self._columns])
+
+    def _key_bytes(self, cells: Cells) -> bytes | None:
+        if self._key_fragments is None:
+            return None
+        return _spliced(self._key_fragments, [column.cell(cells[column.index]) for column in self._key])
+
+    def _key_header(self, cells: Cells) -> bytes:
+        fields = [(c.column.name, c.schema) for c in self._key_columns]
+        return struct_text(fields, [column.value(cells[column.index]) for column in self._key])
+
+    def _check_width(self, cells: Cells) -> None:
+        if len(cells) != len(self.table.columns):
+            raise ConversionError(
+                f"a row of {self.table.qualified_name} has {len(cells)} columns instead of {len(self.table.columns)}",
+                hint="the relation has changed without a Relation message",
+            )
+
+
+def _spliced(fragments: tuple[bytes, ...], fields: list[bytes]) -> bytes:
+    pieces = [piece for pair in zip(fragments, fields, strict=False) for piece in pair]
+    return b"".join([*pieces, fragments[-1]])
+
+
+def _key_columns(table: Table, columns: Mapping[str, ConvertedColumn | None]) -> list[ConvertedColumn]:
+    key = []
+    for column in table.key_columns:
+        converted = columns[column.name]
+        if converted is None:
+            raise ConversionError(
+                f"key column {column.name!r} of {table.qualified_name} is of a type that cannot be converted",
+                hint="set include.unknown.datatypes=true, or leave the table out",
+            )
+        key.append(converted)
+    return key
+
+
+def _column_codes(
+    columns: Sequence[Column],
+    row: Sequence[ConvertedColumn],
+    row_encoders: Sequence[ColumnEncoder],
+    key: Sequence[ConvertedColumn],
+    key_encoders: Sequence[ColumnEncoder],
+    value_codec: Codec,
+    key_codec: Codec,
+) -> list[ColumnCode]:
+    """What the generated function does with each column."""
+    in_row = {c.index: (c, encoder) for c, encoder in zip(row, row_encoders, strict=True)}
+    in_key = {c.index: (c, encoder) for c, encoder in zip(key, key_encoders, strict=True)}
+    codes = []
+    for index in range(len(columns)):
+        converted, encoder = in_row.get(index, (None, None))
+        key_column, key_encoder = in_key.get(index, (None, None))
+        if (
+            key_column is not None
+            and converted is not None
+            and _same_bytes(converted.schema, value_codec, key_codec)
+        ):
+            key_encoder = None
+        fast = None if converted is None else _snippet(converted, value_codec)
+        codes.append(ColumnCode(encoder, fast, key_encoder))
+    return codes
+
+
+def _snippet(converted: ConvertedColumn, codec: Codec) -> Snippet | None:
+    """The direct way from a column's cells to the codec's bytes, where there is one."""
+    name = f"column_{converted.index}"
+    if isinstance(codec, AvroCodec):
+        return fast_avro.snippet(converted.conversion, converted.schema, name)
+    if isinstance(codec, JsonCodec) and codec.decimal_format is DecimalFormat.BASE64:
+        return fast_json.snippet(converted.conversion, name)
+    return None
+
+
+def _same_bytes(schema: ConnectSchema, value_codec: Codec, key_codec: Codec) -> bool:
+    """Whether a cell has the same bytes in the key as in the row (the schema is the same)."""
+    if isinstance(value_codec, JsonCodec) and isinstance(key_codec, JsonCodec):
+        return value_codec.decimal_format is key_codec.decimal_format
+    return isinstance(value_codec, AvroCodec) and isinstance(key_codec, AvroCodec) and not schema.optional
+
+
+def compile_plan(
+    table: Table,
+    options: ConversionOptions,
+    key_converter: Converter,
+    value_converter: Converter,
+    topic: str,
+    *,
+    checked_only: bool = False,
+) -> Plan:
+    """Compiles the plan for one relation version; registers its schemas where the converter has a registry.
+
+    Args:
+        table: the relation version.
+        options: the connector's options.
+        key_converter: for keys.
+        value_converter: for values.
+        topic: the table's topic, whose name its schemas carry.
+        checked_only: goes the checked way always; for tests.
+
+    Raises:
+        ConversionError: a combination of type and options that is not supported, by name.
+        SchemaError: a name that the format does not allow.
+        RegistryError: the registry refused a schema or could not be reached.
+    """
+    return Plan(table, options, key_converter, value_converter, topic, checked_only=checked_only)

@@ -1,0 +1,196 @@
+"""Generates a relation version's own functions from tuples to the encoded row and key.
+
+`RowFunctions.read` walks pgoutput's TupleData in a message once, column after column without a loop, and replaces each
+cell by its encoded form: by a snippet of `fast_json` where there is one, else by the column's encoder.
+`RowFunctions.encode` does the same for cells that have been taken apart already. Both are strict about the form they
+know (text cells, nulls, unchanged values) and raise one of `IRREGULAR` on anything else; the caller then goes the checked
+way, which says what is wrong, or gives the result.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, NoReturn
+
+from tidings_capture.fast_json import ASTRAL, CONTROL, Snippet
+from tidings_capture.pgoutput_messages import Cells
+from tidings_capture.plan_columns import ColumnEncoder
+from tidings_capture.types.conversion import ConversionError
+
+IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, struct.error, ConversionError)
+"""What the generated function raises for a tuple that it does not take."""
+
+
+class RowFunctions(NamedTuple):
+    """What is generated for one relation version."""
+
+    read: Callable[[bytes, int], tuple[bytes, bytes | None, int]]
+    """From a buffer and the tuple's start to the encoded row, the encoded key, and the position after the tuple."""
+    encode: Callable[[Cells], tuple[bytes, bytes | None]]
+    """From cells to the encoded row and the encoded key."""
+
+
+def _irregular(*_: object) -> NoReturn:
+    raise ValueError
+
+
+NO_FUNCTIONS: Final = RowFunctions(_irregular, _irregular)
+"""Functions that take nothing, so that every row goes the checked way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCode:
+    """What the generated function does with one column."""
+
+    encoder: ColumnEncoder | None
+    """None: the column is skipped."""
+    snippet: Snippet | None
+    """A direct way instead of the encoder's."""
+    key_encoder: ColumnEncoder | None = None
+    """Encodes the cell for the key as well, where that gives other bytes than for the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """Where the encoded cells go."""
+
+    fragments: tuple[bytes, ...]
+    """Around the row's fields."""
+    key_fragments: tuple[bytes, ...] | None
+    """Around the key's fields, with the key's frame; None without a key."""
+    key_indexes: tuple[int, ...]
+    """The key's columns, in key order."""
+    is_json: bool = False
+    """Whether the row is JSON, which needs another look for the characters that the snippets leave out."""
+
+
+def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> RowFunctions:
+    """Compiles both functions for one relation version."""
+    names: dict[str, Any] = {
+        "COUNT": len(columns).to_bytes(2, "big"),
+        "CONTROL": CONTROL,
+        "ASTRAL": ASTRAL,
+        "PADDING": bytes(4),
+        "kind_and_size": struct.Struct(">BI").unpack_from,
+        "join": b"".join,
+    }
+    read = [
+        "def read_row(data, p):",
+        "    if data[p:p + 2] != COUNT:",
+        "        raise ValueError",
+        "    p += 2",
+        "    data += PADDING  # a last null has no size, but kind_and_size reads one",
+    ]
+    cells = "".join(f"c{index}, " for index in range(len(columns)))
+    encode = ["def encode_row(cells):", f"    {cells or '()'} = cells"]
+    for index, column in enumerate(columns):
+        used = column.encoder is not None or column.key_encoder is not None
+        present = _present_lines(index, column, names) if used else []
+        null = _fixed_lines(index, column, "null", names) if used else []
+        unchanged = _fixed_lines(index, column, "unchanged", names) if used else []
+        read += _read_lines(f"c{index}", present, null, unchanged)
+        encode += _encode_lines(f"c{index}", present, null, unchanged) if used else []
+    result = _result_lines(columns, layout, names)
+    read += [*result, "    return row, key, p"]
+    encode += [*result, "    return row, key"]
+    # The source is made of this module's text and of indexes; names from the database are only in `names`' values.
+    exec(compile("\n".join([*read, *encode]), "<row functions>", "exec"), names)  # noqa: S102
+    return RowFunctions(names["read_row"], names["encode_row"])
+
+
+def _read_lines(cell: str, present: list[str], null: list[str], unchanged: list[str]) -> list[str]:
+    """The code that reads a cell from the buffer; empty `present` skips it."""
+    return [
+        "    kind, size = kind_and_size(data, p)",
+        "    if kind == 116:",
+        "        q = p + 5 + size",
+        *_indented([f"{cell} = data[p + 5:q]", *present] if present else []),
+        "        p = q",
+        "    elif kind == 110:",
+        *_indented(null),
+        "        p += 1",
+        "    elif kind == 117:",
+        *_indented(unchanged),
+        "        p += 1",
+        "    else:",
+        "        raise ValueError",
+    ]
+
+
+def _encode_lines(cell: str, present: list[str], null: list[str], unchanged: list[str]) -> list[str]:
+    """The code that replaces a cell that is in its variable already."""
+    return [
+        f"    if {cell} is None:",
+        *_indented(null),
+        f"    elif {cell}.__class__ is bytes:",
+        *_indented(present),
+        "    else:",
+        *_indented(unchanged),
+    ]
+
+
+def _result_lines(columns: Sequence[ColumnCode], layout: RowLayout, names: dict[str, Any]) -> list[str]:
+    lines = [f"    row = join(({_pieces(columns, layout, names)}))"]
+    if layout.is_json:
+        lines.append("    if CONTROL in row or not row.isascii() and ASTRAL(row): raise ValueError")
+    lines.append(f"    key = {_key(columns, layout, names)}")
+    return lines
+
+
+def _present_lines(index: int, column: ColumnCode, names: dict[str, Any]) -> list[str]:
+    """The code that replaces a cell by its encoded form, for the key and for the row."""
+    cell = f"c{index}"
+    lines = []
+    if column.key_encoder is not None:
+        names[f"key_encode_{index}"] = column.key_encoder.present
+        lines.append(f"k{index} = key_encode_{index}({cell})")
+    if column.snippet is not None:
+        templates, used = column.snippet
+        names.update(used)
+        lines += [template.replace("{c}", cell) for template in templates]
+    elif column.encoder is not None:
+        names[f"encode_{index}"] = column.encoder.present
+        lines.append(f"{cell} = encode_{index}({cell})")
+    return lines
+
+
+def _fixed_lines(index: int, column: ColumnCode, which: str, names: dict[str, Any]) -> list[str]:
+    """The code for a null or an unchanged value."""
+    lines = []
+    for variable, encoder in ((f"c{index}", column.encoder), (f"k{index}", column.key_encoder)):
+        if encoder is None:
+            continue
+        value = encoder.null if which == "null" else encoder.unchanged
+        if value is None:
+            return ["raise ValueError"]
+        names[f"{which}_{variable}"] = value
+        lines.append(f"{variable} = {which}_{variable}")
+    return lines
+
+
+def _pieces(columns: Sequence[ColumnCode], layout: RowLayout, names: dict[str, Any]) -> str:
+    fields = [f"c{index}" for index, column in enumerate(columns) if column.encoder is not None]
+    return _spliced("f", fields, layout.fragments, names)
+
+
+def _key(columns: Sequence[ColumnCode], layout: RowLayout, names: dict[str, Any]) -> str:
+    if layout.key_fragments is None:
+        return "None"
+    fields = [f"{'c' if columns[i].key_encoder is None else 'k'}{i}" for i in layout.key_indexes]
+    return f"join(({_spliced('g', fields, layout.key_fragments, names)}))"
+
+
+def _spliced(prefix: str, fields: list[str], fragments: tuple[bytes, ...], names: dict[str, Any]) -> str:
+    """The members of a tuple of fragments and fields in turn, without empty fragments."""
+    parts = []
+    for i, fragment in enumerate(fragments):
+        if fragment:
+            names[f"{prefix}{i}"] = fragment
+            parts.append(f"{prefix}{i}")
+        if i < len(fields):
+            parts.append(fields[i])
+    return "".join(f"{part}, " for part in parts)
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"        {line}" for line in lines]

@@ -1,0 +1,124 @@
+"""How one column of one relation version is encoded by one codec."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidings_capture.conversion_options import ConversionOptions
+from tidings_capture.pgoutput_messages import Cell
+from tidings_capture.relations import Column
+from tidings_capture.types.conversion import CellError, Conversion, ConversionError
+from tidings_capture.types.defaults import default_for
+from tidings_capture.types.selection import conversion_for
+from tidings_envelope.codec import Codec
+from tidings_envelope.schema import NO_DEFAULT, ConnectSchema
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedColumn:
+    """A column with its conversion and the schema of its field."""
+
+    index: int
+    """Its place in pgoutput's tuples."""
+    column: Column
+    conversion: Conversion
+    schema: ConnectSchema
+
+
+def converted_column(index: int, column: Column, options: ConversionOptions) -> ConvertedColumn | None:
+    """A column's conversion; None where Debezium leaves columns of the type out.
+
+    Raises:
+        ConversionError: the type is not supported.
+    """
+    conversion = conversion_for(column, options)
+    if conversion is None:
+        return None
+    schema = replace(
+        conversion.schema,
+        optional=not column.not_null,
+        default=default_for(column, conversion, options),
+    )
+    return ConvertedColumn(index, column, conversion, schema)
+
+
+class ColumnEncoder:
+    """Encodes a column's cells, in the safe way through Python values."""
+
+    __slots__ = (
+        "_column",
+        "_convert",
+        "_encode",
+        "_null_value",
+        "_optional",
+        "_unchanged_value",
+        "index",
+        "null",
+        "unchanged",
+    )
+
+    def __init__(self, converted: ConvertedColumn, codec: Codec) -> None:
+        schema = converted.schema
+        self.index = converted.index
+        self._column = converted.column
+        self._convert = converted.conversion.convert
+        self._encode = codec.encoder(schema)
+        self._optional = schema.optional
+        has_default = schema.default is not NO_DEFAULT
+        self._null_value = (
+            schema.default if has_default else None if schema.optional else converted.conversion.zero
+        )
+        self.null = self._encode(None if schema.optional else self._null_value)
+        """What a null becomes. In a column that allows none it is the default or a zero, because nulls there are only
+        what a deleted row's old key leaves out."""
+        self._unchanged_value = converted.conversion.unchanged
+        can_be_said = schema.optional or self._unchanged_value is not None
+        self.unchanged = self._encode(self._unchanged_value) if can_be_said else None
+        """What an unchanged TOASTed value becomes; None where there is nothing that could be said."""
+
+    def present(self, cell: bytes) -> bytes:
+        """Encodes a cell that is there.
+
+        Raises:
+            ConversionError: the cell is not of the column's type; names the column.
+        """
+        try:
+            value = self._convert(cell)
+            if value is not None or self._optional:
+                return self._encode(value)
+        except CellError as error:
+            raise self._refusal(str(error)) from error
+        except (ValueError, ArithmeticError):
+            # without its cause, which may quote the cell
+            raise self._refusal("the value is not in PostgreSQL's text format") from None
+        raise self._refusal("an array of enums that holds a null has no representation")
+
+    def cell(self, cell: Cell) -> bytes:
+        """Encodes any cell."""
+        if isinstance(cell, bytes):
+            return self.present(cell)
+        return self.null if cell is None else self.placeholder()
+
+    def value(self, cell: Cell) -> Any:
+        """The Python value of a cell that `cell` has encoded without an error."""
+        if isinstance(cell, bytes):
+            return self._convert(cell)
+        return self._null_value if cell is None else self._unchanged_value
+
+    def placeholder(self) -> bytes:
+        """An unchanged TOASTed value.
+
+        Raises:
+            ConversionError: there is no placeholder for the type, and the column allows no null.
+        """
+        if self.unchanged is None:
+            raise self._refusal(
+                "an unchanged TOASTed value has no placeholder, and the column allows no null"
+            )
+        return self.unchanged
+
+    def _refusal(self, why: str) -> ConversionError:
+        column = self._column
+        return ConversionError(
+            f"column {column.name!r} of type {column.type_name}: {why}",
+            hint="change the column's replica identity or storage, or leave it out with column.exclude.list",
+        )

@@ -1,0 +1,207 @@
+"""The end of every value: source, transaction, op and the connector's own time.
+
+Most of it is the same for all events of a transaction, so it is rendered once per transaction (`EventContext.epoch`),
+and the time once per reading of the clock; an event adds its LSN and its numbers.
+"""
+
+from typing import Any, Final
+
+from tidings_capture.conversion_options import ConversionOptions
+from tidings_capture.event_context import EventContext
+from tidings_capture.relations import Table
+from tidings_envelope import semantic
+from tidings_envelope.codec import Codec
+from tidings_envelope.json_codec import JsonCodec, string_json
+
+_SOURCE: Final = semantic.POSTGRES_SOURCE
+_TRANSACTION: Final = semantic.TRANSACTION_BLOCK
+_SEQUENCE_FIELD: Final = 6
+_LSN_FIELD: Final = 12
+_SOURCE_FIELDS: Final = {field.name: index for index, field in enumerate(_SOURCE.fields)}
+OPERATIONS: Final = ("c", "u", "d", "r", "t")
+
+
+class SourceWriter:
+    """Writes what follows ``after`` in the values of one table."""
+
+    def __init__(
+        self,
+        table: Table,
+        options: ConversionOptions,
+        codec: Codec,
+        fragments: tuple[bytes, ...],
+        suffix: bytes,
+    ) -> None:
+        """
+        Args:
+            table: the table.
+            options: the connector's options.
+            codec: the value converter's codec.
+            fragments: the constant bytes around the envelope's fields.
+            suffix: what the converter puts behind a value.
+        """
+        self._table = table
+        self._name = table.qualified_name
+        self._options = options
+        self._numbered = options.provide_transaction_metadata
+        _, _, before_source, before_transaction, before_op, before_ms, before_us, before_ns, end = fragments
+        source = codec.struct_fragments(_SOURCE)
+        self._source = [codec.encoder(field.schema) for field in _SOURCE.fields]
+        self._source_fragments = (before_source + source[0], *source[1:-1], source[-1] + before_transaction)
+        block = codec.struct_fragments(_TRANSACTION)
+        self._open_block, self._block_1, self._block_2, close_block = block
+        self._no_block = codec.null(_TRANSACTION)
+        string = codec.encoder(semantic.STRING)
+        self._string = string
+        self._long = codec.encoder(semantic.INT64)
+        self._sequence = self._source[_SEQUENCE_FIELD]
+        self._lsn = self._source[_LSN_FIELD]
+        self._ops = {op: close_block + before_op + string(op) + before_ms for op in OPERATIONS}
+        self._ops_outside = {op: before_op + string(op) + before_ms for op in OPERATIONS}
+        optional_long = codec.encoder(semantic.OPTIONAL_INT64)
+        self._optional_long = optional_long
+        self._time_fragments = (before_us, before_ns, end + suffix)
+        self._epoch = -1
+        self._now_ns = -1
+        self._time = b""
+        self._until_sequence = self._until_lsn = self._until_end = b""
+        self._last_commit = ""
+        self._tx_id = ""
+
+    def tail(self, context: EventContext, op: str) -> bytes:
+        """Counts the event, and writes everything behind ``after``."""
+        if context.epoch != self._epoch:
+            self._render(context)
+        if context.now_ns != self._now_ns:
+            self._render_time(context.now_ns)
+        lsn = context.lsn
+        head = (
+            self._until_sequence,
+            self._sequence(f'{self._last_commit}"{lsn}"]'),
+            self._until_lsn,
+            self._lsn(lsn),
+            self._until_end,
+        )
+        if not (self._numbered and context.in_transaction):
+            return b"".join((*head, self._no_block, self._ops_outside[op], self._time))
+        context.total_order += 1
+        counts = context.event_counts
+        order = counts[self._name] = counts.get(self._name, 0) + 1
+        return b"".join(
+            (
+                *head,
+                self._open_block,
+                self._string(f"{self._tx_id}{lsn}"),
+                self._block_1,
+                self._long(context.total_order),
+                self._block_2,
+                self._long(order),
+                self._ops[op],
+                self._time,
+            )
+        )
+
+    def _render(self, context: EventContext) -> None:
+        """Everything that stays the same until the context's epoch changes."""
+        last_commit = "null" if context.last_commit_lsn is None else f'"{context.last_commit_lsn}"'
+        self._last_commit = f"[{last_commit},"
+        self._tx_id = f"{context.tx_id}:"
+        values: dict[str, Any] = {
+            "version": self._options.version,
+            "connector": "postgresql",
+            "name": self._options.topic_prefix,
+            "ts_ms": context.ts_us // 1_000,
+            # not set outside a snapshot: the schema has the default "false", unless converters keep nulls
+            "snapshot": None if context.snapshot == "false" else context.snapshot,
+            "db": self._options.database,
+            "ts_us": context.ts_us,
+            "ts_ns": context.ts_us * 1_000,
+            "schema": self._table.schema,
+            "table": self._table.name,
+            "txId": context.tx_id,
+            "xmin": None,
+            "origin": context.origin,
+            "origin_lsn": context.origin_lsn,
+        }
+        pieces = [
+            b"" if name in ("sequence", "lsn") else self._source[index](values[name])
+            for name, index in _SOURCE_FIELDS.items()
+        ]
+        self._until_sequence = self._between(pieces, 0, _SEQUENCE_FIELD)
+        self._until_lsn = self._between(pieces, _SEQUENCE_FIELD + 1, _LSN_FIELD)
+        self._until_end = self._between(pieces, _LSN_FIELD + 1, len(pieces))
+        self._epoch = context.epoch
+
+    def _between(self, pieces: list[bytes], start: int, end: int) -> bytes:
+        """The fields from `start` up to `end`, with the fragments before each and before `end`."""
+        fragments = self._source_fragments
+        return b"".join(fragments[i] + pieces[i] for i in range(start, end)) + fragments[end]
+
+    def _render_time(self, now_ns: int) -> None:
+        encode = self._optional_long
+        before_us, before_ns, end = self._time_fragments
+        now_us = now_ns // 1_000
+        self._time = encode(now_us // 1_000) + before_us + encode(now_us) + before_ns + encode(now_ns) + end
+        self._now_ns = now_ns
+
+
+class JsonSourceWriter(SourceWriter):
+    """The same for JSON, where the LSN's digits can be spliced into text and number alike."""
+
+    def _render(self, context: EventContext) -> None:
+        super()._render(context)
+        sequence_start = string_json(f'{self._last_commit}"')[:-1]
+        self._before_lsn = self._until_sequence + sequence_start
+        self._between_lsns = string_json('"]')[1:] + self._until_lsn
+        self._in_block = self._numbered and context.in_transaction
+        self._before_id = self._until_end + self._open_block + string_json(self._tx_id)[:-1]
+        self._behind_id = b'"' + self._block_1
+
+    def tail(self, context: EventContext, op: str) -> bytes:
+        """See `SourceWriter.tail`."""
+        if context.epoch != self._epoch:
+            self._render(context)
+        if context.now_ns != self._now_ns:
+            self._render_time(context.now_ns)
+        lsn = b"%d" % context.lsn
+        if not self._in_block:
+            return b"".join(
+                (
+                    self._before_lsn,
+                    lsn,
+                    self._between_lsns,
+                    lsn,
+                    self._until_end,
+                    self._no_block,
+                    self._ops_outside[op],
+                    self._time,
+                )
+            )
+        total_order = context.total_order = context.total_order + 1
+        counts = context.event_counts
+        name = self._name
+        order = counts[name] = counts.get(name, 0) + 1
+        return b"".join(
+            (
+                self._before_lsn,
+                lsn,
+                self._between_lsns,
+                lsn,
+                self._before_id,
+                lsn,
+                self._behind_id,
+                b"%d" % total_order,
+                self._block_2,
+                b"%d" % order,
+                self._ops[op],
+                self._time,
+            )
+        )
+
+
+def source_writer(
+    table: Table, options: ConversionOptions, codec: Codec, fragments: tuple[bytes, ...], suffix: bytes
+) -> SourceWriter:
+    """The writer for a codec; arguments as `SourceWriter`'s."""
+    writer = JsonSourceWriter if isinstance(codec, JsonCodec) else SourceWriter
+    return writer(table, options, codec, fragments, suffix)

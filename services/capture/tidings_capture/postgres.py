@@ -1,0 +1,311 @@
+"""The one module that speaks to PostgreSQL: sessions, COPY out, and the replication stream, through psycopg.
+
+`Session` is an ordinary connection for catalog reads and COPY; `Replication` a walsender. Both are synchronous and for
+one thread. Output is asked for in the formats that conversion expects (ISO dates, UTC, hex bytea). The replication
+protocol: PostgreSQL documentation, "Streaming Replication Protocol".
+"""
+
+import re
+import select
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+from psycopg import pq, sql
+
+from tidings_capture.errors import PostgresError
+
+_FORMATS: Final = "-c DateStyle=ISO,MDY -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 -c bytea_output=hex"
+_POSTGRES_EPOCH_US: Final = 946_684_800_000_000
+_CONNECT_SECONDS: Final = 10
+_STATUS = struct.Struct(">cQQQqB")
+_KEEPALIVE = struct.Struct(">QqB")
+_SQLSTATE_OF_REFUSAL: Final = (
+    # libpq does not hand on the SQLSTATE of a refused connection, only the server's words.
+    (re.compile(r"password authentication failed|no password supplied|authentication failed"), "28P01"),
+    (re.compile(r'no pg_hba\.conf entry|role "[^"]*" (does not exist|is not permitted)'), "28000"),
+    (re.compile(r'database "[^"]*" does not exist'), "3D000"),
+    (re.compile(r"too many clients|remaining connection slots|too many connections"), "53300"),
+    (re.compile(r"starting up|shutting down|recovery mode|not yet accepting"), "57P03"),
+    (re.compile(r"permission denied|must be superuser or replication role"), "42501"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a database is and how to log in; libpq's words."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    password: str = field(default="", repr=False)
+    sslmode: str = "prefer"
+    extra: tuple[tuple[str, str], ...] = ()
+    """Further libpq parameters, for example ``sslrootcert``."""
+
+    def parameters(self, *, replication: bool = False) -> dict[str, str]:
+        found = {
+            "host": self.host,
+            "port": str(self.port),
+            "user": self.user,
+            "password": self.password,
+            "dbname": self.database,
+            "sslmode": self.sslmode,
+            "connect_timeout": str(_CONNECT_SECONDS),
+            "application_name": "tidings-capture",
+            "client_encoding": "UTF8",
+            "options": _FORMATS,
+            "keepalives_idle": "30",
+            "keepalives_interval": "10",
+            **dict(self.extra),
+        }
+        if replication:
+            found["replication"] = "database"
+        return found
+
+
+def _refused(endpoint: Endpoint, text: str) -> PostgresError:
+    where = f"database.hostname={endpoint.host} database.port={endpoint.port}"
+    sqlstate = next((state for pattern, state in _SQLSTATE_OF_REFUSAL if pattern.search(text)), None)
+    if sqlstate is not None and sqlstate.startswith("28"):
+        return PostgresError(
+            f"PostgreSQL at {where} refused database.user={endpoint.user} with the given database.password "
+            f"(SQLSTATE {sqlstate})",
+            sqlstate=sqlstate,
+            hint="correct database.user or database.password, or the server's pg_hba.conf",
+        )
+    if sqlstate == "3D000":
+        return PostgresError(
+            f"PostgreSQL at {where} has no database.dbname={endpoint.database} (SQLSTATE {sqlstate})",
+            sqlstate=sqlstate,
+            hint="correct database.dbname",
+        )
+    reason = text.strip().splitlines()[-1].rsplit("FATAL:", maxsplit=1)[-1].strip() if text.strip() else "?"
+    return PostgresError(f"cannot connect to PostgreSQL at {where}: {reason}", sqlstate=sqlstate)
+
+
+def _translated(action: str, error: psycopg.Error) -> PostgresError:
+    state = error.sqlstate
+    words = error.diag.message_primary or str(error).strip().splitlines()[0]
+    return PostgresError(f"{action}: {words}" + (f" (SQLSTATE {state})" if state else ""), sqlstate=state)
+
+
+def quote(name: str) -> str:
+    """An SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class Session:
+    """An ordinary connection in autocommit.
+
+    Raises:
+        PostgresError: from every method.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        try:
+            self._connection = psycopg.connect(
+                psycopg.conninfo.make_conninfo(**endpoint.parameters()), autocommit=True
+            )
+        except psycopg.Error as error:
+            raise _refused(endpoint, str(error)) from error
+        self._endpoint = endpoint
+
+    @property
+    def server_version(self) -> int:
+        """For example 160011."""
+        return self._connection.info.server_version
+
+    def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query; `query` is ours, values go into `parameters`."""
+        try:
+            cursor = self._connection.execute(sql.SQL(query), parameters or None)
+            return cursor.fetchall() if cursor.description is not None else []
+        except psycopg.Error as error:
+            raise _translated("PostgreSQL refused a query of the connector's", error) from error
+
+    def value(self, query: str, parameters: Sequence[object] = ()) -> Any:
+        """The first column of the first row, None without rows."""
+        found = self.rows(query, parameters)
+        return found[0][0] if found else None
+
+    def execute(self, statement: str) -> None:
+        """Run a statement that returns nothing."""
+        self.rows(statement)
+
+    def copy_out(self, statement: str, limit: int = 2000) -> Iterator[list[bytes]]:
+        """The lines of a ``COPY ... TO STDOUT`` in lists of at most `limit`; each ends with a newline."""
+        connection = self._connection.pgconn
+        try:
+            result = connection.exec_(statement.encode())
+            if result.status != pq.ExecStatus.COPY_OUT:
+                raise _result_error(connection, result, "COPY")
+            while True:
+                lines, done = _take_lines(connection, limit)
+                yield lines
+                if done:
+                    break
+            _finish(connection, "COPY")
+        except psycopg.Error as error:
+            raise _translated("COPY was interrupted", error) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _take_lines(connection: pq.abc.PGconn, limit: int) -> tuple[list[bytes], bool]:
+    lines: list[bytes] = []
+    take = connection.get_copy_data
+    while len(lines) < limit:
+        size, data = take(0)
+        if size < 0:
+            return lines, True
+        lines.append(bytes(data))
+    return lines, False
+
+
+def _finish(connection: pq.abc.PGconn, action: str) -> None:
+    while (result := connection.get_result()) is not None:
+        if result.status == pq.ExecStatus.FATAL_ERROR:
+            raise _result_error(connection, result, action)
+
+
+def _result_error(connection: pq.abc.PGconn, result: pq.abc.PGresult, action: str) -> PostgresError:
+    state = result.error_field(pq.DiagnosticField.SQLSTATE)
+    primary = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
+    words = (
+        (primary or connection.error_message or b"the connection was lost").decode(errors="replace").strip()
+    )
+    sqlstate = state.decode() if state else None
+    return PostgresError(
+        f"{action}: {words}" + (f" (SQLSTATE {sqlstate})" if sqlstate else ""), sqlstate=sqlstate
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedSlot:
+    """The answer to CREATE_REPLICATION_SLOT."""
+
+    consistent_lsn: str
+    """``X/Y``: streaming from here gives exactly what the snapshot does not hold."""
+    snapshot: str | None
+    """The exported snapshot; valid until the next command on the same connection."""
+
+
+class Replication:
+    """A walsender connection.
+
+    Raises:
+        PostgresError: from every method; SQLSTATE 55006 while another process holds the slot.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        parameters = endpoint.parameters(replication=True)
+        self._connection = pq.PGconn.connect(psycopg.conninfo.make_conninfo(**parameters).encode())
+        if self._connection.status != pq.ConnStatus.OK:
+            raise _refused(endpoint, self._connection.error_message.decode(errors="replace"))
+        self._socket = self._connection.socket
+
+    def create_slot(self, name: str, *, temporary: bool, export: bool, failover: bool = False) -> CreatedSlot:
+        """Create a logical slot of pgoutput's."""
+        kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
+        if self._connection.server_version >= 150000:
+            options = [f"SNAPSHOT '{'export' if export else 'nothing'}'"]
+            if failover:
+                options.append("FAILOVER true")
+            tail = f"({', '.join(options)})"
+        else:
+            tail = "EXPORT_SNAPSHOT" if export else "NOEXPORT_SNAPSHOT"
+        result = self._command(f"CREATE_REPLICATION_SLOT {quote(name)} {kind} pgoutput {tail}")
+        lsn, snapshot = result.get_value(0, 1), result.get_value(0, 2)
+        assert lsn is not None
+        return CreatedSlot(lsn.decode(), snapshot.decode() if snapshot else None)
+
+    def drop_slot(self, name: str) -> None:
+        """Drop a slot, when it is free."""
+        self._command(f"DROP_REPLICATION_SLOT {quote(name)} WAIT")
+
+    def start(self, slot: str, lsn: str, options: Sequence[tuple[str, str]]) -> None:
+        """START_REPLICATION; afterwards only `read`, `wait` and `send_status`."""
+        given = ", ".join(f"{name} '{value}'" for name, value in options)
+        statement = f"START_REPLICATION SLOT {quote(slot)} LOGICAL {lsn} ({given})"
+        result = self._connection.exec_(statement.encode())
+        if result.status != pq.ExecStatus.COPY_BOTH:
+            raise _result_error(self._connection, result, f"cannot stream from slot.name={slot}")
+        self._connection.nonblocking = 1
+
+    def read(self, limit: int) -> list[bytes]:
+        """CopyData messages that have arrived, at most `limit`; never waits."""
+        messages: list[bytes] = []
+        append, connection = messages.append, self._connection
+        take = connection.get_copy_data
+        try:
+            for _ in range(limit):
+                size, data = take(1)
+                if size > 0:
+                    append(bytes(data))
+                    continue
+                if size < 0:
+                    self._ended(messages)
+                    break
+                connection.consume_input()
+                size, data = take(1)
+                if size <= 0:
+                    break
+                append(bytes(data))
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+        return messages
+
+    def wait(self, seconds: float, *others: int) -> bool:
+        """Wait until something arrived here or on another file descriptor; False after `seconds`."""
+        ready, _, _ = select.select([self._socket, *others], [], [], seconds)
+        return bool(ready)
+
+    def send_status(self, received_lsn: int, flushed_lsn: int) -> None:
+        """Standby status update: what has arrived, and what may be forgotten."""
+        now = time.time_ns() // 1000 - _POSTGRES_EPOCH_US
+        try:
+            self._connection.put_copy_data(_STATUS.pack(b"r", received_lsn, flushed_lsn, flushed_lsn, now, 0))
+            while self._connection.flush() == 1:
+                select.select([], [self._socket], [], 1.0)
+                self._connection.consume_input()
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+
+    def close(self) -> None:
+        """End the stream: the server frees the slot when it sees the connection closed."""
+        self._connection.finish()
+
+    def _command(self, command: str) -> pq.abc.PGresult:
+        result = self._connection.exec_(command.encode())
+        if result.status not in {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}:
+            raise _result_error(self._connection, result, command.split(" ", 1)[0])
+        return result
+
+    def _ended(self, pending: list[bytes]) -> None:
+        if pending:
+            return  # the caller gets these first; the next read meets the end again
+        result = self._connection.get_result()
+        if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+            raise _result_error(self._connection, result, "PostgreSQL ended the stream")
+        raise PostgresError("PostgreSQL ended the stream: the server shuts down or ended the walsender")
+
+    def _lost(self, error: psycopg.Error) -> PostgresError:
+        result = self._connection.get_result() if self._connection.status == pq.ConnStatus.OK else None
+        if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+            return _result_error(self._connection, result, "PostgreSQL ended the stream")
+        words = str(error).strip().splitlines()
+        return PostgresError(
+            f"the replication connection was lost: {words[0] if words else 'no reason given'}"
+        )
+
+
+def parse_keepalive(message: bytes) -> tuple[int, bool]:
+    """The server's position (LSN) in a primary keepalive, and whether it asks for a reply."""
+    wal_end, _clock, reply = _KEEPALIVE.unpack_from(message, 1)
+    return wal_end, reply == 1

@@ -1,0 +1,215 @@
+"""Prepares the server for a connector: checks it, and sees to the publication and the slot.
+
+All that can be wrong before the first row is found here and said in one line that names the option. The rule of this
+project stands in `check_slot`: a slot that cannot give what follows the stored offset stops the task, never silently.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tidings_capture.connector_config import ConnectorConfig
+from tidings_capture.errors import CatalogError, PostgresError, SlotError
+from tidings_capture.postgres import Replication, Session, quote
+from tidings_capture.source_offset import SourceOffset
+from tidings_envelope.position import lsn_from_text, lsn_to_text
+
+_SLOT: Final = """
+SELECT s.plugin, s.database, s.confirmed_flush_lsn::text, s.wal_status, s.active
+  FROM pg_replication_slots s WHERE s.slot_name = %s
+"""
+_TABLES: Final = """
+SELECT n.nspname, c.relname, c.relkind = 'p', c.relispartition
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+"""
+_PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+_IN_USE: Final = "55006"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """What the server says about the connector's slot."""
+
+    confirmed_lsn: int
+    wal_status: str | None
+    active: bool
+
+
+def check_server(session: Session) -> None:
+    """Refuse a server that cannot decode its WAL.
+
+    Raises:
+        CatalogError: names wal_level.
+    """
+    level = session.value("SHOW wal_level")
+    if level != "logical":
+        raise CatalogError(
+            f"the server has wal_level={level}, but capture needs wal_level=logical",
+            hint="ALTER SYSTEM SET wal_level = logical, and restart PostgreSQL",
+        )
+
+
+def captured_tables(session: Session, config: ConnectorConfig) -> list[tuple[str, str]]:
+    """The tables the filters choose, in the order of a snapshot.
+
+    Raises:
+        CatalogError: a name in table.include.list is no table of the database.
+    """
+    found = session.rows(_TABLES)
+    missing = config.tables.missing((schema, table) for schema, table, _, _ in found)
+    if missing:
+        raise CatalogError(
+            f"table.include.list names {', '.join(missing)}, which database.dbname={config.endpoint.database} "
+            "does not have",
+            hint="correct table.include.list, or create the table and restart the connector",
+        )
+    # Rows of a partitioned table are published once: as the root's, or as the partition's.
+    by_root = config.publish_via_partition_root
+    tables = [
+        (schema, table)
+        for schema, table, is_root, is_partition in found
+        if not (is_partition if by_root else is_root)
+    ]
+    return config.tables.order(table for table in tables if config.tables.captures(*table))
+
+
+def ensure_publication(session: Session, config: ConnectorConfig, tables: list[tuple[str, str]]) -> None:
+    """Create or complete the publication as publication.autocreate.mode says.
+
+    Raises:
+        CatalogError: it is missing and must not be created.
+    """
+    name, mode = config.publication, config.publication_autocreate
+    row = session.rows("SELECT puballtables FROM pg_publication WHERE pubname = %s", (name,))
+    if row:
+        if mode == "filtered" and not row[0][0]:
+            _complete_publication(session, name, tables)
+        return
+    root = " WITH (publish_via_partition_root = true)" if config.publish_via_partition_root else ""
+    match mode:
+        case "all_tables":
+            session.execute(f"CREATE PUBLICATION {quote(name)} FOR ALL TABLES{root}")
+        case "filtered":
+            if not tables:
+                raise CatalogError(
+                    "publication.autocreate.mode=filtered: the include and exclude lists leave no table to publish",
+                    hint="correct table.include.list or schema.include.list",
+                )
+            session.execute(f"CREATE PUBLICATION {quote(name)} FOR TABLE {_names(tables)}{root}")
+        case "no_tables":
+            session.execute(f"CREATE PUBLICATION {quote(name)}{root}")
+        case _:
+            raise CatalogError(
+                f"publication.name={name} does not exist, and publication.autocreate.mode=disabled forbids to create it",
+                hint=f"CREATE PUBLICATION {name} FOR TABLE ..., or choose another publication.autocreate.mode",
+            )
+
+
+def _complete_publication(session: Session, name: str, tables: list[tuple[str, str]]) -> None:
+    published = {(s, t) for s, t in session.rows(_PUBLISHED, (name,))}
+    if published != set(tables) and tables:
+        session.execute(f"ALTER PUBLICATION {quote(name)} SET TABLE {_names(tables)}")
+
+
+def _names(tables: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{quote(schema)}.{quote(table)}" for schema, table in tables)
+
+
+def read_slot(session: Session, config: ConnectorConfig) -> SlotState | None:
+    """The connector's slot, None when there is none.
+
+    Raises:
+        SlotError: the slot belongs to another plugin or database.
+    """
+    rows = session.rows(_SLOT, (config.slot,))
+    if not rows:
+        return None
+    plugin, database, confirmed, wal_status, active = rows[0]
+    if plugin != "pgoutput" or database != config.endpoint.database:
+        raise SlotError(
+            f"slot.name={config.slot} exists, but for plugin {plugin} and database {database}",
+            hint="choose another slot.name, or drop that slot",
+        )
+    return SlotState(lsn_from_text(confirmed) if confirmed else 0, wal_status, active)
+
+
+def check_slot(
+    slot: SlotState | None, offset: SourceOffset, config: ConnectorConfig, server_lsn: int
+) -> None:
+    """Make sure that streaming from the stored offset misses nothing. Pure.
+
+    Raises:
+        SlotError: the slot is missing, lost, or starts after the stored offset; or the server is older than the offset.
+    """
+    stored = lsn_to_text(offset.done_lsn)
+    choices = (
+        f"changes after {stored} may be lost. To read everything again, delete the connector's offsets "
+        "(or set snapshot.mode=when_needed or always) and restart it"
+    )
+    if slot is None:
+        raise SlotError(
+            f"slot.name={config.slot} does not exist any more, but the stored offset is at {stored}",
+            hint=choices,
+        )
+    if slot.wal_status == "lost":
+        raise SlotError(
+            f"slot.name={config.slot} is lost: PostgreSQL removed WAL after the stored offset {stored}",
+            hint=choices,
+        )
+    if slot.confirmed_lsn > offset.done_lsn:
+        raise SlotError(
+            f"slot.name={config.slot} is confirmed up to {lsn_to_text(slot.confirmed_lsn)}, past the stored offset "
+            f"{stored}: it was recreated or moved by somebody else",
+            hint=choices,
+        )
+    if offset.done_lsn > server_lsn:
+        raise SlotError(
+            f"the stored offset {stored} is ahead of the server's WAL at {lsn_to_text(server_lsn)}: the server was "
+            "restored to an earlier point, or it is another one",
+            hint=choices,
+        )
+
+
+def server_lsn(session: Session) -> int:
+    """The end of the server's WAL."""
+    found = session.value(
+        "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_insert_lsn() END::text"
+    )
+    return lsn_from_text(found)
+
+
+def start_streaming(
+    replication: Replication, config: ConnectorConfig, start_lsn: int, wait: Callable[[float], None]
+) -> None:
+    """START_REPLICATION; waits for a former walsender of this slot to end, as slot.max.retries says.
+
+    Args:
+        wait: pauses for seconds; may raise to stop.
+    """
+    options = (("proto_version", "1"), ("publication_names", quote(config.publication)))
+    deadline = time.monotonic() + config.slot_attempts * config.slot_retry_seconds
+    pause = 0.1
+    while True:
+        try:
+            replication.start(config.slot, lsn_to_text(start_lsn), options)
+        except PostgresError as error:
+            if error.sqlstate != _IN_USE or time.monotonic() + pause > deadline:
+                raise
+            wait(pause)
+            pause = min(pause * 2, config.slot_retry_seconds)
+        else:
+            return
+
+
+def create_slot(replication: Replication, config: ConnectorConfig) -> int:
+    """Create the connector's slot without a snapshot; its consistent position.
+
+    Raises:
+        PostgresError: the server refused.
+    """
+    created = replication.create_slot(
+        config.slot, temporary=False, export=False, failover=config.slot_failover
+    )
+    return lsn_from_text(created.consistent_lsn)

@@ -1,0 +1,102 @@
+"""From a relation to its plan and topic: what the stream looks up for every row.
+
+A Relation message makes a route, once per version of a relation; a relation that no filter captures gets none. Topics
+are created before the first record, because a broker need not create them itself.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from tidings_capture.catalog import Catalog
+from tidings_capture.connector_config import ConnectorConfig
+from tidings_capture.converters import Converter
+from tidings_capture.errors import PostgresError
+from tidings_capture.pgoutput_messages import Relation
+from tidings_capture.plan import Plan, compile_plan
+from tidings_capture.relations import Table
+from tidings_service import Retry
+
+_NOT_IN_TOPIC: Final = re.compile(r"[^a-zA-Z0-9._-]")
+
+
+class Route:
+    """A captured table's plan, and how many records it has made."""
+
+    __slots__ = ("plan", "records", "table", "topic")
+
+    def __init__(self, table: Table, plan: Plan, topic: str) -> None:
+        self.table = table
+        self.plan = plan
+        self.topic = topic
+        self.records = 0
+
+
+def topic_name(config: ConnectorConfig, schema: str, table: str) -> str:
+    """``<prefix>.<schema>.<table>``; what a topic's name cannot hold becomes ``_``."""
+    return _NOT_IN_TOPIC.sub("_", f"{config.topic_prefix}.{schema}.{table}")
+
+
+class Routes:
+    """The routes of one task, by the relation's oid; None: known, but not captured.
+
+    Args:
+        catalog: gives the catalog; True: through a new session.
+        ensure_topic: creates a topic that does not exist.
+    """
+
+    def __init__(
+        self,
+        config: ConnectorConfig,
+        catalog: Callable[[bool], Catalog],
+        converters: tuple[Converter, Converter],
+        ensure_topic: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._catalog = catalog
+        self._key, self._value = converters
+        self._ensure_topic = ensure_topic
+        self.by_oid: dict[int, Route | None] = {}
+        self._former_records: dict[str, int] = {}
+
+    def add_relation(self, relation: Relation) -> None:
+        """Take note of a Relation message."""
+        schema = relation.schema or "pg_catalog"
+        if not self._config.tables.captures(schema, relation.name):
+            self.by_oid[relation.oid] = None
+            return
+        self._add(self._table(relation))
+
+    def add_table(self, table: Table) -> Route:
+        """A table that a snapshot reads."""
+        return self._add(table)
+
+    def records(self) -> dict[str, int]:
+        """Records made so far, by topic."""
+        total = dict(self._former_records)
+        for route in self.by_oid.values():
+            if route is not None:
+                total[route.topic] = total.get(route.topic, 0) + route.records
+        return total
+
+    def _table(self, relation: Relation) -> Table:
+        try:
+            return self._catalog(False).table_of_relation(relation)
+        except PostgresError as error:
+            if error.retry is not Retry.TIMED:
+                raise
+            # Relations are rare: a server or a firewall may have ended the session that waited for one.
+            return self._catalog(True).table_of_relation(relation)
+
+    def _add(self, table: Table) -> Route:
+        former = self.by_oid.get(table.oid)
+        if former is not None:
+            if former.table == table:
+                return former
+            self._former_records[former.topic] = self._former_records.get(former.topic, 0) + former.records
+        topic = topic_name(self._config, table.schema, table.name)
+        self._ensure_topic(topic)
+        plan = compile_plan(table, self._config.conversion, self._key, self._value, topic)
+        route = Route(table, plan, topic)
+        self.by_oid[table.oid] = route
+        return route

@@ -1,0 +1,278 @@
+"""The stream: pgoutput messages in, records out, position kept. The hot loop of capture.
+
+`Stream.process` takes a batch of CopyData messages and sends what they become; it does no I/O but the producer's queue
+and, for a Relation message, the catalog. Position: after every message `position()` is a `SourceOffset` from which a
+restart repeats nothing and misses nothing, given that everything sent has been delivered.
+
+Resuming: PostgreSQL repeats whole transactions. Of a transaction that was sent in part (`SourceOffset.in_transaction`)
+the rows that are done are converted again, so that the numbering stays what it was, and their records are dropped.
+"""
+
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from tidings_capture.connector_config import ConnectorConfig
+from tidings_capture.errors import CaptureError
+from tidings_capture.event_context import EventContext
+from tidings_capture.pgoutput import decode_message
+from tidings_capture.pgoutput_messages import Begin, Commit, Origin, Relation, Truncate
+from tidings_capture.plan import Record
+from tidings_capture.plan_markers import MarkerPlan
+from tidings_capture.postgres import parse_keepalive
+from tidings_capture.routes import Routes
+from tidings_capture.source_offset import SourceOffset
+
+Send = Callable[[str, list[Record]], None]
+
+_U32: Final = struct.Struct(">I").unpack_from
+_U64: Final = struct.Struct(">Q").unpack_from
+_XLOG_DATA: Final = ord("w")
+_KEEPALIVE: Final = ord("k")
+_TAG: Final = 25
+"""Where the pgoutput message starts in an XLogData message."""
+_OID: Final = 26
+_OPERATIONS: Final = {"c": "I", "u": "U", "d": "D"}
+_ROW_TYPES: Final = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE"}
+
+
+class Stream:
+    """Converts one task's stream; for one thread.
+
+    Args:
+        resume: where to go on; everything up to it has been delivered.
+        send: queues records for a topic, in order.
+    """
+
+    def __init__(
+        self, config: ConnectorConfig, routes: Routes, markers: MarkerPlan, resume: SourceOffset, send: Send
+    ) -> None:
+        self._routes = routes
+        self._markers = markers if config.conversion.provide_transaction_metadata else None
+        self._send = send
+        skipped = config.skipped_operations
+        self._rows = frozenset(ord(tag) for op, tag in _OPERATIONS.items() if op not in skipped)
+        self._skipped = frozenset(b"IUD") - self._rows
+        self._truncates = "t" not in skipped
+        self._context = EventContext()
+        self._resume: SourceOffset | None = resume if resume.in_transaction else None
+        self._resuming = False
+        self._resume_seen = 0
+        self._start = resume
+        self._done_lsn = resume.done_lsn
+        self._commit_lsn = resume.commit_lsn
+        self._in_transaction = False
+        self._dropping = False
+        self._last_row: tuple[int, int, str] | None = None
+        self.received_lsn = resume.done_lsn
+        self.transactions = 0
+        self.events = 0
+        self.reply_requested = False
+        self.caught_up = False
+        """Whether the last message was a keepalive between transactions: nothing waits on the server."""
+
+    @property
+    def between_transactions(self) -> bool:
+        return not self._in_transaction
+
+    @property
+    def busy(self) -> bool:
+        """Whether the last batch held a transaction: what it was committed at says how far behind the task is."""
+        return not self.caught_up and self._context.ts_us > 0
+
+    @property
+    def last_commit_ts_us(self) -> int:
+        """When the last transaction seen was committed, microseconds since the Unix epoch; 0 for none."""
+        return self._context.ts_us
+
+    def position(self) -> SourceOffset:
+        """From where a restart goes on, when all that was sent has been delivered."""
+        context = self._context
+        if self._in_transaction:
+            if self._last_row is None or self._resuming or self._dropping:
+                return self._start
+            lsn, count, tag = self._last_row
+            metadata = self._markers is not None
+            return SourceOffset(
+                done_lsn=self._done_lsn,
+                lsn=lsn,
+                commit_lsn=self._commit_lsn,
+                tx_id=context.tx_id,
+                ts_us=context.ts_us,
+                message_type=_ROW_TYPES[tag],
+                events_at_lsn=count,
+                transaction_id=str(context.tx_id) if metadata else None,
+                event_counts=tuple(context.event_counts.items()) if metadata else (),
+            )
+        return self._start
+
+    def advance(self) -> None:
+        """Nothing captured is left on the server up to `received_lsn`: a restart need not read it again."""
+        if self.caught_up and self.received_lsn > self._start.done_lsn:
+            self._done_lsn = self.received_lsn
+            self._start = replace(
+                self._start, done_lsn=self.received_lsn, lsn=self.received_lsn, snapshot=None
+            )
+
+    def process(self, messages: list[bytes]) -> None:  # noqa: C901 - the hot loop: a call per row costs more
+        """Convert and send a batch.
+
+        Raises:
+            DecodeError: a message is malformed.
+            CaptureError: a row of a relation that was not announced.
+        """
+        context, by_oid, rows, send = self._context, self._routes.by_oid, self._rows, self._send
+        context.now_ns = time.time_ns()
+        self.caught_up = False
+        last: bytes | None = None
+        for data in messages:
+            tag = data[_TAG] if data[0] == _XLOG_DATA else 0
+            if tag in rows:
+                last = data
+                if self._resuming and not self._is_new(data):
+                    self._repeat(data)
+                    continue
+                if self._dropping:
+                    continue
+                try:
+                    route = by_oid[_U32(data, _OID)[0]]
+                except KeyError as error:
+                    raise CaptureError("pgoutput sent a row of a relation it has not announced") from error
+                if route is None:
+                    continue
+                (context.lsn,) = _U64(data, 1)
+                records = route.plan.change(data, _TAG, context)
+                route.records += len(records)
+                send(route.topic, records)
+            elif tag:
+                if tag in self._skipped:
+                    last = data
+                    if self._resuming:
+                        self._is_new(data)
+                else:
+                    self._other(data)
+                    if tag == 0x43:  # Commit: rows before it need no position of their own
+                        last = None
+            else:
+                self._control(data)
+        if last is not None and self._in_transaction:
+            self._note_last_row(messages, last)
+        if messages:
+            self.events += len(messages)
+
+    def _note_last_row(self, messages: list[bytes], last: bytes) -> None:
+        (lsn,) = _U64(last, 1)
+        count = 0
+        for data in reversed(messages):
+            if data[0] != _XLOG_DATA or data[_TAG] not in b"IUDT":
+                continue
+            if _U64(data, 1)[0] != lsn:
+                break
+            count += 1
+        else:
+            former = self._last_row
+            if former is not None and former[0] == lsn:
+                count += former[1]
+        self._last_row = (lsn, count, chr(last[_TAG]))
+
+    def _is_new(self, data: bytes) -> bool:
+        """Whether a row of the transaction that was sent in part has not been sent yet."""
+        assert self._resume is not None
+        (lsn,) = _U64(data, 1)
+        if lsn == self._resume.lsn:
+            self._resume_seen += 1
+            new = self._resume_seen > self._resume.events_at_lsn
+        else:
+            new = lsn > self._resume.lsn
+        if new:
+            self._resuming = False
+        return new
+
+    def _repeat(self, data: bytes) -> None:
+        # Converted for the numbering alone: a plan counts the events that a row becomes.
+        route = self._routes.by_oid.get(_U32(data, _OID)[0])
+        if route is not None:
+            (self._context.lsn,) = _U64(data, 1)
+            route.plan.change(data, _TAG, self._context)
+
+    def _control(self, data: bytes) -> None:
+        if data[0] != _KEEPALIVE:
+            raise CaptureError("the server sent an unknown message on the replication stream")
+        wal_end, reply = parse_keepalive(data)
+        self.reply_requested |= reply
+        if not self._in_transaction:
+            self.received_lsn = max(self.received_lsn, wal_end)
+            self.caught_up = True
+
+    def _other(self, data: bytes) -> None:
+        message = decode_message(data[_TAG:])
+        match message:
+            case Begin():
+                self._begin(message, _U64(data, 1)[0])
+            case Commit():
+                self._commit(message)
+            case Relation():
+                self._routes.add_relation(message)
+            case Origin():
+                self._context.from_origin(message.name, message.commit_lsn)
+            case Truncate():
+                self._truncate(message, data)
+            case _:
+                pass  # Type: the catalog tells more; logical messages are not asked for
+
+    def _begin(self, begin: Begin, lsn: int) -> None:
+        context = self._context
+        self._in_transaction = True
+        self._last_row = None
+        # The server starts with the transaction after the requested position; a slot may be behind it.
+        self._dropping = begin.final_lsn < self._done_lsn
+        context.begin(begin.xid, begin.commit_ts_us, self._commit_lsn)
+        context.lsn = lsn
+        if self._dropping:
+            return
+        resume, self._resume_seen = self._resume, 0
+        self._resuming = resume is not None and resume.tx_id == begin.xid
+        if resume is not None and not self._resuming:
+            self._resume = None
+        if self._markers is not None and not self._resuming:
+            self._send(self._markers.transaction_topic, [self._markers.begin(context)])
+
+    def _commit(self, commit: Commit) -> None:
+        context = self._context
+        self._in_transaction = False
+        self.received_lsn = max(self.received_lsn, commit.end_lsn)
+        if self._dropping:
+            self._dropping = False
+            return
+        context.lsn = commit.end_lsn
+        if self._markers is not None:
+            self._send(self._markers.transaction_topic, [self._markers.end(context)])
+        self._resume, self._resuming = None, False
+        self._done_lsn = self._commit_lsn = commit.end_lsn
+        self._last_row = None
+        self.transactions += 1
+        self._start = SourceOffset(
+            done_lsn=commit.end_lsn,
+            lsn=commit.end_lsn,
+            commit_lsn=commit.end_lsn,
+            tx_id=context.tx_id,
+            ts_us=commit.commit_ts_us,
+            message_type="COMMIT",
+        )
+
+    def _truncate(self, message: Truncate, data: bytes) -> None:
+        if not self._truncates or self._dropping:
+            return
+        context = self._context
+        (context.lsn,) = _U64(data, 1)
+        repeated = self._resuming and not self._is_new(data)
+        for oid in message.relation_oids:
+            route = self._routes.by_oid.get(oid)
+            if route is None:
+                continue
+            records = route.plan.truncate(context)
+            if not repeated:
+                route.records += len(records)
+                self._send(route.topic, records)

@@ -1,0 +1,63 @@
+"""What a task's process and the supervisor tell each other: JSON lines over the child's standard input and output.
+
+Down: one `TaskJob` first (with the connector's configuration, passwords included: never in arguments or environment),
+later ``{"stop": true}``; the end of the pipe means stop as well. Up: `Report`s. Anything else a task has to say is a
+log line on standard error.
+"""
+
+import msgspec
+
+
+class TaskJob(msgspec.Struct, frozen=True):
+    """All a task has to know."""
+
+    connector: str
+    task: int
+    config: dict[str, str]
+    converters: dict[str, str]
+    """The worker's own converters."""
+    client: dict[str, str]
+    """librdkafka's settings for every client."""
+    producer: dict[str, str]
+    consumer: dict[str, str]
+    offset_topic: str
+    offset_flush_ms: int
+    topic_creation: bool
+    log_level: str = "INFO"
+    log_format: str = "json"
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a task ended."""
+
+    code: str
+    message: str
+    retry: str
+    hint: str | None
+    trace: str
+
+
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a task says about itself, at least once a second; counters count from the process's start."""
+
+    state: str
+    """``starting``, ``snapshot``, ``streaming``, ``idle`` (initial_only has nothing more to do), ``stopped`` or
+    ``failed``."""
+    records: dict[str, int] = {}
+    transactions: int = 0
+    events: int = 0
+    lag_seconds: float = 0.0
+    connected: bool = False
+    received_lsn: int = 0
+    confirmed_lsn: int = 0
+    outstanding: int = 0
+    snapshot_rows: int = 0
+    snapshot_tables_left: int = 0
+    failure: Failure | None = None
+
+
+encode_report = msgspec.json.Encoder().encode
+decode_report = msgspec.json.Decoder(Report).decode
+encode_job = msgspec.json.Encoder().encode
+decode_job = msgspec.json.Decoder(TaskJob).decode
+STOP = b'{"stop":true}\n'

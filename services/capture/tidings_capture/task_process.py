@@ -1,0 +1,78 @@
+"""The supervisor's side of one task: a child process, its job down one pipe, its reports up another."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from tidings_capture.task_channel import STOP, Failure, Report, TaskJob, decode_report, encode_job
+
+_LINE_LIMIT: Final = 4 * 1024 * 1024
+
+
+class TaskProcess:
+    """One run of a task in a process of its own.
+
+    Args:
+        on_report: called on the event loop for every report.
+    """
+
+    def __init__(self, job: TaskJob, on_report: Callable[[Report], None]) -> None:
+        self._job = job
+        self._on_report = on_report
+        self._process: asyncio.subprocess.Process | None = None
+        self.failure: Failure | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def run(self) -> int:
+        """Start the process and follow it to its end; its exit code."""
+        # Nothing secret in arguments or environment: everybody on the machine can read those.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tidings_capture.task",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LINE_LIMIT,
+        )
+        self._process = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(encode_job(self._job) + b"\n")
+            async for line in process.stdout:
+                self._take(line)
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def stop(self, seconds: float) -> None:
+        """Ask the process to end, and kill it when it has not after `seconds`."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if process.stdin is not None and not process.stdin.is_closing():
+            process.stdin.write(STOP)
+        try:
+            await asyncio.wait_for(process.wait(), seconds)
+        except TimeoutError:
+            process.kill()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            report = decode_report(line)
+        except msgspec.DecodeError as error:
+            self.failure = Failure(
+                "task_channel", f"a task's report is malformed: {error}", "timed", None, ""
+            )
+            return
+        if report.failure is not None:
+            self.failure = report.failure
+        self._on_report(report)

@@ -1,0 +1,1 @@
+"""PostgreSQL types as Debezium represents them: one module per family, `selection` chooses."""

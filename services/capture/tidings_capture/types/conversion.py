@@ -1,0 +1,61 @@
+"""What converting one column means.
+
+A `Conversion` is made once per column and relation version. Its `convert` takes a cell in PostgreSQL's text format and
+returns the value of the Connect schema: int, float, str, bytes, bool, `decimal.Decimal`, dict (struct), list (array).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tidings_envelope.schema import ConnectSchema
+from tidings_service.errors import Retry, TidingsError
+
+
+class ConversionError(TidingsError):
+    """A value or a combination of type and options that cannot be converted; names the column, never the value."""
+
+    code = "conversion"
+    default_retry = Retry.MANUAL
+
+
+class CellError(ValueError):
+    """A cell that a conversion refuses; the message says why without the cell's content."""
+
+
+class Kind(StrEnum):
+    """Shapes of cells for which the plan knows a direct way to JSON; `OTHER` goes through Python values."""
+
+    INTEGER = "integer"
+    """Digits, which are their own JSON."""
+    BOOLEAN = "boolean"
+    TEXT = "text"
+    PLAIN_TEXT = "plain text"
+    """Text that never needs an escape, such as a uuid."""
+    LABEL = "label"
+    """Text with few different values, such as an enum's."""
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    DATE = "date"
+    MICROSECONDS = "microseconds"
+    """A timestamp as microseconds since the Unix epoch."""
+    ZONED_MICROSECONDS = "zoned microseconds"
+    """A timestamp with time zone as ISO text with six decimals."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    schema: ConnectSchema
+    """Required and without a default; the column adds both."""
+    convert: Callable[[bytes], Any]
+    """Raises ValueError or ArithmeticError for a cell that is not of the type."""
+    zero: Any
+    """What stands for a null in a column that allows none and has no default: Debezium invents it for the non-key
+    columns of a deleted row under replica identity DEFAULT."""
+    unchanged: Any = None
+    """What stands for an unchanged TOASTed value; None where Debezium writes null."""
+    kind: Kind = Kind.OTHER
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What `kind` needs besides, for example a decimal's scale."""

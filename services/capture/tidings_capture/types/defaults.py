@@ -1,0 +1,169 @@
+"""Column defaults in schemas, as far as Debezium reads them.
+
+Debezium does not evaluate expressions: it takes a literal's text out of ``pg_get_expr``'s form (``'EUR'::bpchar``),
+puts a fixed placeholder where the default calls a function, and gives up, without a default, on everything else.
+Reference: ``io.debezium.connector.postgresql.connection.PostgresDefaultValueConverter``.
+"""
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
+from tidings_capture.relations import Column
+from tidings_capture.types.conversion import Conversion
+from tidings_capture.types.numbers import precision_and_scale
+from tidings_capture.types.temporal import iso_timestamp, timestamp_us
+from tidings_envelope.schema import NO_DEFAULT, ConnectType
+
+_LITERAL = re.compile(r"'([^']*(?:''[^']*)*)'")
+_FUNCTION = re.compile(r"[(]?[A-Za-z0-9_.]+\((?:.+(?:, ?.+)*)?\)")
+_CURRENT: Final = frozenset(
+    ("current_timestamp", "current_time", "current_date", "localtime", "localtimestamp")
+)
+_INTEGER = re.compile(r"[+-]?\d+\Z")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\Z")
+_RANGES: Final = {ConnectType.INT16: 1 << 15, ConnectType.INT32: 1 << 31, ConnectType.INT64: 1 << 63}
+
+_Parse = Callable[[str, Column, Conversion, ConversionOptions], Any]
+
+
+class _UnreadableError(ValueError):
+    """The default is an expression that Debezium does not understand."""
+
+
+def default_for(column: Column, conversion: Conversion, options: ConversionOptions) -> Any:
+    """The default of a column's schema, or `NO_DEFAULT`."""
+    expression = column.default_expression
+    if expression is None or column.domain_name is not None or column.element is not None:
+        return NO_DEFAULT
+    if column.enum_labels:
+        return _enum_default(column.type_name, expression)
+    entry = _PARSERS.get(column.type_name)
+    if entry is None:
+        return NO_DEFAULT
+    placeholder, parse = entry
+    text = _literal(expression, placeholder)
+    if text is None:
+        return NO_DEFAULT
+    try:
+        return parse(text, column, conversion, options)
+    except (ValueError, ArithmeticError):
+        return NO_DEFAULT
+
+
+def _literal(expression: str, placeholder: str) -> str | None:
+    """The text of a literal, the placeholder for a function, None for an explicit NULL."""
+    if _FUNCTION.match(expression) or expression.lower() in _CURRENT:
+        return placeholder
+    if "'" not in expression:
+        return None if expression.startswith("NULL::") else expression.strip()
+    match = _LITERAL.search(expression)
+    return match.group(1).replace("''", "'") if match else None
+
+
+def _enum_default(type_name: str, expression: str) -> Any:
+    """The label before a cast to the enum; Debezium leaves doubled quotes as they are."""
+    value, cast, cast_type = expression.rpartition("::")
+    if not cast or cast_type.replace('"', "").rpartition(".")[2] != type_name:
+        return NO_DEFAULT
+    if not (value.startswith("'") and value.endswith("'")):
+        return NO_DEFAULT
+    return value[1:-1]
+
+
+def _boolean(text: str, _: Column, __: Conversion, ___: ConversionOptions) -> bool:
+    return text.lower() == "true"
+
+
+def _text(text: str, _: Column, __: Conversion, ___: ConversionOptions) -> str:
+    return text
+
+
+def _integer(text: str, _: Column, conversion: Conversion, __: ConversionOptions) -> int:
+    if not _INTEGER.match(text):
+        raise _UnreadableError
+    value = int(text)
+    limit = _RANGES[conversion.schema.type]
+    if not -limit <= value < limit:
+        raise _UnreadableError
+    return value
+
+
+def _float(text: str, _: Column, __: Conversion, ___: ConversionOptions) -> float:
+    if text not in ("NaN", "Infinity", "-Infinity") and not _NUMBER.match(text):
+        raise _UnreadableError
+    return float(text)
+
+
+def _numeric(text: str, column: Column, _: Conversion, options: ConversionOptions) -> Any:
+    if not _NUMBER.match(text):
+        raise _UnreadableError
+    value = Decimal(text)
+    if column.typmod != -1:
+        value = _at_scale(value, precision_and_scale(column.typmod)[1])
+    elif options.decimal_handling is DecimalHandling.PRECISE:
+        return NO_DEFAULT  # a struct cannot be a default in Connect (KAFKA-12694)
+    if options.decimal_handling is DecimalHandling.STRING:
+        return f"{value:f}"
+    return float(value) if options.decimal_handling is DecimalHandling.DOUBLE else value
+
+
+def _at_scale(value: Decimal, scale: int) -> Decimal:
+    """The same number with exactly that scale; a default with more decimals is not readable."""
+    scaled = value.quantize(Decimal(1).scaleb(-scale))
+    if scaled != value:
+        raise _UnreadableError
+    return scaled
+
+
+def _uuid(text: str, _: Column, __: Conversion, ___: ConversionOptions) -> str:
+    return str(uuid.UUID(text))
+
+
+def _cell(text: str, _: Column, conversion: Conversion, __: ConversionOptions) -> Any:
+    """Types whose literals have the form of their cells."""
+    return conversion.convert(text.encode())
+
+
+def _date(text: str, _: Column, conversion: Conversion, __: ConversionOptions) -> Any:
+    return conversion.convert(text.partition(" ")[0].encode())
+
+
+def _timestamp(text: str, _: Column, conversion: Conversion, __: ConversionOptions) -> Any:
+    return conversion.convert(_with_clock(text).encode())
+
+
+def _timestamptz(text: str, column: Column, __: Conversion, ___: ConversionOptions) -> str:
+    width = 6 if column.typmod == -1 else column.typmod
+    return iso_timestamp(timestamp_us(_with_clock(text).encode()), width)
+
+
+def _with_clock(text: str) -> str:
+    return text if " " in text else f"{text} 00:00:00"
+
+
+_PARSERS: Final[Mapping[str, tuple[str, _Parse]]] = {
+    "bool": ("false", _boolean),
+    "bpchar": ("", _text),
+    "varchar": ("", _text),
+    "text": ("", _text),
+    "numeric": ("0.0", _numeric),
+    "float4": ("0.0", _float),
+    "float8": ("0.0", _float),
+    "int2": ("0", _integer),
+    "int4": ("0", _integer),
+    "int8": ("0", _integer),
+    "json": ("{}", _text),
+    "jsonb": ("{}", _text),
+    "xml": ("", _text),
+    "uuid": ("00000000-0000-0000-0000-000000000000", _uuid),
+    "date": ("1970-01-01", _date),
+    "time": ("00:00:00", _cell),
+    "timestamp": ("1970-01-01", _timestamp),
+    "timestamptz": ("1970-01-01", _timestamptz),
+    "interval": ("00:00:00", _cell),
+}
+"""Placeholder for a function's result, and how a literal is read."""

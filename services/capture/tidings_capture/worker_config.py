@@ -1,0 +1,201 @@
+"""What a worker is told: a Kafka Connect distributed worker's properties, unchanged.
+
+Settings: Apache Kafka documentation, "Kafka Connect Configs". A setting that Tidings does not know is reported by name
+(`WorkerConfig.unknown`), never an error, because one file serves workers of several versions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from tidings_capture.errors import WorkerConfigError
+from tidings_capture.kafka_settings import CLIENT_SETTINGS, translate_client_settings, unknown_settings
+
+DEFAULT_PORT: Final = 8083
+DEFAULT_OFFSET_FLUSH_MS: Final = 1000
+"""Kafka Connect's default is a minute; the slot would hold a minute's WAL for nothing."""
+
+_KNOWN: Final = frozenset(
+    {
+        "bootstrap.servers",
+        "group.id",
+        "listeners",
+        "rest.advertised.host.name",
+        "rest.advertised.port",
+        "config.storage.topic",
+        "offset.storage.topic",
+        "status.storage.topic",
+        "offset.flush.interval.ms",
+        "task.shutdown.graceful.timeout.ms",
+        "topic.creation.enable",
+    }
+)
+_WITHOUT_MEANING: Final = frozenset(
+    {
+        # Java's class loading and Kafka Connect's own internals.
+        "plugin.path",
+        "plugin.discovery",
+        "offset.flush.timeout.ms",
+        "worker.sync.timeout.ms",
+        "worker.unsync.backoff.ms",
+        "heartbeat.interval.ms",
+        "rebalance.timeout.ms",
+        "scheduled.rebalance.max.delay.ms",
+        "connect.protocol",
+        "inter.worker.signature.algorithm",
+        "inter.worker.key.generation.algorithm",
+        "inter.worker.verification.algorithms",
+        "metric.reporters",
+        "metrics.num.samples",
+        "connector.client.config.override.policy",
+        "internal.key.converter",
+        "internal.value.converter",
+        "internal.key.converter.schemas.enable",
+        "internal.value.converter.schemas.enable",
+    }
+)
+_STORAGE_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
+_CONVERTER_PREFIXES: Final = ("key.converter", "value.converter", "header.converter")
+_CLIENT_PREFIXES: Final = ("producer.", "consumer.", "admin.")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageTopic:
+    """One of the three topics a worker keeps its state in."""
+
+    kind: str
+    """``config``, ``offset`` or ``status``: the property's prefix."""
+    name: str
+    partitions: int
+    replication_factor: int
+    config: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """A worker's settings; client settings are librdkafka's."""
+
+    bootstrap_servers: str
+    group_id: str
+    host: str
+    port: int
+    advertised_host: str | None
+    advertised_port: int | None
+    config_topic: StorageTopic
+    offset_topic: StorageTopic
+    status_topic: StorageTopic
+    converters: dict[str, str]
+    """``key.converter*`` and ``value.converter*``, the defaults of every connector."""
+    client: dict[str, str] = field(repr=False)
+    producer: dict[str, str] = field(repr=False)
+    consumer: dict[str, str] = field(repr=False)
+    offset_flush_ms: int = DEFAULT_OFFSET_FLUSH_MS
+    graceful_stop_seconds: float = 10.0
+    topic_creation: bool = True
+    unknown: tuple[str, ...] = ()
+
+    def common_client(self) -> dict[str, str]:
+        """Settings every Kafka client of this worker shares."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.client}
+
+
+def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
+    """Understand a worker's properties.
+
+    Raises:
+        WorkerConfigError: a property is missing or wrong; names it.
+    """
+    host, port = _listener(properties.get("listeners", f"http://:{DEFAULT_PORT}"))
+    client = {name: value for name, value in properties.items() if name in CLIENT_SETTINGS}
+    scoped = {
+        prefix: {n.removeprefix(prefix): v for n, v in properties.items() if n.startswith(prefix)}
+        for prefix in _CLIENT_PREFIXES
+    }
+    advertised_port = properties.get("rest.advertised.port")
+    return WorkerConfig(
+        bootstrap_servers=_required(properties, "bootstrap.servers"),
+        group_id=_required(properties, "group.id"),
+        host=host,
+        port=port,
+        advertised_host=properties.get("rest.advertised.host.name"),
+        advertised_port=None if advertised_port is None else _integer(properties, "rest.advertised.port", 0),
+        config_topic=_storage_topic(properties, "config", partitions=1),
+        offset_topic=_storage_topic(properties, "offset", partitions=25),
+        status_topic=_storage_topic(properties, "status", partitions=5),
+        converters={n: v for n, v in properties.items() if n.startswith(_CONVERTER_PREFIXES)},
+        client=translate_client_settings(client),
+        producer=translate_client_settings(scoped["producer."]),
+        consumer=translate_client_settings(scoped["consumer."]),
+        offset_flush_ms=_integer(properties, "offset.flush.interval.ms", DEFAULT_OFFSET_FLUSH_MS),
+        graceful_stop_seconds=_integer(properties, "task.shutdown.graceful.timeout.ms", 10_000) / 1000,
+        topic_creation=_boolean(properties, "topic.creation.enable", default=True),
+        unknown=_unknown(properties, scoped),
+    )
+
+
+def _unknown(properties: Mapping[str, str], scoped: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    known = _KNOWN | _WITHOUT_MEANING | CLIENT_SETTINGS
+    prefixes = (*_STORAGE_PREFIXES, *_CONVERTER_PREFIXES, *_CLIENT_PREFIXES)
+    plain = [n for n in properties if n not in known and not n.startswith(prefixes)]
+    clients = [prefix + name for prefix, names in scoped.items() for name in unknown_settings(names)]
+    return tuple(sorted(plain + clients))
+
+
+def _required(properties: Mapping[str, str], name: str) -> str:
+    value = properties.get(name, "").strip()
+    if not value:
+        raise WorkerConfigError(
+            f"{name} is missing in the worker's properties",
+            hint="a Kafka Connect distributed worker's file has it",
+        )
+    return value
+
+
+def _integer(properties: Mapping[str, str], name: str, default: int) -> int:
+    try:
+        return int(properties.get(name, default))
+    except ValueError as error:
+        raise WorkerConfigError(f"{name} must be a whole number") from error
+
+
+def _boolean(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = properties.get(name, str(default)).strip().lower()
+    if value not in {"true", "false"}:
+        raise WorkerConfigError(f"{name} must be true or false")
+    return value == "true"
+
+
+def _listener(text: str) -> tuple[str, int]:
+    first = text.split(",", maxsplit=1)[0].strip()
+    parts = urlsplit(first if "//" in first else f"http://{first}")
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise WorkerConfigError("listeners must look like http://host:port") from error
+    if parts.scheme.lower() != "http":
+        raise WorkerConfigError(
+            f"listeners: {parts.scheme} is not supported, only http", hint="put TLS in front of the worker"
+        )
+    host = parts.hostname or "0.0.0.0"  # noqa: S104 - what Kafka Connect does with http://:8083
+    return host, DEFAULT_PORT if port is None else port
+
+
+def _storage_topic(properties: Mapping[str, str], kind: str, *, partitions: int) -> StorageTopic:
+    prefix = f"{kind}.storage."
+    own = {"topic", "partitions", "replication.factor"}
+    if kind == "config" and properties.get(f"{prefix}partitions", "1") != "1":
+        raise WorkerConfigError(
+            "config.storage.topic must have one partition: remove config.storage.partitions"
+        )
+    return StorageTopic(
+        kind=kind,
+        name=_required(properties, f"{prefix}topic"),
+        partitions=_integer(properties, f"{prefix}partitions", partitions),
+        replication_factor=_integer(properties, f"{prefix}replication.factor", 3),
+        config={
+            name.removeprefix(prefix): value
+            for name, value in properties.items()
+            if name.startswith(prefix) and name.removeprefix(prefix) not in own
+        },
+    )

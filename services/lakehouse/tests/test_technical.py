@@ -1,0 +1,332 @@
+"""Change events on real topics become a log and the current state, whatever is repeated, late, changed or broken."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidings_lakehouse.errors import TableConflictError
+from tidings_lakehouse.maintenance import Maintenance
+from tidings_lakehouse.table_counts import row_count
+
+
+def local(*parts: int) -> dt.datetime:
+    """A time without a zone, as timestamp_ntz is given."""
+    return dt.datetime(*parts)  # type: ignore[misc, arg-type]  # noqa: DTZ001
+
+
+if TYPE_CHECKING:
+    from conftest import Lake, TableTopic, Topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+def order(number: int, note: str | None = "n", **more: Any) -> dict[str, Any]:
+    return {
+        "id": number,
+        "status": "placed",
+        "note": note,
+        "amount": Decimal("12.34"),
+        "required_on": 19000,
+        "ordered_at": "2024-01-01T00:00:00.123456Z",
+        "updated_at": 1_700_000_000_000_000,
+        **more,
+    }
+
+
+def current(lake: Lake, orders: TableTopic, columns: str = "id, note") -> list[tuple[Any, ...]]:
+    return lake.rows(f"select {columns} from {orders.table} order by id")
+
+
+def logged(lake: Lake, orders: TableTopic) -> int:
+    return int(lake.rows(f"select count(*) from {orders.table}_log")[0][0])
+
+
+def test_rows_have_sql_types_and_the_log_has_everything(lake: Lake, orders: TableTopic) -> None:
+    orders.change("r", order(1), None, 100, snapshot="first")
+    orders.change("r", order(2), None, 100, snapshot="last")
+    orders.change("u", order(1, "new"), 110, 120)
+    orders.change("d", {"id": 2}, 125, 130)
+    orders.topics.flush()
+    lake.drain()
+    row = (1, "placed", "new", Decimal("12.34"), dt.date(2022, 1, 8), local(2023, 11, 14, 22, 13, 20))
+    assert current(lake, orders, "id, status, note, amount, required_on, updated_at") == [row]
+    assert lake.rows(f"select cast(ordered_at as string) from {orders.table}") == [
+        ("2024-01-01 00:00:00.123456",)
+    ]
+    assert lake.rows(
+        f"select op, key.id, before.id, after.note, snapshot, last_commit_lsn, lsn from {orders.table}_log order by offset"
+    ) == [
+        ("r", 1, None, "n", True, None, 100),
+        ("r", 2, None, "n", True, None, 100),
+        ("u", 1, None, "new", False, 110, 120),
+        ("d", 2, 2, None, False, 125, 130),
+        (None, 2, None, None, None, None, None),
+    ]
+    assert lake.rows(
+        f"select commit_lsn, newest_lsn from tidings.watermark where table_name = '{orders.table}'"
+    ) == [(125, 130)]
+
+
+def test_commits_say_which_batch_they_are_of(lake: Lake, orders: TableTopic) -> None:
+    orders.change("c", order(1), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    for table in (orders.table, f"{orders.table}_log"):
+        marks = lake.rows(
+            f"select summary['tidings.batch-id'], summary['tidings.offsets'] from {table}.snapshots"
+        )
+        assert marks == [("0", f'{{"{orders.topic}":{{"0":[0,0]}}}}')]
+
+
+def test_redelivered_rows_change_nothing(lake: Lake, orders: TableTopic) -> None:
+    """After a crash capture repeats rows; the repetition may arrive behind newer ones, in a batch of its own."""
+    orders.change("c", order(1, "first"), 10, 20)
+    orders.change("c", order(2, "first"), 10, 21)
+    orders.change("u", order(1, "second"), 25, 30)
+    orders.change("d", {"id": 2}, 35, 40)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("c", order(1, "first"), 10, 20)
+    orders.change("c", order(2, "first"), 10, 21)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "second")]
+    assert logged(lake, orders) == 7
+
+
+def test_order_is_that_of_positions_not_of_offsets(lake: Lake, orders: TableTopic) -> None:
+    orders.change("u", order(1, "newer"), 25, 30)
+    orders.change("c", order(1, "older"), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "newer")]
+
+
+def test_a_row_written_before_the_snapshot_and_committed_after_it_is_newer(
+    lake: Lake, orders: TableTopic
+) -> None:
+    orders.change("r", order(1, "snapshot"), None, 100, snapshot="last")
+    orders.change("u", order(1, "committed later"), None, 90)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "committed later")]
+
+
+def test_a_second_snapshot_is_newer_than_what_was_committed_before_it(lake: Lake, orders: TableTopic) -> None:
+    orders.change("c", order(1, "streamed"), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("r", order(1, "again"), None, 200, snapshot="true")
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "again")]
+
+
+def test_values_out_of_line_are_kept(lake: Lake, orders: TableTopic) -> None:
+    """TOAST: the newest value that was logged, from the table or from the same batch."""
+    orders.change("c", order(1, "kept"), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("u", order(1, PLACEHOLDER, status="paid"), 25, 30)
+    orders.change("c", order(2, "made"), 35, 40)
+    orders.change("u", order(2, PLACEHOLDER, status="paid"), 45, 50)
+    orders.change("u", order(2, None, status="shipped"), 55, 60)
+    orders.change("u", order(2, PLACEHOLDER, status="cancelled"), 65, 70)
+    orders.change("c", order(3, "one"), 75, 80)
+    orders.change("u", order(3, PLACEHOLDER), 85, 90)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders, "id, status, note") == [
+        (1, "paid", "kept"),
+        (2, "cancelled", None),
+        (3, "placed", "one"),
+    ]
+    assert lake.rows(f"select count(*) from {orders.table}_log where after.note = '{PLACEHOLDER}'") == [(4,)]
+
+
+def test_truncate_removes_what_is_older(lake: Lake, orders: TableTopic) -> None:
+    orders.change("c", order(1), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("c", order(2), 25, 30)
+    orders.truncate(35, 40)
+    orders.change("c", order(3), 45, 50)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(3, "n")]
+
+
+def test_the_schema_evolves_with_the_topic(lake: Lake, orders: TableTopic) -> None:
+    """Added, dropped and retyped columns, with old and new records in one batch."""
+    orders.change("c", order(1), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("c", order(2, "old"), 25, 30)
+    kept = [field for field in orders.fields if field["name"] not in {"note", "amount"}]
+    orders.use(
+        [
+            *kept,
+            {"name": "weight", "type": ["null", "double"], "default": None},
+            {"name": "amount", "type": ["null", "string"], "default": None},
+            {"name": "_pos", "type": ["null", "int"], "default": None},
+        ]
+    )
+    row = {name: value for name, value in order(3).items() if name not in {"note", "amount"}}
+    orders.change("c", {**row, "weight": 1.5, "amount": "a lot", "_pos": 7}, 35, 40)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders, "id, note, amount, weight, amount__string, _pos_column") == [
+        (1, "n", Decimal("12.34"), None, None, None),
+        (2, "old", Decimal("12.34"), None, None, None),
+        (3, None, None, 1.5, "a lot", 7),
+    ]
+    assert lake.rows(
+        f"select after.amount, after.amount__string from {orders.table}_log where key.id = 3"
+    ) == [(None, "a lot")]
+
+
+def test_what_cannot_be_decoded_is_set_aside(lake: Lake, orders: TableTopic, topics: Topics) -> None:
+    """...with its place, its reason and its bytes; the batch goes on."""
+    other = topics.register(
+        f"other-{orders.topic}",
+        {"type": "record", "name": "Other", "fields": [{"name": "x", "type": "long"}]},
+    )
+    good = orders.encoded(order(1), 10, 20)
+    bad: list[tuple[bytes | None, bytes, str]] = [
+        (None, b"junk", "value: not in the wire format"),
+        (None, b' {"op": "c"}', "value: JSON where Avro in the wire format is expected"),
+        (None, b"\0\xff\xff\xff\xff\x02", "value: schema 4294967295 is not in the registry"),
+        (None, good[1][:20], f"value: the bytes do not fit schema {orders.value_id}"),
+        (
+            None,
+            topics.encode(other, {"x": 1}),
+            f"value: schema {other} is not that of a PostgreSQL change event",
+        ),
+        (b"junk key", good[1], "key: not in the wire format"),
+    ]
+    topics.produce(orders.topic, *good)
+    for key, value, _ in bad:
+        topics.produce(orders.topic, key, value)
+    orders.change("c", order(2), 25, 30)
+    topics.flush()
+    lake.drain()
+    assert current(lake, orders, "id") == [(1,), (2,)]
+    set_aside = f"select partition, offset, reason, key, value from tidings.quarantine where topic = '{orders.topic}' order by offset"
+    found = lake.rows(set_aside)
+    assert [(row[0], row[1], row[3], row[4]) for row in found] == [
+        (0, number, key, value) for number, (key, value, _) in enumerate(bad, start=1)
+    ]
+    for row, (_, _, reason) in zip(found, bad, strict=True):
+        assert row[2].startswith(reason)
+    lake.forget()
+    lake.drain()
+    assert lake.rows(set_aside) == found
+
+
+POINTS = ["survey", "log:{table}_log", "current:{table}", "quarantine", "watermark", "batch:technical"]
+
+
+def test_crashes_behind_every_write_lose_and_repeat_nothing(lake: Lake, orders: TableTopic) -> None:
+    """The job dies behind one write after the other; what it wrote before is there when it starts again."""
+    _changes(orders)
+    for point in POINTS:
+        lake.drain_and_crash(point.format(table=orders.table))
+    lake.drain()
+    _verify(lake, orders)
+
+
+def test_a_deleted_checkpoint_loses_and_repeats_nothing(lake: Lake, orders: TableTopic) -> None:
+    _changes(orders)
+    lake.drain_and_crash(f"current:{orders.table}")
+    lake.forget()
+    lake.settings = lake.settings.model_copy(update={"lakehouse_max_records": 4})
+    lake.drain()
+    _verify(lake, orders)
+
+
+def test_a_topic_made_again_is_another_topic(lake: Lake, orders: TableTopic, topics: Topics) -> None:
+    """Its offsets start at 0 again, so the guard knows it by its id."""
+    _changes(orders)
+    lake.drain()
+    topics.delete(orders.topic)
+    topics.recreate(orders.topic)
+    orders.change("c", order(7), 500, 510)
+    topics.flush()
+    lake.forget()
+    lake.drain()
+    assert current(lake, orders, "id") == [(1,), (3,), (7,)]
+    assert logged(lake, orders) == 7
+
+
+def test_partitions_are_guarded_each_for_itself(lake: Lake, topics: Topics, unique_name: str) -> None:
+    from_many = topics.table(f"{unique_name}.public.m_{unique_name}", partitions=3)
+    for number in range(9):
+        from_many.change("c", order(number), 10, 20 + number, partition=number % 3)
+    topics.flush()
+    lake.drain_and_crash(f"log:{from_many.table}_log")
+    from_many.change("c", order(9), 30, 40, partition=2)
+    topics.flush()
+    lake.forget()
+    lake.drain()
+    assert logged(lake, from_many) == 10
+    assert lake.rows(f"select count(*), count(distinct id) from {from_many.table}") == [(10, 10)]
+
+
+def test_compaction_changes_no_row(lake: Lake, orders: TableTopic) -> None:
+    """Small files and delete files go, rows and the guard stay."""
+    lake.settings = lake.settings.model_copy(update={"lakehouse_max_records": 2})
+    _changes(orders)
+    lake.drain()
+    maintenance = Maintenance(lake.session, commits=1, keep_snapshots=1)
+    log = f"{orders.table}_log"
+    assert maintenance.after([log]) == [log]
+    maintenance.compact(orders.table)
+    for table, rows in ((orders.table, 2), (log, 6)):
+        assert lake.rows(f"select count(*) from {table}.snapshots") == [(1,)]
+        assert lake.rows(f"select count(*) from {table}.delete_files") == [(0,)]
+        assert row_count(lake.session, table) == rows
+    lake.forget()
+    lake.drain()
+    _verify(lake, orders)
+
+
+def test_rows_are_counted_without_reading_them(lake: Lake, orders: TableTopic) -> None:
+    _changes(orders)
+    lake.drain()
+    orders.change("d", {"id": 1}, 45, 50)
+    orders.topics.flush()
+    lake.drain()
+    assert row_count(lake.session, orders.table) == 1
+    assert row_count(lake.session, f"{orders.table}_log") == 8
+
+
+def test_two_topics_never_share_a_table(lake: Lake, topics: Topics, unique_name: str) -> None:
+    name = f"c_{unique_name}"
+    for topic in (f"{unique_name}.public.{name}", f"{unique_name}.public.{name}_log"):
+        topics.table(topic).change("c", order(1), 10, 20)
+    topics.flush()
+    with pytest.raises(
+        TableConflictError, match=f"technical.{name}_log belongs to the topic {unique_name}.public.{name},"
+    ):
+        lake.drain()
+
+
+def _changes(orders: TableTopic) -> None:
+    for number in (1, 2, 3):
+        orders.change("c", order(number, "first"), 10, 20 + number)
+    orders.change("u", order(1, "second"), 25, 30)
+    orders.change("d", {"id": 2}, 35, 40)
+    orders.topics.produce(orders.topic, None, b"junk")
+    orders.topics.flush()
+
+
+def _verify(lake: Lake, orders: TableTopic) -> None:
+    assert current(lake, orders) == [(1, "second"), (3, "first")]
+    assert lake.rows(f"select count(*), count(distinct offset) from {orders.table}_log") == [(6, 6)]
+    assert lake.rows(f"select count(*) from tidings.quarantine where topic = '{orders.topic}'") == [(1,)]

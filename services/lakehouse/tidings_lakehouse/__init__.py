@@ -1,0 +1,1 @@
+"""The lakehouse job: technical and business topics into Iceberg tables, by PySpark Structured Streaming."""

@@ -1,0 +1,93 @@
+"""What both streams' batch writers share: the survey of a batch, and how a commit is marked."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from tidings_lakehouse.records import with_schema_ids
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MARK = "spark.sql.iceberg.snapshot-property.tidings."
+_WORTH_COMPILING = 10_000
+"""Records from which on compiled plans are quicker."""
+PARTITIONS = 2
+"""Tasks of a batch: Kafka's partitions are read one after the other by as many tasks as there are cores."""
+
+
+@dataclass
+class TopicSurvey:
+    """What a batch holds of one topic."""
+
+    records: int = 0
+    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Partition -> first and last offset."""
+    value_ids: set[int] = field(default_factory=set)
+    key_ids: set[int] = field(default_factory=set)
+
+
+@contextmanager
+def surveyed(batch: DataFrame) -> Iterator[tuple[DataFrame, dict[str, TopicSurvey]]]:
+    """Read the batch from Kafka once, keep it, and say what is in it."""
+    records = with_schema_ids(batch).coalesce(PARTITIONS).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        rows = (
+            records.groupBy("topic", "partition", "value_id", "key_id")
+            .agg(sf.count(sf.lit(1)), sf.min("offset"), sf.max("offset"))
+            .collect()
+        )
+        topics: dict[str, TopicSurvey] = defaultdict(TopicSurvey)
+        for topic, partition, value_id, key_id, count, first, last in rows:
+            survey = topics[topic]
+            survey.records += count
+            before = survey.offsets.get(partition, (first, last))
+            survey.offsets[partition] = (min(first, before[0]), max(last, before[1]))
+            if value_id is not None:
+                survey.value_ids.add(value_id)
+            if key_id is not None:
+                survey.key_ids.add(key_id)
+        yield records, dict(sorted(topics.items()))
+    finally:
+        records.unpersist()
+
+
+def tune(session: SparkSession, records: int) -> None:
+    """Have Spark interpret the plans of a small batch: generating and compiling code for them costs more than it saves."""
+    small = records < _WORTH_COMPILING
+    session.conf.set("spark.sql.codegen.wholeStage", "false" if small else "true")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+
+
+def mark_commits(
+    session: SparkSession, *, query_id: str, batch_id: int, topics: dict[str, TopicSurvey]
+) -> None:
+    """Have every commit of this batch say, in its snapshot's summary, which batch and which offsets it is of."""
+    offsets = {
+        topic: {str(partition): list(ends) for partition, ends in sorted(survey.offsets.items())}
+        for topic, survey in topics.items()
+    }
+    session.conf.set(f"{_MARK}query-id", query_id)
+    session.conf.set(f"{_MARK}batch-id", str(batch_id))
+    session.conf.set(f"{_MARK}offsets", json.dumps(offsets, separators=(",", ":")))
+
+
+BatchWriter = Callable[[DataFrame, int, str], None]
+"""Writes a batch, given its number and the query's id."""
+
+
+def union(frames: list[DataFrame]) -> DataFrame:
+    """All rows of frames with equal columns."""
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionAll(frame)
+    return whole

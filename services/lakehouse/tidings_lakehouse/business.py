@@ -1,0 +1,143 @@
+"""Writes a batch of business events: one row per event id, quarantine, watermark; each step idempotent.
+
+An event whose id the table has is not written again, so a batch that is repeated after a crash, and an event that
+stands on the topic twice, change nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from tidings_lakehouse.batches import TopicSurvey, mark_commits, surveyed, tune, union
+from tidings_lakehouse.events import (
+    REASON,
+    EventDecoder,
+    check_event,
+    event_schema,
+    failed,
+    first_by_id,
+    without_known,
+)
+from tidings_lakehouse.failpoints import Failpoint
+from tidings_lakehouse.kafka import Brokers
+from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
+from tidings_lakehouse.registry import SchemaSource
+from tidings_lakehouse.schemas import Planner
+from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
+from tidings_lakehouse.tables import Table
+from tidings_lakehouse.topics import business_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAM = "business"
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    topic: str
+    table: Table
+    survey: TopicSurvey
+    events: DataFrame
+
+
+class BusinessWriter:
+    """Writes batches of the business stream."""
+
+    def __init__(
+        self, session: SparkSession, schemas: SchemaSource, brokers: Brokers, failpoint: Failpoint
+    ) -> None:
+        self._session = session
+        self._plans = Planner(schemas, check_event)
+        self._brokers = brokers
+        self._failpoint = failpoint
+        self._tables: dict[str, Table] = {}
+        self._decoders: dict[str, EventDecoder] = {}
+        self._quarantine = QuarantineTable(session, STREAM)
+        self._watermark = WatermarkTable(session, STREAM)
+
+    def write(self, batch: DataFrame, batch_id: int, query_id: str) -> list[str]:
+        """Write one batch; gives the tables it changed. Errors as for `TechnicalWriter.write`."""
+        with surveyed(batch) as (records, topics):
+            self._failpoint("survey")
+            if not topics:
+                return []
+            tune(batch.sparkSession, sum(survey.records for survey in topics.values()))
+            mark_commits(batch.sparkSession, query_id=query_id, batch_id=batch_id, topics=topics)
+            ids = self._brokers.topic_ids(topics)
+            decoded = [self._decode(records, topic, ids[topic], survey) for topic, survey in topics.items()]
+            try:
+                return self._write(batch.sparkSession, decoded, batch_id, ids)
+            finally:
+                for one in decoded:
+                    one.events.unpersist()
+
+    def _decode(self, records: DataFrame, topic: str, topic_id: str, survey: TopicSurvey) -> _Decoded:
+        plan = self._plans.plan(f"{topic}-value", survey.value_ids)
+        table = self._tables.get(topic)
+        if table is None:
+            table = self._tables[topic] = Table(self._session, business_table(topic), topic)
+        schema = table.ensure(event_schema(plan))
+        decoder = self._decoders.get(topic)
+        if decoder is None or decoder.made_for != (topic_id, plan, schema):
+            decoder = self._decoders[topic] = EventDecoder(topic_id, plan, schema)
+        events = decoder.decode(records.where(sf.col("topic") == topic))
+        return _Decoded(topic, table, survey, events.persist(StorageLevel.MEMORY_AND_DISK))
+
+    def _write(
+        self, session: SparkSession, decoded: list[_Decoded], batch_id: int, ids: dict[str, str]
+    ) -> list[str]:
+        found = _statistics(decoded)
+        written = []
+        watermarks = []
+        for one in decoded:
+            statistics = found[one.topic]
+            if statistics["good"] and one.table.schema is not None:
+                new = first_by_id(one.events, one.table.schema.names)
+                new = without_known(new, session.table(one.table.name))
+                new.coalesce(1).writeTo(one.table.name).append()
+                ROWS.labels(one.table.name).inc(statistics["good"])
+                self._failpoint(f"event:{one.table.name}")
+                written.append(one.table.name)
+            if statistics["newest"] is not None:
+                age = (dt.datetime.now() - statistics["newest"]).total_seconds()  # noqa: DTZ005 - Spark gives local times
+                FRESHNESS.labels(one.table.name).set(max(0.0, age))
+            watermarks.append(Watermark(one.table.name, one.topic, None, None, None, statistics["newest"]))
+        broken = [one for one in decoded if found[one.topic]["failed"]]
+        if broken:
+            self._quarantine.append(
+                union(
+                    [self._quarantine.rows(failed(one.events), one.topic, ids[one.topic]) for one in broken]
+                )
+            )
+            for one in broken:
+                QUARANTINED.labels(one.topic).inc(found[one.topic]["failed"])
+            self._failpoint("quarantine")
+        self._watermark.write(watermarks, batch_id)
+        self._failpoint("watermark")
+        return written
+
+
+def _statistics(decoded: list[_Decoded]) -> dict[str, Any]:
+    """Counts of every topic, in one job, which also decodes and keeps the rows of all topics."""
+    frames = [
+        one.events.select(sf.lit(one.topic).alias("topic"), sf.col(REASON).alias("reason"), "ce_time")
+        for one in decoded
+    ]
+    rows = (
+        union(frames)
+        .groupBy("topic")
+        .agg(
+            sf.count_if(sf.col("reason").isNull()).alias("good"),
+            sf.count_if(sf.col("reason").isNotNull()).alias("failed"),
+            sf.max("ce_time").alias("newest"),
+        )
+        .collect()
+    )
+    return {row["topic"]: row for row in rows}

@@ -1,0 +1,365 @@
+"""Change events: from records of one technical topic to rows of its log, and from those to newest rows. No I/O.
+
+A row's position is (commit LSN, LSN), by which changes of one key are ordered whatever their order on the topic:
+
+    streamed        (last commit before its transaction = sequence[0], LSN of the row)
+    snapshot        (LSN of the snapshot, 0)
+    streamed in the first transaction after a snapshot, where sequence[0] is null: (LSN of the snapshot, LSN)
+
+so a snapshot is newer than what was committed before it and older than what was committed after it, even a row that
+was written before the snapshot and committed after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.avro_nodes import DECODED_FIELD, Node
+from tidings_lakehouse.columns import column_type, is_placeholder, shaped_row
+from tidings_lakehouse.records import ReaderGroup, failure
+from tidings_lakehouse.schemas import DecodingPlan
+from tidings_lakehouse.tables import quoted, safe_name, target_name
+
+SOURCE_FIELDS = ("ts_ms", "ts_us", "snapshot", "sequence", "txId", "lsn")
+HEADERS = st.ArrayType(
+    st.StructType([st.StructField("key", st.StringType()), st.StructField("value", st.BinaryType())])
+)
+COMMIT_LSN, LSN, CHANGED_AT = "__commit_lsn", "__lsn", "__changed_at"
+POSITION_FIELDS = (
+    st.StructField(COMMIT_LSN, st.LongType()),
+    st.StructField(LSN, st.LongType()),
+    st.StructField(CHANGED_AT, st.TimestampType()),
+)
+_LEADING = (
+    st.StructField("topic_id", st.StringType()),
+    st.StructField("partition", st.IntegerType()),
+    st.StructField("offset", st.LongType()),
+    st.StructField("timestamp", st.TimestampType()),
+    st.StructField("op", st.StringType()),
+)
+_TRAILING = (
+    st.StructField("snapshot", st.BooleanType()),
+    st.StructField("tx_id", st.LongType()),
+    st.StructField("total_order", st.LongType()),
+    st.StructField("last_commit_lsn", st.LongType()),
+    st.StructField("lsn", st.LongType()),
+    st.StructField("changed_at", st.TimestampType()),
+    st.StructField("schema_id", st.LongType()),
+    st.StructField("headers", HEADERS),
+)
+
+
+def check_envelope(node: Node) -> str | None:
+    """Why a schema is not that of a change event, or None."""
+    source = node.field("source")
+    if node.kind != "record" or source is None or node.field("op") is None or source.field("lsn") is None:
+        return "is not that of a PostgreSQL change event"
+    row = node.field("after")
+    if row is None or row.kind != "record":
+        return "is not that of a change event with rows"
+    return None
+
+
+def check_key(node: Node) -> str | None:
+    """Why a schema is not that of a table's key, or None."""
+    return None if node.kind == "record" and node.fields else "is not that of a table's key"
+
+
+def log_schema(values: DecodingPlan, keys: DecodingPlan) -> st.StructType:
+    """What the log needs to hold for these schemas; several readers of one topic share the columns that agree."""
+    fields = list(_LEADING)
+    for name, plan, part in (("key", keys, None), ("before", values, "before"), ("after", values, "after")):
+        struct = [
+            column_type(row).sql
+            for group in plan.groups
+            if (row := group.reader if part is None else group.reader.field(part)) is not None
+        ]
+        fields += [st.StructField(name, one) for one in struct]
+    return st.StructType(fields + list(_TRAILING))
+
+
+class ChangeDecoder:
+    """Decodes the records of one topic by the schemas it was made for; made once, used for every batch."""
+
+    def __init__(self, topic_id: str, values: DecodingPlan, keys: DecodingPlan, log: st.StructType) -> None:
+        self.made_for = (topic_id, values, keys, log)
+        value_groups = [(group, f"v{number}") for number, group in enumerate(values.groups)]
+        key_groups = [(group, f"k{number}") for number, group in enumerate(keys.groups)]
+        self._decoded = [
+            *[group.decode("value", "value_id").alias(name) for group, name in value_groups],
+            *[group.decode("key", "key_id").alias(name) for group, name in key_groups],
+        ]
+        reason = sf.coalesce(
+            failure("value", "value_id", value_groups, values.refused),
+            failure("key", "key_id", key_groups, keys.refused),
+        )
+        columns = _log_columns(topic_id, values, value_groups, key_groups, log)
+        self._columns = [
+            *[
+                columns.get(field.name, sf.col(field.name)).cast(field.dataType).alias(field.name)
+                for field in log.fields
+            ],
+            _unavailable(value_groups).alias("unavailable"),
+            reason.alias("reason"),
+            sf.col("key").alias("record_key"),
+            sf.col("value").alias("record_value"),
+        ]
+        failed = sf.col("reason").isNotNull()
+        self._last = [
+            *[sf.col(field.name) for field in log.fields],
+            sf.col("unavailable"),
+            sf.col("reason"),
+            sf.when(failed, sf.col("record_key")).alias("raw_key"),
+            sf.when(failed, sf.col("record_value")).alias("raw_value"),
+        ]
+
+    def decode(self, records: DataFrame) -> DataFrame:
+        """Rows of the log, and of what could not be decoded.
+
+        Ends in the log's columns, then `unavailable` (names of fields that stand for a value not logged), `reason` (why
+        it could not be decoded, else null) with `raw_key` and `raw_value`.
+        """
+        return records.select("*", *self._decoded).select(*self._columns).select(*self._last)
+
+
+def _log_columns(
+    topic_id: str,
+    values: DecodingPlan,
+    value_groups: Sequence[tuple[ReaderGroup, str]],
+    key_groups: Sequence[tuple[ReaderGroup, str]],
+    log: st.StructType,
+) -> dict[str, Column]:
+    fits = {field.name: field.dataType for field in log.fields}
+
+    def value(path: str) -> Column:
+        return _first([sf.col(f"{name}.{path}") for _, name in value_groups])
+
+    return {
+        "topic_id": sf.lit(topic_id),
+        "op": value("op"),
+        "key": _struct(key_groups, None, fits.get("key")),
+        "before": _struct(value_groups, "before", fits.get("before")),
+        "after": _struct(value_groups, "after", fits.get("after")),
+        "snapshot": value("source.snapshot") != "false",
+        "tx_id": value("source.txId"),
+        "total_order": value("transaction.total_order") if _have(values, "transaction") else sf.lit(None),
+        "last_commit_lsn": sf.get_json_object(value("source.sequence"), "$[0]").try_cast("bigint"),
+        "lsn": value("source.lsn"),
+        "changed_at": sf.timestamp_micros(
+            sf.coalesce(value("source.ts_us"), value("source.ts_ms") * 1000)
+            if _have(values, "source", "ts_us")
+            else value("source.ts_ms") * 1000
+        ),
+        "schema_id": sf.col("value_id"),
+    }
+
+
+def _have(plan: DecodingPlan, *path: str) -> bool:
+    for group in plan.groups:
+        node: Node | None = group.reader
+        for name in path:
+            node = None if node is None else node.field(name)
+        if node is None:
+            return False
+    return bool(plan.groups)
+
+
+def _first(columns: Sequence[Column]) -> Column:
+    if not columns:
+        return sf.lit(None)
+    return columns[0] if len(columns) == 1 else sf.coalesce(*columns)
+
+
+def _struct(
+    groups: Sequence[tuple[ReaderGroup, str]], part: str | None, target: st.DataType | None
+) -> Column:
+    """A row or key of whichever group decoded it, in the log's shape."""
+    if not isinstance(target, st.StructType):
+        return sf.lit(None)
+    shaped = []
+    for group, name in groups:
+        node = group.reader if part is None else group.reader.field(part)
+        if node is None:
+            continue
+        column = sf.col(name if part is None else f"{name}.{part}")
+        row = shaped_row(column, node, target)
+        if part is None:  # of a key that could not be decoded there is a struct of nulls
+            row = sf.when(sf.col(f"{name}.{DECODED_FIELD}").isNotNull(), row)
+        shaped.append(row)
+    return _first(shaped)
+
+
+def _unavailable(groups: Sequence[tuple[ReaderGroup, str]]) -> Column:
+    """Names of the fields of `after` that hold the placeholder."""
+    names: list[Column] = []
+    for group, decoded in groups:
+        row = group.reader.field("after")
+        for name, node in () if row is None else row.fields:
+            test = is_placeholder(node, sf.col(f"{decoded}.after")[name])
+            if test is not None:
+                names.append(sf.when(test, sf.lit(name)))
+    if not names:
+        return sf.array().cast("array<string>")
+    return sf.array_compact(sf.array(*names))
+
+
+@dataclass(frozen=True)
+class CurrentShape:
+    """The columns of a current-state table, from its log's."""
+
+    keys: Mapping[str, str]
+    """Column of the table -> field of `key`."""
+    columns: Mapping[str, str]
+    """Column of the table -> field of `after`."""
+    schema: st.StructType
+
+
+def current_shape(log: st.StructType) -> CurrentShape | None:
+    """The current-state table of a log; None when the topic has no key, or one that is not part of the row."""
+    fields = {field.name: field.dataType for field in log.fields}
+    key, row = fields.get("key"), fields.get("after")
+    if not isinstance(key, st.StructType) or not isinstance(row, st.StructType):
+        return None
+    have = {field.name: field.dataType for field in row.fields}
+    keys = {target_name(have, field.name, field.dataType): field.name for field in key.fields}
+    if not keys.keys() <= have.keys():
+        return None
+    columns = {safe_name(name): name for name in have}
+    schema = st.StructType(
+        [st.StructField(column, have[name]) for column, name in columns.items()] + list(POSITION_FIELDS)
+    )
+    return CurrentShape({safe_name(column): name for column, name in keys.items()}, columns, schema)
+
+
+def with_position(changes: DataFrame, snapshot_lsn: int) -> DataFrame:
+    """Adds `COMMIT_LSN` and `LSN`; `snapshot_lsn` is that of the topic's newest snapshot, 0 when there is none."""
+    lsn = sf.coalesce("lsn", sf.lit(0))
+    return changes.select(
+        "*",
+        sf.when(sf.col("snapshot"), lsn)
+        .otherwise(sf.coalesce("last_commit_lsn", sf.lit(snapshot_lsn)))
+        .cast("bigint")
+        .alias(COMMIT_LSN),
+        sf.when(sf.col("snapshot"), sf.lit(0)).otherwise(lsn).cast("bigint").alias(LSN),
+    )
+
+
+def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequence[str]) -> DataFrame:
+    """One row per key: the newest change of a batch, in the columns of the current-state table and `op`.
+
+    For every column in `unavailable` (which some change of the batch did not log) there are two more: ``<column>__at``
+    (commit LSN, LSN) of the newest change that did log it, null if none did, in which case the table has the value.
+    """
+    position = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
+    row = sf.coalesce("after", "before")
+    key_of = dict(shape.keys)
+    columns = [
+        (sf.col("key")[key_of[column]] if column in key_of else row[name]).alias(column)
+        for column, name in shape.columns.items()
+    ]
+    missing = [
+        column for column, name in shape.columns.items() if name in unavailable and column not in key_of
+    ]
+    rows = changes.where("reason IS NULL AND key IS NOT NULL AND op IN ('c', 'u', 'r', 'd')").select(
+        "op",
+        "unavailable",
+        *columns,
+        sf.col(COMMIT_LSN),
+        sf.col(LSN),
+        sf.col("changed_at").alias(CHANGED_AT),
+        "offset",
+    )
+    names = [field.name for field in shape.schema.fields]
+    newest = [
+        sf.max_by(sf.struct("op", *map(quoted, names)), sf.struct(COMMIT_LSN, LSN, "offset")).alias("newest"),
+        *[
+            sf.max_by(
+                sf.struct(position.alias("at"), sf.col(quoted(column)).alias("value")),
+                sf.when(~sf.array_contains("unavailable", shape.columns[column]), position),
+            ).alias(f"{column}__seen")
+            for column in missing
+        ],
+    ]
+    reduced = rows.groupBy(
+        *[sf.col(quoted(column)).alias(f"__key{n}") for n, column in enumerate(shape.keys)]
+    ).agg(*newest)
+    return reduced.select(
+        sf.col("newest.op").alias("op"),
+        *[
+            (sf.col(quoted(f"{name}__seen"))["value"] if name in missing else sf.col("newest")[name]).alias(
+                name
+            )
+            for name in names
+        ],
+        *[sf.col(quoted(f"{column}__seen"))["at"].alias(f"{column}__at") for column in missing],
+    )
+
+
+def merge_statement(table: str, source: str, shape: CurrentShape, missing: Sequence[str]) -> str:
+    """MERGE of `newest_changes` (the view `source`) into the current state: newer positions win, deletes delete.
+
+    Idempotent: the same or an older position changes nothing.
+    """
+    on = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in shape.keys)
+    newer = f"(s.{COMMIT_LSN} > t.{COMMIT_LSN} OR (s.{COMMIT_LSN} = t.{COMMIT_LSN} AND s.{LSN} > t.{LSN}))"
+    names = [field.name for field in shape.schema.fields]
+
+    def assigned(name: str) -> str:
+        if name not in missing:
+            return f"s.{quoted(name)}"
+        at = f"s.{quoted(name + '__at')}"
+        seen = f"{at}.{COMMIT_LSN} > t.{COMMIT_LSN} OR ({at}.{COMMIT_LSN} = t.{COMMIT_LSN} AND {at}.{LSN} > t.{LSN})"
+        return f"CASE WHEN {at} IS NOT NULL AND ({seen}) THEN s.{quoted(name)} ELSE t.{quoted(name)} END"
+
+    updates = ", ".join(f"t.{quoted(name)} = {assigned(name)}" for name in names)
+    columns = ", ".join(quoted(name) for name in names)
+    values = ", ".join(f"s.{quoted(name)}" for name in names)
+    clauses = [
+        f"MERGE INTO {table} t USING {source} s ON {on}",
+        f"WHEN MATCHED AND {newer} AND s.op = 'd' THEN DELETE",
+        f"WHEN MATCHED AND {newer} THEN UPDATE SET {updates}",
+        f"WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608 - names are quoted
+    ]
+    return " ".join(clauses)
+
+
+def without_deleted(newest: DataFrame, log: DataFrame, shape: CurrentShape, snapshot_lsn: int) -> DataFrame:
+    """Drops changes older than a delete of their key that the log holds; only late rows can be."""
+    deleted = (
+        with_position(log.where("op = 'd' AND key IS NOT NULL"), snapshot_lsn)
+        .groupBy(*[sf.col("key")[field].alias(f"__key{n}") for n, field in enumerate(shape.keys.values())])
+        .agg(sf.max(sf.struct(COMMIT_LSN, LSN)).alias("__deleted"))
+    )
+    condition = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN)) < sf.col("__deleted")
+    for number, column in enumerate(shape.keys):
+        condition = condition & (sf.col(quoted(column)) == sf.col(f"__key{number}"))
+    return newest.join(deleted, condition, "left_anti")
+
+
+def newest_truncate(rows: DataFrame, snapshot_lsn: int) -> tuple[int, int] | None:
+    """The position of the newest TRUNCATE among rows of the log; everything older is gone."""
+    found = (
+        with_position(rows.where("op = 't'"), snapshot_lsn).agg(sf.max(sf.struct(COMMIT_LSN, LSN))).collect()
+    )
+    position = found[0][0]
+    return None if position is None else (position[0], position[1])
+
+
+def truncate_statement(table: str, position: tuple[int, int]) -> str:
+    """DELETE of all rows older than a TRUNCATE; idempotent."""
+    commit_lsn, lsn = position
+    older = f"{COMMIT_LSN} < {commit_lsn} OR ({COMMIT_LSN} = {commit_lsn} AND {LSN} < {lsn})"
+    return f"DELETE FROM {table} WHERE {older}"  # noqa: S608 - numbers and a name of our own
+
+
+def since(newest: DataFrame, position: tuple[int, int]) -> DataFrame:
+    """Changes newer than a position."""
+    return newest.where(
+        sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
+        > sf.struct(*[sf.lit(part).cast("bigint") for part in position])
+    )

@@ -1,0 +1,140 @@
+"""`tidings-lakehouse`: run the job, look at its tables."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from aiohttp import web
+
+from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
+from tidings_service import (
+    Health,
+    SettingsError,
+    TidingsError,
+    configure_logging,
+    get_logger,
+    load_settings,
+    report_error,
+    serve_http_in_thread,
+)
+
+SERVICE = "lakehouse"
+_EXIT_SOFTWARE = 70
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; gives the exit code."""
+    options = _parser().parse_args(arguments)
+    configure_logging(SERVICE)
+    try:
+        return int(options.command(options))
+    except TidingsError as error:
+        return report_error(error, service=SERVICE)
+    except BrokenPipeError:
+        return 0
+    except Exception:  # noqa: BLE001 - the last line of defence, logged with its traceback
+        get_logger(SERVICE).exception("the service stopped on an unexpected error")
+        return _EXIT_SOFTWARE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tidings-lakehouse", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+    run = commands.add_parser("run", help="write topics to tables until stopped")
+    run.add_argument("--available-now", action="store_true", help="write what is on the topics, then stop")
+    run.set_defaults(command=_run)
+    sql = commands.add_parser("sql", help="run a SELECT and print its rows")
+    sql.add_argument("statement", help='for example "select * from technical.orders limit 10"')
+    sql.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    sql.set_defaults(command=_sql)
+    tables = commands.add_parser("tables", help="list the tables with their rows")
+    tables.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    tables.set_defaults(command=_tables)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.job import Job, lock_warehouse  # noqa: PLC0415 - pyspark takes a second to import
+    from tidings_lakehouse.registry import Registry  # noqa: PLC0415
+    from tidings_lakehouse.session import create_session, prepare_warehouse  # noqa: PLC0415
+
+    settings = load_settings(LakehouseSettings)
+    configure_logging(SERVICE, level=settings.log_level, format=settings.log_format)
+    stop = threading.Event()
+    health = Health()
+    jobs: list[Job] = []
+
+    async def tables(_request: web.Request) -> web.Response:
+        return web.json_response({"tables": jobs[0].counts.snapshot() if jobs else {}})
+
+    routes = [web.get("/tables", tables)]
+    with serve_http_in_thread(health, settings.http_host, settings.http_port, routes=routes) as server:
+        get_logger(SERVICE).info("listening", url=server.url)
+        health.set("streams", ok=False, detail="starting")
+        prepare_warehouse(settings)
+        health.set("registry", ok=False, detail="connecting")
+        schemas = Registry(settings.registry)
+        schemas.check()
+        health.set("registry", ok=True)
+        lock = lock_warehouse(settings)
+        session = create_session(
+            settings, "tidings-lakehouse", inherit=() if lock is None else (lock.fileno(),)
+        )
+        # Spark's own handler of SIGINT would cancel a batch in its middle.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stopper(stop))
+        job = Job(session, settings, schemas, health)
+        try:
+            job.start(available_now=options.available_now)
+            jobs.append(job)
+            job.wait(stop)
+        finally:
+            job.stop()
+            session.stop()
+    return 0
+
+
+def _stopper(stop: threading.Event) -> Callable[[int, FrameType | None], None]:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            sys.exit(128 + number)
+        get_logger(SERVICE).info("stopping after the current batch", signal=signal.Signals(number).name)
+        stop.set()
+
+    return on_signal
+
+
+def _sql(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.query import print_rows, select  # noqa: PLC0415
+
+    settings = _reader_settings()
+    print_rows(select(settings, options.statement), options.format)
+    return 0
+
+
+def _tables(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.query import list_tables, print_rows  # noqa: PLC0415
+
+    print_rows(list_tables(_reader_settings()), options.format)
+    return 0
+
+
+def _reader_settings() -> WarehouseSettings:
+    settings = load_settings(WarehouseSettings)
+    configure_logging(SERVICE, level="WARNING", format=settings.log_format)
+    directory = settings.warehouse_directory
+    if directory is not None and not settings.lakehouse_catalog and not (directory / "catalog.db").is_file():
+        raise SettingsError(
+            f"TIDINGS_LAKEHOUSE_WAREHOUSE: there is no lakehouse in {directory}",
+            hint="name the directory that tidings-lakehouse run writes to",
+        )
+    return settings
+
+
+if __name__ == "__main__":
+    sys.exit(main())

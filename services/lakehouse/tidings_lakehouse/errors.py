@@ -1,0 +1,48 @@
+"""What can go wrong in the lakehouse job, each with a stable `code` and a `hint`."""
+
+from tidings_service import Retry, TidingsError
+
+
+class LakehouseError(TidingsError):
+    """Something about the tables, the topics or the job went wrong."""
+
+    code = "lakehouse"
+
+
+class KafkaUnreachableError(LakehouseError):
+    """The brokers of TIDINGS_KAFKA do not answer."""
+
+    code = "kafka_unreachable"
+    default_retry = Retry.TIMED
+
+
+class RegistryUnreachableError(LakehouseError):
+    """The schema registry of TIDINGS_REGISTRY does not answer, or refuses what the job asks."""
+
+    code = "registry_unreachable"
+    default_retry = Retry.TIMED
+
+
+class DataLossError(LakehouseError):
+    """Offsets that the job has to read are not on the topic any more."""
+
+    code = "data_loss"
+
+
+class TableConflictError(LakehouseError):
+    """Two topics claim one table."""
+
+    code = "table_conflict"
+
+
+class GatewayError(LakehouseError):
+    """The JVM that runs Spark could not be started."""
+
+    code = "spark_gateway"
+
+
+class QueryError(LakehouseError):
+    """A statement given to `tidings-lakehouse sql` cannot be run."""
+
+    code = "query"
+    default_retry = Retry.NEVER

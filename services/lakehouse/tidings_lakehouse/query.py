@@ -1,0 +1,143 @@
+"""A look at the tables: one read-only statement in a session of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from rich.console import Console
+from rich.table import Table
+
+from tidings_lakehouse.errors import QueryError
+from tidings_lakehouse.session import create_session
+from tidings_lakehouse.settings import WarehouseSettings
+from tidings_lakehouse.table_counts import row_count, table_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONF = {"spark.sql.caseSensitive": "false"}
+"""People write names as they like."""
+_READING = re.compile(
+    r"\s*(\(|select\b|with\b|values\b|from\b|table\b|show\b|describe\b|desc\b|explain\b)", re.IGNORECASE
+)
+_WRITING_PLANS = ("Insert", "Overwrite", "Append", "Delete", "Update", "Merge", "Create", "Drop", "Alter")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A result: columns, rows as Spark's JSON has them, and which columns are numbers."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+    numeric: tuple[bool, ...]
+
+
+def select(settings: WarehouseSettings, statement: str) -> Rows:
+    """Run a statement that only reads.
+
+    Raises:
+        QueryError: it does more, or Spark refuses it.
+    """
+    session = create_session(settings, "tidings-lakehouse-sql", conf=_CONF)
+    try:
+        return answer(session, statement)
+    finally:
+        session.stop()
+
+
+def answer(session: SparkSession, statement: str) -> Rows:
+    """The same on a session that there is."""
+    statement = statement.strip().rstrip(";")
+    if not _READING.match(statement):
+        raise _refusal()
+    try:
+        _refuse_writing(session, statement)
+        return _rows(session.sql(statement))
+    except PySparkException as error:
+        message = str(error).strip().splitlines()
+        raise QueryError(message[0] if message else type(error).__name__) from error
+
+
+def _refusal() -> QueryError:
+    return QueryError(
+        "only statements that read are run here", hint="begin with SELECT, WITH, SHOW or DESCRIBE"
+    )
+
+
+def list_tables(settings: WarehouseSettings) -> Rows:
+    """Every table with its number of rows."""
+    session = create_session(settings, "tidings-lakehouse-tables", conf=_CONF)
+    try:
+        return Rows(
+            ("table", "rows"),
+            [(name, row_count(session, name)) for name in table_names(session)],
+            (False, True),
+        )
+    finally:
+        session.stop()
+
+
+def _refuse_writing(session: SparkSession, statement: str) -> None:
+    """A WITH or FROM in front of an INSERT changes nothing; Spark's parser tells them apart."""
+    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(statement)  # noqa: SLF001 - no public parser
+    pending = [plan]
+    while pending:
+        node = pending.pop()
+        if node.getClass().getSimpleName().startswith(_WRITING_PLANS):
+            raise _refusal()
+        children = node.children()
+        pending += [children.apply(number) for number in range(children.size())]
+
+
+def _rows(frame: DataFrame) -> Rows:
+    """Values that JSON has no type for are written as SQL writes them, by Spark: Python has no year 294247."""
+    fields = frame.schema.fields
+    numeric = tuple(isinstance(field.dataType, st.NumericType) for field in fields)
+    names = tuple(field.name for field in fields)
+    plain = frame.toDF(*[f"c{number}" for number in range(len(fields))])
+    shown = plain.select(
+        *[_plain(f"c{number}", field.dataType).alias(f"c{number}") for number, field in enumerate(fields)]
+    )
+    return Rows(names, [tuple(row) for row in shown.collect()], numeric)
+
+
+def _plain(name: str, data_type: st.DataType) -> Column:
+    column = sf.col(name)
+    if isinstance(data_type, st.IntegralType | st.FractionalType | st.BooleanType | st.StringType):
+        return column
+    if isinstance(data_type, st.BinaryType):
+        return sf.hex(column)
+    if isinstance(data_type, st.StructType | st.ArrayType | st.MapType):
+        return sf.to_json(column)
+    return column.cast("string")
+
+
+def print_rows(rows: Rows, form: str) -> None:
+    """Print as ``table``, ``json`` (one object a line) or ``csv``."""
+    if form == "json":
+        for row in rows.rows:
+            sys.stdout.write(json.dumps(dict(zip(rows.columns, row, strict=True)), default=str) + "\n")
+    elif form == "csv":
+        writer = csv.writer(sys.stdout)
+        writer.writerow(rows.columns)
+        writer.writerows(rows.rows)
+    else:
+        table = Table()
+        for name, numeric in zip(rows.columns, rows.numeric, strict=True):
+            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        for row in rows.rows:
+            table.add_row(*["" if value is None else str(value) for value in row])
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=max(120, 24 * len(rows.columns)))
+        console.print(table)
+        console.print(f"{len(rows.rows)} rows")

@@ -1,0 +1,99 @@
+"""Kafka records as both streams see them: the wire format split, what cannot be decoded named. No I/O.
+
+Wire format: magic byte 0, a big-endian 4-byte schema id, Avro's binary encoding (Confluent, "Wire format").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.avro.functions import from_avro
+
+from tidings_lakehouse.avro_nodes import DECODED_FIELD, Node, reader_schema
+
+JSON_REASON = (
+    "JSON where Avro in the wire format is expected: without a schema in the registry a value has no types; "
+    "give the connector an Avro converter"
+)
+FRAMING_REASON = "not in the wire format: no magic byte 0 and schema id"
+
+
+def with_schema_ids(records: DataFrame) -> DataFrame:
+    """Kafka's columns and the schema ids of key and value; an id is null where there is no wire format."""
+    return records.select(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "key",
+        "value",
+        "headers",
+        _schema_id("key").alias("key_id"),
+        _schema_id("value").alias("value_id"),
+    )
+
+
+def _schema_id(name: str) -> Column:
+    # bigint: an id above 2^31 is garbage, and must not end the batch as an overflow.
+    return sf.expr(
+        f"CASE WHEN length({name}) >= 5 AND substring({name}, 1, 1) = X'00' "
+        f"THEN cast(conv(hex(substring({name}, 2, 4)), 16, 10) AS bigint) END"
+    )
+
+
+@dataclass(frozen=True)
+class ReaderGroup:
+    """Schema ids that one reader's schema can read."""
+
+    reader: Node
+    writers: Mapping[int, str]
+    """Writer's schema as JSON text, by id."""
+    keep: Mapping[str, Sequence[str]] | None = None
+    """See `reader_schema`."""
+
+    def matches(self, id_column: str) -> Column:
+        """Whether a record was written with one of the ids."""
+        return sf.col(id_column).isin(*self.writers)
+
+    def decode(self, column: str, id_column: str) -> Column:
+        """The decoded record; its `DECODED_FIELD` is null where the bytes do not fit the schema."""
+        options = {
+            "avroSchema": json.dumps(reader_schema(self.reader, keep=self.keep)),
+            "mode": "PERMISSIVE",
+        }
+        body = sf.expr(f"substring({column}, 6)")
+        decoded: Column | None = None
+        for schema_id, writer in self.writers.items():
+            branch = sf.col(id_column) == schema_id
+            value = from_avro(body, writer, options)
+            decoded = sf.when(branch, value) if decoded is None else decoded.when(branch, value)
+        if decoded is None:
+            raise ValueError("a reader without a writer")
+        return decoded
+
+
+def failure(
+    what: str, id_column: str, groups: Sequence[tuple[ReaderGroup, str]], refused: Mapping[int, str]
+) -> Column:
+    """Why a record's `what` ("key" or "value") cannot be decoded; null when it can or when there is none.
+
+    `groups` name the column that holds what each group decoded; `refused` says why an id cannot be used.
+    """
+    is_json = sf.expr(f"substring(ltrim(decode({what}, 'ISO-8859-1')), 1, 1) = '{{'")
+    no_id = sf.col(id_column).isNull()
+    reason = (
+        sf.when(sf.col(what).isNull(), sf.lit(None).cast("string"))
+        .when(no_id & is_json, f"{what}: {JSON_REASON}")
+        .when(no_id, f"{what}: {FRAMING_REASON}")
+    )
+    for schema_id, why in refused.items():
+        reason = reason.when(sf.col(id_column) == schema_id, sf.lit(f"{what}: {why}"))
+    for group, decoded in groups:
+        unfit = group.matches(id_column) & sf.col(f"{decoded}.{DECODED_FIELD}").isNull()
+        text = sf.lit(f"{what}: the bytes do not fit schema ")
+        reason = reason.when(unfit, sf.concat(text, sf.col(id_column).cast("string")))
+    return reason

@@ -1,0 +1,96 @@
+"""Which reader decodes which schema ids of a topic: the registry's answers turned into a plan.
+
+A plan is made again only when a record arrives with an id that it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidings_lakehouse.avro_nodes import Node, UnsupportedSchemaError, group_by_reader, parse_schema
+from tidings_lakehouse.records import ReaderGroup
+from tidings_lakehouse.registry import SchemaSource
+
+Check = Callable[[Node], str | None]
+"""Says why a schema cannot be used, or None."""
+
+
+@dataclass(frozen=True)
+class DecodingPlan:
+    """How the keys or values of one topic are decoded."""
+
+    groups: tuple[ReaderGroup, ...] = ()
+    refused: Mapping[int, str] = field(default_factory=dict)
+    """Why an id cannot be used."""
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The ids it knows, refused ones included."""
+        return frozenset(self.refused).union(*(group.writers for group in self.groups))
+
+
+class Planner:
+    """Makes plans, and keeps them."""
+
+    def __init__(
+        self, schemas: SchemaSource, check: Check, *, keep: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._schemas = schemas
+        self._check = check
+        self._keep = keep
+        self._plans: dict[str, DecodingPlan] = {}
+
+    def plan(self, subject: str, ids: Iterable[int]) -> DecodingPlan:
+        """The plan for a subject that knows all `ids`.
+
+        Raises:
+            RegistryUnreachableError: the registry does not answer.
+        """
+        known = self._plans.get(subject, DecodingPlan())
+        wanted = frozenset(ids)
+        if not wanted <= known.ids:
+            # A refused id is asked for again: it may have been registered since.
+            usable = frozenset().union(*(group.writers for group in known.groups))
+            known = self._make(subject, wanted | usable)
+            self._plans[subject] = known
+        return known
+
+    def _make(self, subject: str, ids: frozenset[int]) -> DecodingPlan:
+        writers: dict[int, Node] = {}
+        texts: dict[int, str] = {}
+        refused: dict[int, str] = {}
+        for schema_id in sorted(ids):
+            schema = self._schemas.by_id(schema_id)
+            if schema is None:
+                refused[schema_id] = f"schema {schema_id} is not in the registry"
+                continue
+            try:
+                node = parse_schema(schema)
+            except UnsupportedSchemaError as error:
+                refused[schema_id] = f"schema {schema_id} has {error}"
+                continue
+            why = self._check(node)
+            if why is not None:
+                refused[schema_id] = f"schema {schema_id} {why}"
+                continue
+            writers[schema_id] = node
+            texts[schema_id] = json.dumps(schema)
+        groups = tuple(
+            ReaderGroup(reader, {schema_id: texts[schema_id] for schema_id in group}, self._keep)
+            for reader, group in group_by_reader(self._newest(subject, writers), writers)
+        )
+        return DecodingPlan(groups, refused)
+
+    def _newest(self, subject: str, writers: Mapping[int, Node]) -> Node | None:
+        if not writers:
+            return None
+        schema = self._schemas.latest(subject)
+        if schema is None:
+            return None
+        try:
+            node = parse_schema(schema)
+        except UnsupportedSchemaError:
+            return None
+        return node if self._check(node) is None else None

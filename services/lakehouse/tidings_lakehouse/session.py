@@ -1,0 +1,167 @@
+"""The Spark session: the only module that makes one.
+
+Everything else gets it, or a DataFrame, passed in. The Iceberg catalog `lake` is the default one, so that
+``technical.orders`` is a table's whole name. With `cache-enabled=false` every statement sees what other processes have
+committed (apache/iceberg#13431).
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from tidings_lakehouse.gateway import start_gateway
+from tidings_lakehouse.settings import WarehouseSettings
+from tidings_lakehouse.topics import CATALOG
+from tidings_service import SettingsError
+
+_STOP_DEADLINE_SECONDS = 60.0
+_FUNCTIONS = "org.apache.spark.sql.functions"
+_REMEMBERED_CLASSES = (
+    _FUNCTIONS,
+    "org.apache.spark.sql.avro.functions",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.storage.StorageLevel",
+    "PythonSQLUtils",
+    "PythonUtils",
+    "java",
+    "org",
+    "py4j",
+)
+_REMEMBERED_FUNCTIONS = (
+    "array",
+    "coalesce",
+    "col",
+    "count",
+    "count_if",
+    "expr",
+    "lit",
+    "max",
+    "max_by",
+    "min",
+    "struct",
+    "when",
+)
+
+
+def prepare_warehouse(settings: WarehouseSettings) -> None:
+    """Make the warehouse directory, if it is one, and see that it can be written to.
+
+    Raises:
+        SettingsError: it cannot.
+    """
+    directory = settings.warehouse_directory
+    if directory is None:
+        return
+    probe = directory / f".probe-{os.getpid()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise SettingsError(
+            f"TIDINGS_LAKEHOUSE_WAREHOUSE: {directory} cannot be written to: {error.strerror}",
+            hint="give the service's user the right to write, or name another directory",
+        ) from error
+
+
+def create_session(
+    settings: WarehouseSettings,
+    name: str,
+    *,
+    conf: Mapping[str, str] | None = None,
+    inherit: Sequence[int] = (),
+) -> SparkSession:
+    """Start the JVM and a session on it; one per process.
+
+    Raises:
+        GatewayError: the JVM cannot be started.
+        SettingsError: a setting cannot be used.
+    """
+    conf = _conf(settings) | dict(conf or {})
+    # They log every failure of a batch, with the statement in it; the job reports it once.
+    for logger in ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    process = start_gateway(
+        heap=settings.lakehouse_heap, options=settings.lakehouse_java_options, conf=conf, inherit=inherit
+    )
+    builder = SparkSession.builder.appName(name)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001
+    gateway.proc = process  # where pyspark keeps it
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+    _remember(jvm)
+    # Parquet and Iceberg know when a file is damaged. Without it there are half as many files, and half as many
+    # processes: Hadoop runs chmod for each.
+    hadoop = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
+    return session
+
+
+def _remember(jvm: Any) -> None:
+    """Resolve the classes that every batch asks for by the hundred, once.
+
+    py4j asks Java for each use of a name, which in turn looks for it in every jar and imported package: a third of the
+    CPU time of a small batch. What stands in an object's dictionary is not asked for.
+    """
+    for name in _REMEMBERED_CLASSES:
+        setattr(jvm, name, getattr(jvm, name))
+    functions = getattr(jvm, _FUNCTIONS)
+    for name in _REMEMBERED_FUNCTIONS:
+        setattr(functions, name, getattr(functions, name))
+    jvm.functions = functions
+
+
+def stop_gateway(session: SparkSession) -> None:
+    """End the JVM of a stopped session and wait until it is gone."""
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001
+    process = gateway.proc
+    gateway.shutdown()
+    process.stdin.close()
+    process.wait(_STOP_DEADLINE_SECONDS)
+    SparkContext._gateway = None  # noqa: SLF001 - so that another session may follow in this process
+    SparkContext._jvm = None  # noqa: SLF001
+
+
+def _conf(settings: WarehouseSettings) -> dict[str, str]:
+    catalog = f"spark.sql.catalog.{CATALOG}"
+    conf = {
+        "spark.master": settings.lakehouse_master,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        # PostgreSQL's names are case sensitive.
+        "spark.sql.caseSensitive": "true",
+        # Batches are small and planned in advance: few partitions, no replanning between stages.
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.locality.wait": "0",
+        # Of every plan there is a text for the UI, which is off.
+        "spark.sql.maxPlanStringLength": "1000",
+        # pyspark would note the place in the Python code of every single column, at three questions to Java each.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "4",
+        "spark.sql.streaming.minBatchesToRetain": "20",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.defaultCatalog": CATALOG,
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.uri": settings.catalog_uri,
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.cache-enabled": "false",
+        f"{catalog}.warehouse": settings.warehouse_uri,
+    }
+    if settings.lakehouse_catalog_user:
+        conf[f"{catalog}.jdbc.user"] = settings.lakehouse_catalog_user
+    if settings.lakehouse_catalog_password:
+        conf[f"{catalog}.jdbc.password"] = settings.lakehouse_catalog_password
+    return conf | settings.spark_conf

@@ -1,0 +1,151 @@
+"""Settings of the lakehouse job, from the environment (``TIDINGS_*``)."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field, field_validator
+
+from tidings_service import ServiceSettings, SettingsError
+
+
+class WarehouseSettings(ServiceSettings):
+    """Where the tables are and how much Spark may take: all that a reader needs."""
+
+    lakehouse_warehouse: str = "lakehouse"
+    """Directory, or URI of an object store's prefix, that holds the Iceberg tables."""
+    lakehouse_catalog: str | None = None
+    """JDBC URI of the Iceberg catalog; by default an SQLite file in the warehouse directory."""
+    lakehouse_catalog_user: str | None = None
+    lakehouse_catalog_password: str | None = None
+    lakehouse_master: str = "local[2]"
+    """Spark's master."""
+    lakehouse_heap: str = Field(default="1g", pattern=r"^[1-9][0-9]*[mg]$")
+    """Heap of the JVM."""
+    lakehouse_java_options: str = "-XX:TieredStopAtLevel=1"
+    """More options of the JVM. The default compiles code quickly rather than well, which halves the CPU time of a start
+    and of small batches; leave it out ("") for a job that has to work off millions of rows."""
+    lakehouse_spark_conf: str = ""
+    """More of Spark's own settings, ``key=value`` separated by semicolons, for example of an object store."""
+
+    @property
+    def warehouse_directory(self) -> Path | None:
+        """The warehouse as a local directory, or None when it is an object store's."""
+        parts = urlsplit(self.lakehouse_warehouse)
+        if parts.scheme in {"", "file"}:
+            path = unquote(parts.path) if parts.scheme else self.lakehouse_warehouse
+            return Path(path).expanduser().absolute()
+        return None
+
+    @property
+    def warehouse_uri(self) -> str:
+        """The warehouse as Iceberg wants it."""
+        directory = self.warehouse_directory
+        return self.lakehouse_warehouse if directory is None else directory.as_uri()
+
+    @property
+    def catalog_uri(self) -> str:
+        """JDBC URI of the catalog.
+
+        Raises:
+            SettingsError: the warehouse is no directory and no catalog is named.
+        """
+        if self.lakehouse_catalog:
+            return self.lakehouse_catalog
+        directory = self.warehouse_directory
+        if directory is None:
+            raise SettingsError(
+                "TIDINGS_LAKEHOUSE_CATALOG: needed when TIDINGS_LAKEHOUSE_WAREHOUSE is no local directory",
+                hint="give the JDBC URI of a database that all writers and readers share",
+            )
+        return f"jdbc:sqlite:{directory / 'catalog.db'}"
+
+    @property
+    def spark_conf(self) -> dict[str, str]:
+        """`lakehouse_spark_conf` taken apart.
+
+        Raises:
+            SettingsError: an entry is not ``key=value``.
+        """
+        conf: dict[str, str] = {}
+        for entry in filter(None, (part.strip() for part in self.lakehouse_spark_conf.split(";"))):
+            key, equals, value = entry.partition("=")
+            if not equals or not key.startswith("spark."):
+                raise SettingsError(
+                    "TIDINGS_LAKEHOUSE_SPARK_CONF: an entry is not spark.<name>=<value>",
+                    hint="separate entries by semicolons",
+                )
+            conf[key.strip()] = value.strip()
+        return conf
+
+
+class LakehouseSettings(WarehouseSettings):
+    """What the streaming job can be told."""
+
+    http_port: int = Field(default=8093, ge=0, le=65535)
+    kafka: str
+    """Kafka's bootstrap servers, host:port."""
+    registry: str
+    """Base URL of the registry's Confluent API."""
+    source: str = "shop"
+    """Topic prefix of the source."""
+    lakehouse_technical: str | None = None
+    """Pattern of technical topics, matched as a whole; the last two parts of a name are schema and table."""
+    lakehouse_business: str | None = None
+    """Pattern of business topics, matched as a whole; a name ends in ``.<event>.v<major>``."""
+    lakehouse_checkpoint: str | None = None
+    """Directory or URI of the checkpoints; by default ``checkpoints`` in the warehouse directory."""
+    lakehouse_trigger_seconds: float = Field(default=5.0, ge=0)
+    """A batch starts no sooner than this after the one before it began; a small one costs some seconds of CPU time."""
+    lakehouse_max_records: int = Field(default=100_000, gt=0)
+    """Most records a batch takes from all topics of its kind."""
+    lakehouse_compact_commits: int = Field(default=100, ge=0)
+    """A table is compacted after this many commits; 0 never."""
+    lakehouse_keep_snapshots: int = Field(default=20, ge=1)
+    """How many snapshots of a table compaction keeps for time travel."""
+    failpoint: str = ""
+    """For tests: ``<point>:<n>`` kills the process with SIGKILL when the point is passed for the n-th time."""
+
+    @field_validator("lakehouse_technical", "lakehouse_business")
+    @classmethod
+    def _pattern(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {error}") from error
+        return value
+
+    @property
+    def technical_pattern(self) -> str:
+        """``<source>.<schema>.<table>``, but not what is shaped like a business topic."""
+        return self.lakehouse_technical or (
+            rf"{re.escape(self.source)}\.[^.]+\.(?!v[0-9]+$)[^.]+".replace("\\-", "-")
+        )
+
+    @property
+    def business_pattern(self) -> str:
+        """``<domain>.<event>.v<major>``, but nothing of Tidings' own."""
+        return self.lakehouse_business or r"(?!tidings\.)[^.]+\.[^.]+\.v[0-9]+"
+
+    @property
+    def checkpoint_uri(self) -> str:
+        """Where the queries keep their offsets.
+
+        Raises:
+            SettingsError: the warehouse is no directory and no checkpoint is named.
+        """
+        if self.lakehouse_checkpoint:
+            directory = Path(self.lakehouse_checkpoint).expanduser()
+            return (
+                self.lakehouse_checkpoint
+                if "://" in self.lakehouse_checkpoint
+                else directory.absolute().as_uri()
+            )
+        directory_ = self.warehouse_directory
+        if directory_ is None:
+            raise SettingsError(
+                "TIDINGS_LAKEHOUSE_CHECKPOINT: needed when TIDINGS_LAKEHOUSE_WAREHOUSE is no local directory",
+                hint="give a directory or URI that survives a restart",
+            )
+        return (directory_ / "checkpoints").as_uri()

@@ -1,0 +1,164 @@
+"""The job's own tables: `tidings.quarantine` and `tidings.watermark`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.metrics import FRESHNESS
+from tidings_lakehouse.positions import PartitionId, beyond, offsets_of
+from tidings_lakehouse.tables import Table
+from tidings_lakehouse.topics import QUARANTINE, WATERMARK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUARANTINE_SCHEMA = st.StructType(
+    [
+        st.StructField("stream", st.StringType()),
+        st.StructField("topic", st.StringType()),
+        st.StructField("topic_id", st.StringType()),
+        st.StructField("partition", st.IntegerType()),
+        st.StructField("offset", st.LongType()),
+        st.StructField("timestamp", st.TimestampType()),
+        st.StructField("reason", st.StringType()),
+        st.StructField("key", st.BinaryType()),
+        st.StructField("value", st.BinaryType()),
+        st.StructField(
+            "headers",
+            st.ArrayType(
+                st.StructType(
+                    [st.StructField("key", st.StringType()), st.StructField("value", st.BinaryType())]
+                )
+            ),
+        ),
+    ]
+)
+WATERMARK_SCHEMA = st.StructType(
+    [
+        st.StructField("stream", st.StringType()),
+        st.StructField("table_name", st.StringType()),
+        st.StructField("topic", st.StringType()),
+        st.StructField("commit_lsn", st.LongType()),
+        st.StructField("newest_commit_lsn", st.LongType()),
+        st.StructField("newest_lsn", st.LongType()),
+        st.StructField("newest_changed_at", st.TimestampType()),
+        st.StructField("updated_at", st.TimestampType()),
+        st.StructField("batch_id", st.LongType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How far a table is complete."""
+
+    table: str
+    topic: str
+    commit_lsn: int | None
+    """All changes of transactions that committed up to here are in the table; None for business events."""
+    newest_commit_lsn: int | None
+    newest_lsn: int | None
+    newest_changed_at: dt.datetime | None
+
+
+class WatermarkTable:
+    """One row per table; the rows of one stream are replaced together, in one commit."""
+
+    def __init__(self, session: SparkSession, stream: str) -> None:
+        self._session = session
+        self._stream = stream
+        table = Table(session, WATERMARK, "")
+        rows = session.table(WATERMARK).where(sf.col("stream") == stream).collect() if table.exists else []
+        table.ensure(WATERMARK_SCHEMA, partitioned_by=["stream"])
+        self._rows = {
+            row["table_name"]: (
+                Watermark(
+                    row["table_name"],
+                    row["topic"],
+                    row["commit_lsn"],
+                    row["newest_commit_lsn"],
+                    row["newest_lsn"],
+                    row["newest_changed_at"],
+                ),
+                row["updated_at"],
+                row["batch_id"],
+            )
+            for row in rows
+        }
+
+    def write(self, watermarks: Iterable[Watermark], batch_id: int) -> None:
+        """Take over what changed and write the stream's rows."""
+        now = dt.datetime.now(dt.UTC)
+        for watermark in watermarks:
+            self._rows[watermark.table] = (watermark, now, batch_id)
+            if watermark.newest_changed_at is not None:
+                # Spark gives moments without a zone, in this process's.
+                age = now - watermark.newest_changed_at.astimezone(dt.UTC)
+                FRESHNESS.labels(watermark.table).set(max(0.0, age.total_seconds()))
+        rows = [
+            {
+                "stream": self._stream,
+                "table_name": w.table,
+                "topic": w.topic,
+                "commit_lsn": w.commit_lsn,
+                "newest_commit_lsn": w.newest_commit_lsn,
+                "newest_lsn": w.newest_lsn,
+                "newest_changed_at": None if w.newest_changed_at is None else _iso(w.newest_changed_at),
+                "updated_at": _iso(updated_at),
+                "batch_id": batch,
+            }
+            for w, updated_at, batch in self._rows.values()
+        ]
+        # As JSON, because rows handed over as Python objects would go through a Python worker process, every batch.
+        text, shape = sf.lit(json.dumps(rows)), st.ArrayType(WATERMARK_SCHEMA)
+        frame = self._session.range(1, numPartitions=1).select(sf.inline(sf.from_json(text, shape)))
+        frame.writeTo(WATERMARK).overwrite(sf.col("stream") == self._stream)
+
+
+def _iso(moment: dt.datetime) -> str:
+    """A moment as ISO 8601; one that Spark gave has no zone and is in this process's."""
+    return moment.astimezone(dt.UTC).isoformat(timespec="microseconds")
+
+
+class QuarantineTable:
+    """Records that could not be decoded: where they were, why, and their bytes."""
+
+    def __init__(self, session: SparkSession, stream: str) -> None:
+        self._table = Table(session, QUARANTINE, "")
+        self._held: dict[PartitionId, int] = {}
+        if self._table.exists:
+            self._held = offsets_of(session.table(QUARANTINE).where(sf.col("stream") == stream))
+        self._table.ensure(QUARANTINE_SCHEMA)
+        self._stream = stream
+
+    def rows(self, failed: DataFrame, topic: str, topic_id: str) -> DataFrame:
+        """The quarantine's rows of one topic that it does not hold yet.
+
+        `failed` has topic_id, partition, offset, timestamp, reason, raw_key, raw_value and headers.
+        """
+        condition = beyond(self._held, topic_id)
+        new = failed.where("reason IS NOT NULL")
+        return (new if condition is None else new.where(condition)).select(
+            sf.lit(self._stream).alias("stream"),
+            sf.lit(topic).alias("topic"),
+            "topic_id",
+            "partition",
+            "offset",
+            "timestamp",
+            "reason",
+            sf.col("raw_key").alias("key"),
+            sf.col("raw_value").alias("value"),
+            "headers",
+        )
+
+    def append(self, rows: DataFrame) -> None:
+        """Write rows made by `rows`."""
+        rows.writeTo(QUARANTINE).append()

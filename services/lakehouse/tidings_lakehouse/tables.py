@@ -1,0 +1,190 @@
+"""Iceberg tables: made when a topic's first record arrives, widened as its schema grows.
+
+A column is never dropped or narrowed: one that a topic no longer has reads as null, one whose type widens (int to
+bigint, a decimal with more digits) is widened, and one whose type changes otherwise is kept beside a new column
+``<name>__<type>``. The topic that a table belongs to is a property of the table, so that two topics can never be mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as st
+
+from tidings_lakehouse.errors import TableConflictError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RESERVED = frozenset(
+    {"_partition", "_pos", "_file", "_deleted", "_spec_id", "_row_id", "_last_updated_sequence_number"}
+)
+"""Iceberg's metadata columns (MetadataColumns.java)."""
+TOPIC_PROPERTY = "tidings.topic"
+_PROPERTIES = {
+    "format-version": "2",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.parquet.compression-codec": "zstd",
+    # A batch is small: one shuffle less, and as many files as tasks.
+    "write.distribution-mode": "none",
+    "write.delete.distribution-mode": "none",
+    "write.merge.distribution-mode": "none",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def safe_name(name: str) -> str:
+    """A top-level column's name that Iceberg does not reserve and the job does not use itself (``__...``)."""
+    return f"{name}_column" if name in RESERVED or name.startswith("__") else name
+
+
+def ddl(data_type: st.DataType) -> str:
+    """A type as SQL writes it."""
+    if isinstance(data_type, st.StructType):
+        return "struct<" + ", ".join(f"{quoted(f.name)}: {ddl(f.dataType)}" for f in data_type.fields) + ">"
+    if isinstance(data_type, st.ArrayType):
+        return f"array<{ddl(data_type.elementType)}>"
+    if isinstance(data_type, st.MapType):
+        return f"map<{ddl(data_type.keyType)}, {ddl(data_type.valueType)}>"
+    return data_type.simpleString()
+
+
+def widened(have: st.DataType, want: st.DataType) -> st.DataType | None:
+    """The type that holds both, if Iceberg can promote `have` to it; None when it cannot."""
+    if have == want or can_cast(want, have):
+        return have
+    return want if can_cast(have, want) else None
+
+
+def can_cast(narrow: st.DataType, wide: st.DataType) -> bool:
+    """Whether every value of `narrow` is one of `wide` (Iceberg specification, "Schema Evolution")."""
+    if isinstance(narrow, st.DecimalType) and isinstance(wide, st.DecimalType):
+        return narrow.scale == wide.scale and narrow.precision <= wide.precision
+    return (
+        narrow == wide
+        or (isinstance(narrow, st.IntegerType) and isinstance(wide, st.LongType))
+        or (isinstance(narrow, st.FloatType) and isinstance(wide, st.DoubleType))
+    )
+
+
+@dataclass(frozen=True)
+class Change:
+    """One step of a table's evolution: ``ADD COLUMN`` or ``ALTER COLUMN ... TYPE``."""
+
+    path: tuple[str, ...]
+    type: st.DataType
+    is_new: bool
+
+
+def evolve(
+    have: st.StructType, want: st.StructType, path: tuple[str, ...] = ()
+) -> tuple[st.StructType, list[Change]]:
+    """The struct that holds both, and the steps from `have` to it."""
+    fields = {field.name: field.dataType for field in have.fields}
+    changes: list[Change] = []
+    for field in want.fields:
+        name = target_name(fields, field.name, field.dataType)
+        current = fields.get(name)
+        if current is None:
+            fields[name] = field.dataType
+            changes.append(Change((*path, name), field.dataType, is_new=True))
+        elif isinstance(current, st.StructType) and isinstance(field.dataType, st.StructType):
+            fields[name], inner = evolve(current, field.dataType, (*path, name))
+            changes += inner
+        else:
+            wide = widened(current, field.dataType)
+            if wide is not None and wide != current:
+                fields[name] = wide
+                changes.append(Change((*path, name), wide, is_new=False))
+    return st.StructType([st.StructField(name, type_) for name, type_ in fields.items()]), changes
+
+
+def target_name(fields: dict[str, st.DataType], name: str, wanted: st.DataType) -> str:
+    """The column that holds values of a type: `name`, or ``<name>__<type>`` where that has an incompatible one."""
+    current = fields.get(name)
+    if current is None or _compatible(current, wanted):
+        return name
+    return f"{name}__{_suffix(wanted)}"
+
+
+def _compatible(current: st.DataType, wanted: st.DataType) -> bool:
+    if isinstance(current, st.StructType) and isinstance(wanted, st.StructType):
+        return True
+    return widened(current, wanted) is not None
+
+
+def _suffix(data_type: st.DataType) -> str:
+    return "".join(c if c.isalnum() else "_" for c in data_type.simpleString()).strip("_")
+
+
+class Table:
+    """One Iceberg table as this process, its only writer, knows it."""
+
+    def __init__(self, session: SparkSession, name: str, topic: str) -> None:
+        self._session = session
+        self.name = name
+        self._topic = topic
+        self.schema: st.StructType | None = None
+        if session.catalog.tableExists(name):
+            self._check_topic()
+            self.schema = session.table(name).schema
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table has been made."""
+        return self.schema is not None
+
+    def ensure(self, wanted: st.StructType, *, partitioned_by: Sequence[str] = ()) -> st.StructType:
+        """Make the table or widen it, so that it holds `wanted`; gives its schema."""
+        if self.schema is None:
+            # `wanted` may name a column more than once, with the fields of several schema versions.
+            self.schema, _ = evolve(st.StructType([]), wanted)
+            self._create(self.schema, partitioned_by)
+            return self.schema
+        schema, changes = evolve(self.schema, wanted)
+        additions = [change for change in changes if change.is_new]
+        if additions:
+            columns = ", ".join(f"{_path(c.path)} {ddl(c.type)}" for c in additions)
+            self._session.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({columns})")
+        for change in changes:
+            if not change.is_new:
+                self._session.sql(
+                    f"ALTER TABLE {self.name} ALTER COLUMN {_path(change.path)} TYPE {ddl(change.type)}"
+                )
+        if changes:
+            self.schema = schema
+        return schema
+
+    def _create(self, schema: st.StructType, partitioned_by: Sequence[str]) -> None:
+        columns = ", ".join(f"{quoted(f.name)} {ddl(f.dataType)}" for f in schema.fields)
+        properties = ", ".join(
+            f"'{key}' = '{value}'" for key, value in {**_PROPERTIES, TOPIC_PROPERTY: self._topic}.items()
+        )
+        partitions = f"PARTITIONED BY ({', '.join(partitioned_by)}) " if partitioned_by else ""
+        self._session.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.name.partition('.')[0]}")
+        self._session.sql(
+            f"CREATE TABLE {self.name} ({columns}) USING iceberg {partitions}TBLPROPERTIES ({properties})"
+        )
+
+    def _check_topic(self) -> None:
+        rows = self._session.sql(f"SHOW TBLPROPERTIES {self.name} ('{TOPIC_PROPERTY}')").collect()
+        owner = rows[0]["value"] if rows else ""
+        if owner != self._topic:
+            raise TableConflictError(
+                f"the table {self.name} belongs to the topic {owner}, so {self._topic} cannot be written to it",
+                hint="leave one of the two out with TIDINGS_LAKEHOUSE_TECHNICAL or TIDINGS_LAKEHOUSE_BUSINESS",
+            )
+
+
+def _path(path: Sequence[str]) -> str:
+    return ".".join(quoted(part) for part in path)

@@ -1,0 +1,39 @@
+"""Which table a topic belongs to.
+
+``shop.public.orders`` -> ``technical.orders`` and ``technical.orders_log``; tables of another schema than ``public``
+carry its name (``technical.sales_orders``). ``shop.order-placed.v1`` -> ``business.order_placed_v1``. Two topics never
+share a table: see `tables.py`.
+"""
+
+import re
+
+CATALOG = "lake"
+"""Spark's name of the Iceberg catalog; the default one, so that nobody has to write it."""
+TECHNICAL = "technical"
+BUSINESS = "business"
+SYSTEM = "tidings"
+"""Namespace of the job's own tables."""
+WATERMARK = f"{SYSTEM}.watermark"
+QUARANTINE = f"{SYSTEM}.quarantine"
+
+
+def technical_table(topic: str) -> str:
+    """The current-state table of ``<prefix>.<schema>.<table>``."""
+    schema, _, table = topic.rpartition(".")
+    schema = schema.rpartition(".")[2]
+    return f"{TECHNICAL}.{_identifier(table if schema in {'public', ''} else f'{schema}_{table}')}"
+
+
+def log_table(topic: str) -> str:
+    """The log table of ``<prefix>.<schema>.<table>``."""
+    return f"{technical_table(topic)}_log"
+
+
+def business_table(topic: str) -> str:
+    """The table of ``<domain>.<event>.v<major>``."""
+    event, _, major = topic.rpartition(".")
+    return f"{BUSINESS}.{_identifier(event.rpartition('.')[2])}_{_identifier(major)}"
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name).lower()

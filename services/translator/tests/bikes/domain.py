@@ -1,0 +1,65 @@
+"""Aggregates and rules."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from bikes.events import OrderPaidV1, OrderPlacedV1, OrderPlacedV2, PaymentTakenBackV1
+from tidings_translator.events import down_conversion
+from tidings_translator.model import Aggregate, Row, children, reference
+from tidings_translator.rules import Change, rule
+
+
+class Customer(Row, table="public.customers", key="id"):
+    id: int
+    name: str
+
+
+class Line(Row, table="public.order_items", key=("order_id", "line_no")):
+    order_id: int
+    line_no: int
+    price: Decimal
+
+
+class Payment(Row, table="public.payments", key="id"):
+    id: int
+    order_id: int
+
+
+class Order(Aggregate, root="public.orders", key="id"):
+    id: int
+    status: str
+    lines = children(Line, by="order_id")
+    payments = children(Payment, by="order_id")
+    customer = reference(Customer, by="customer_id")
+
+
+@down_conversion(OrderPlacedV2, to=OrderPlacedV1)
+def order_placed_v1(event: OrderPlacedV2) -> OrderPlacedV1:
+    return OrderPlacedV1(order_id=event.order_id, lines=event.lines)
+
+
+@rule(Order, emits=OrderPlacedV2)
+def placed(change: Change[Order]) -> Iterator[OrderPlacedV2]:
+    if change.created:
+        order = change.current
+        if order.status == "impossible":
+            raise ValueError(order.status)
+        yield OrderPlacedV2(
+            order_id=order.id,
+            lines=len(order.lines),
+            customer=order.customer.name if order.customer else None,
+            total=sum((line.price for line in order.lines), Decimal("0.00")),
+        )
+
+
+@rule(Order, emits=OrderPaidV1)
+def paid(change: Change[Order]) -> Iterator[OrderPaidV1]:
+    if change.became(Order.status, "paid"):
+        yield OrderPaidV1(order_id=change.current.id, payments=len(change.current.payments))
+
+
+@rule(Order, emits=PaymentTakenBackV1)
+def taken_back(change: Change[Order]) -> Iterator[PaymentTakenBackV1]:
+    if change.after is not None:
+        for payment in change.removed(Order.payments):
+            yield PaymentTakenBackV1(order_id=change.after.id, payment_id=payment.id)

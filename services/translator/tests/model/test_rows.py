@@ -1,0 +1,154 @@
+"""Values as Debezium represents them become Python's, and what does not fit is told by column."""
+
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import UUID
+
+import pytest
+
+from tidings_translator.model import Row, reference
+from tidings_translator.rows import RowError, RowPlan
+
+CODE = "6f1c2a9e-3f4b-5d6c-8e7f-0a1b2c3d4e5f"
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+class Wide(Row, table="public.wide", key="id"):
+    id: int
+    amount: Decimal | None = None
+    at: datetime | None = None
+    day: date | None = None
+    clock: time | None = None
+    code: UUID | None = None
+    blob: bytes | None = None
+    state: Literal["on", "off"] | None = None
+    colour: Colour | None = None
+    data: dict[str, Any] | None = None
+    numbers: list[int] | None = None
+    text: str | None = None
+    weight: float | None = None
+
+
+@pytest.mark.parametrize(
+    ("column", "raw", "value"),
+    [
+        ("amount", "10.10", Decimal("10.10")),
+        ("amount", Decimal("10.10"), Decimal("10.10")),
+        ("at", "2026-01-01T00:00:01.000002Z", datetime(2026, 1, 1, 0, 0, 1, 2, tzinfo=UTC)),
+        ("at", 1_767_225_601_000_002, datetime.fromisoformat("2026-01-01T00:00:01.000002")),
+        ("at", -1, datetime.fromisoformat("1969-12-31T23:59:59.999999")),
+        ("day", 20468, date(2026, 1, 15)),
+        ("day", -1, date(1969, 12, 31)),
+        ("clock", 3_661_000_001, time(1, 1, 1, 1)),
+        ("code", CODE, UUID(CODE)),
+        ("blob", b"\x00\xff", b"\x00\xff"),
+        ("blob", "AP8=", b"\x00\xff"),
+        ("state", "on", "on"),
+        ("colour", "red", Colour.RED),
+        ("data", '{"a": [1]}', {"a": [1]}),
+        ("numbers", [1, 2], [1, 2]),
+        ("numbers", "[1, 2]", [1, 2]),
+        ("text", "plain", "plain"),
+        ("weight", 1.5, 1.5),
+        ("weight", 2, 2.0),
+    ],
+)
+def test_values(column: str, raw: Any, value: Any) -> None:
+    row = RowPlan(Wide).load({"id": 1, column: raw}, None, {})
+    assert getattr(row, column) == value
+    assert type(getattr(row, column)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("column", "raw", "says"),
+    [
+        ("amount", "secret", r"public\.wide does not fit Wide: Invalid decimal string - at `\$\.amount`"),
+        ("at", "infinity", r"Invalid RFC3339 encoded datetime - at `\$\.at`"),
+        ("at", 9223372036825200000, r"public\.wide\.at: OverflowError while its value was read"),
+        ("day", 10**9, r"public\.wide\.day: \w+Error while its value was read"),
+        ("code", "secret", r"Invalid UUID - at `\$\.code`"),
+        ("state", "secret", r"Invalid enum value - at `\$\.state`"),
+        ("colour", "it's a 'secret'", r"Invalid enum value - at `\$\.colour`"),
+        ("data", "secret", r"public\.wide\.data: DecodeError while its value was read"),
+        ("numbers", ["secret"], r"Expected `int`, got `str` - at `\$\.numbers\[0\]`"),
+    ],
+)
+def test_what_does_not_fit_is_told_without_the_value(column: str, raw: Any, says: str) -> None:
+    with pytest.raises(RowError, match=says) as caught:
+        RowPlan(Wide).load({"id": 1, column: raw}, None, {})
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_column_is_told_with_a_hint() -> None:
+    with pytest.raises(RowError, match="missing required field `id`") as caught:
+        RowPlan(Wide).load({"identifier": 1}, None, {})
+    assert "compare the table's columns with Wide at " in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("column", "raw", "placeholder"),
+    [
+        ("text", "long", PLACEHOLDER),
+        ("blob", b"long", PLACEHOLDER.encode()),
+        ("blob", b"long", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="),
+        ("data", {"a": 1}, PLACEHOLDER),
+        ("numbers", [1], [PLACEHOLDER]),
+    ],
+)
+def test_unchanged_toast_values_are_those_of_the_row_before(column: str, raw: Any, placeholder: Any) -> None:
+    plan = RowPlan(Wide)
+    before = plan.load({"id": 1, column: raw}, None, {})
+    assert plan.load({"id": 1, column: placeholder}, before, {}) == before
+    with pytest.raises(
+        RowError, match=rf"public\.wide\.{column} is unchanged TOAST, and no earlier row is known"
+    ):
+        plan.load({"id": 1, column: placeholder}, None, {})
+
+
+class Country(Row, table="public.countries", key=("continent", "code")):
+    continent: str
+    code: str
+    name: str
+
+
+class City(Row, table="public.cities", key="id"):
+    id: int
+    country = reference(Country, by=("continent", "country_code"))
+
+
+class Street(Row, table="public.streets", key="id"):
+    id: int
+    city = reference(City, by="city_id")
+
+
+FRANCE = {"continent": "EU", "code": "FR", "name": "France"}
+PARIS = {"id": 5, "continent": "EU", "country_code": "FR"}
+
+
+def test_references_of_references_and_of_several_columns() -> None:
+    plan = RowPlan(Street)
+    references = {"public.cities": {"5": PARIS}, "public.countries": {"EU,FR": FRANCE}}
+    street: Any = plan.load({"id": 1, "city_id": 5}, None, references)
+    assert street.city.country.name == "France"
+    same: Any = plan.load({"id": 1, "city_id": 5}, street, {})
+    assert same == street
+    moved: Any = plan.load({"id": 1, "city_id": 6}, street, {})
+    assert moved.city is None
+    assert plan.refresh(street, {"public.cities": {"5": PARIS | {"country_code": None}}}) == {
+        "city": RowPlan(City).load(PARIS | {"country_code": None}, None, {})
+    }
+
+
+def test_a_key_needs_only_the_keys_columns() -> None:
+    plan = RowPlan(Country)
+    assert plan.key({"continent": "EU", "code": "FR", "name": 0}) == ("EU", "FR")
+    with pytest.raises(
+        RowError, match=r"public\.countries: the key does not fit Country: .*missing required field `code`"
+    ):
+        plan.key({"continent": "EU"})

@@ -1,0 +1,391 @@
+"""Whole transactions from rows and markers, whatever the order of arrival, repeats and restarts."""
+
+import json
+import random
+from collections import defaultdict
+
+import msgspec
+import pytest
+from bikes.history import Change, History, Transaction
+from bikes.topics import Record, records_of, snapshot_record, with_repeats
+
+from tidings_envelope.decode import EnvelopeDecoder
+from tidings_envelope.errors import DecodeError
+from tidings_translator.assembly import (
+    Assembler,
+    CompleteTransaction,
+    LostTransaction,
+    Progress,
+    SnapshotRow,
+)
+from tidings_translator.errors import SequenceError
+from tidings_translator.records import Partition
+
+TABLES = frozenset({"public.orders", "public.order_items", "public.payments", "public.customers"})
+MARKERS = Partition("p.transaction", 0)
+ORDERS = Partition("p.public.orders", 0)
+
+
+class Topics:
+    """The technical topics in memory: partition to values."""
+
+    def __init__(self, partitions: int = 3) -> None:
+        self.partitions = partitions
+        self.values: dict[Partition, list[bytes | None]] = {MARKERS: []}
+        for table in sorted(TABLES):
+            self.values |= {Partition(f"p.{table}", number): [] for number in range(partitions)}
+
+    def write(self, records: list[Record]) -> None:
+        for topic, key, value in records:
+            number = 0 if topic == MARKERS.topic else sum(key or b"") % self.partitions
+            if Partition(topic, number) in self.values:
+                self.values[Partition(topic, number)].append(value)
+
+    def assembler(
+        self, progress: Progress | None = None, offsets: dict[Partition, int] | None = None, **limits: float
+    ) -> Assembler:
+        return Assembler(
+            TABLES,
+            progress or Progress(),
+            offsets or dict.fromkeys(self.values, 0),
+            {p.topic: None if p == MARKERS else p.topic.removeprefix("p.") for p in self.values},
+            **limits,  # type: ignore[arg-type]
+        )
+
+
+class Reader:
+    """Feeds an assembler; what comes out is committed with the progress and the offsets, or lost by a crash."""
+
+    def __init__(self, topics: Topics, **limits: float) -> None:
+        self.topics = topics
+        self.limits = limits
+        self.decoder = EnvelopeDecoder()
+        self.committed: list[object] = []
+        self.saved = msgspec.msgpack.encode(Progress())
+        self.saved_offsets = dict.fromkeys(topics.values, 0)
+        self.pending: list[object] = []
+        self.now = 0.0
+        self.ends_known = True
+        self.crash()
+
+    def crash(self) -> None:
+        self.pending = []
+        self.next = dict(self.saved_offsets)
+        progress = msgspec.msgpack.decode(self.saved, type=Progress)
+        self.assembler = self.topics.assembler(progress, self.saved_offsets, **self.limits)
+
+    def commit(self) -> None:
+        self.saved = msgspec.msgpack.encode(self.assembler.progress)
+        self.saved_offsets = self.assembler.offsets()
+        self.committed += self.pending
+        self.pending = []
+
+    def feed(self, partition: Partition, count: int) -> None:
+        for _ in range(count):
+            offset = self.next[partition]
+            if offset >= len(self.topics.values[partition]):
+                break
+            self.next[partition] = offset + 1
+            value = self.topics.values[partition][offset]
+            if value is None:
+                self.assembler.nothing(partition, offset)
+                continue
+            try:
+                if partition == MARKERS:
+                    marker = self.decoder.marker(value)
+                    self.assembler.marker(partition, offset, marker, self.now)
+                else:
+                    envelope = self.decoder.envelope(value)
+                    assert envelope is not None
+                    self.assembler.row(partition, offset, envelope, self.now)
+            except DecodeError:
+                self.assembler.unreadable(partition, offset, self.now)
+        self.pending += self.assembler.take(self.now)
+        if self.ends_known:
+            self.end_snapshot()
+
+    def unread(self) -> list[Partition]:
+        return [p for p, values in self.topics.values.items() if self.next[p] < len(values)]
+
+    def feed_all(self) -> list[object]:
+        while unread := self.unread():
+            for partition in unread:
+                self.feed(partition, 1)
+        self.end_snapshot()
+        self.pending += self.assembler.take(self.now)
+        self.commit()
+        return self.committed
+
+    def end_snapshot(self) -> None:
+        if self.assembler.wants_ends:
+            self.assembler.set_ends({p: len(values) for p, values in self.topics.values.items()})
+            self.pending += self.assembler.take(self.now)
+
+
+def rows_of(transaction: Transaction) -> list[int]:
+    return [order for order, change in enumerate(transaction.changes, 1) if change.table in TABLES]
+
+
+def summary(out: list[object]) -> list[tuple[int, int, list[int]]]:
+    """(txid, commit LSN, ordinals) of what came out, all of which must be complete transactions."""
+    found = []
+    for one in out:
+        assert isinstance(one, CompleteTransaction), one
+        orders = [row.transaction.total_order for row in one.rows if row.transaction is not None]
+        found.append((one.txid, one.commit_lsn, orders))
+    return found
+
+
+def told(transactions: list[Transaction]) -> list[tuple[int, int, list[int]]]:
+    return [(t.txid, t.end_lsn, rows_of(t)) for t in transactions]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_any_arrival_with_repeats_and_crashes_gives_each_transaction_once_in_order(seed: int) -> None:
+    chance = random.Random(seed)
+    history = History(seed)
+    transactions = history.grow(120)
+    topics = Topics()
+    topics.write(
+        with_repeats(
+            [r for t in transactions for r in records_of("p", t)], seed, every=chance.choice([30, 200])
+        )
+    )
+    reader = Reader(topics, read_ahead_rows=chance.choice([10, 50, 5000]))
+    while unread := reader.unread():
+        ready = [p for p in unread if p not in reader.assembler.held()]
+        reader.end_snapshot()
+        assert ready, "everything that is unread is held: a deadlock"
+        reader.feed(chance.choice(ready), chance.randint(1, 60))
+        if chance.random() < 0.3:
+            reader.commit()
+        if chance.random() < 0.05:
+            reader.crash()
+    reader.end_snapshot()
+    reader.commit()
+    assert summary(reader.committed) == told(transactions)
+    assert reader.assembler.open_transactions == 0
+    assert reader.assembler.buffered_rows == 0
+    assert reader.assembler.offsets() == {p: len(v) for p, v in topics.values.items()}
+
+
+def two_orders() -> list[Transaction]:
+    history = History(1)
+    order = {"id": 1, "customer_id": 1, "status": "placed"}
+    return [
+        history.commit([Change("public.orders", "c", None, {**order, "id": number})]) for number in (1, 2)
+    ]
+
+
+def test_end_before_its_rows_waits_and_says_for_what() -> None:
+    topics = Topics(partitions=1)
+    topics.write([r for t in two_orders() for r in records_of("p", t)])
+    reader = Reader(topics)
+    reader.feed(MARKERS, 10)
+    assert reader.pending == []
+    assert reader.assembler.waiting_for() is not None
+    assert "waits for 1 rows of public.orders" in str(reader.assembler.waiting_for())
+    assert len(reader.feed_all()) == 2
+    assert reader.assembler.waiting_for() is None
+
+
+def test_offsets_stay_at_the_oldest_row_of_an_incomplete_transaction() -> None:
+    topics = Topics(partitions=1)
+    first, second = two_orders()
+    topics.write([*records_of("p", first), *records_of("p", second)[:-1]])
+    reader = Reader(topics)
+    reader.feed_all()
+    assert summary(reader.committed) == told([first])
+    assert reader.assembler.offsets()[ORDERS] == 1
+    assert reader.assembler.offsets()[MARKERS] == 3, "BEGIN is not needed again"
+
+
+def test_a_repeated_transaction_id_after_the_wraparound_is_new() -> None:
+    first, second = two_orders()
+    again = Transaction(first.txid, second.end_lsn + 500, second.end_lsn, 1, first.changes)
+    topics = Topics(partitions=1)
+    topics.write([r for t in (first, second, again) for r in records_of("p", t)])
+    assert summary(Reader(topics).feed_all()) == told([first, second, again])
+
+
+def test_rows_that_wait_hold_their_partition_but_never_what_the_head_needs() -> None:
+    history = History(5)
+    order = {"id": 1, "customer_id": 1, "status": "placed"}
+    transactions = [
+        history.commit([Change("public.orders", "c", None, {**order, "id": number})]) for number in range(40)
+    ]
+    topics = Topics(partitions=1)
+    topics.write([r for t in transactions for r in records_of("p", t)])
+    reader = Reader(topics, read_ahead_rows=10)
+    for partition in topics.values:
+        reader.feed(partition, 30 if partition == ORDERS else 0)
+    assert reader.assembler.held() == {ORDERS}
+    reader.feed(MARKERS, 80)
+    assert len(reader.pending) == 30
+    assert reader.assembler.held() == set(), "the 31st transaction needs the partition"
+
+
+def test_a_transaction_larger_than_memory_allows_names_the_setting() -> None:
+    topics = Topics(partitions=1)
+    lines = [
+        Change("public.order_items", "c", None, {"order_id": 1, "line_no": line, "price": "1.00"})
+        for line in range(150)
+    ]
+    topics.write(records_of("p", History(1).commit(lines)))
+    with pytest.raises(SequenceError, match=r"has 150 rows.*TIDINGS_MAX_BUFFERED_ROWS allows 100"):
+        Reader(topics, max_buffered_rows=100).feed(MARKERS, 2)
+    with pytest.raises(SequenceError, match="TIDINGS_MAX_BUFFERED_ROWS"):
+        Reader(topics, max_buffered_rows=100).feed(Partition("p.public.order_items", 0), 150)
+
+
+def test_a_row_without_a_transaction_names_the_connector_option() -> None:
+    topics = Topics(partitions=1)
+    _, key, value = records_of("p", two_orders()[0])[1]
+    topics.write(
+        [(ORDERS.topic, key, json.dumps({**json.loads(value or b""), "transaction": None}).encode())]
+    )
+    with pytest.raises(SequenceError, match=r"p\.public\.orders/0 offset 0") as caught:
+        Reader(topics).feed(ORDERS, 1)
+    assert "provide.transaction.metadata" in str(caught.value.hint)
+
+
+def test_history_that_has_moved_back_is_an_error_and_not_a_repeat() -> None:
+    topics = Topics(partitions=1)
+    first, second = two_orders()
+    other = Transaction(999, first.end_lsn + 1, None, 1, first.changes)
+    topics.write([r for t in (first, second, other) for r in records_of("p", t)])
+    with pytest.raises(SequenceError, match="history has changed"):
+        Reader(topics).feed_all()
+
+
+def test_streaming_waits_until_the_snapshot_has_been_read_everywhere() -> None:
+    topics = Topics(partitions=1)
+    transactions = two_orders()
+    customers = Partition("p.public.customers", 0)
+    topics.write([snapshot_record("p", "public.customers", {"id": n, "name": "x"}, lsn=500) for n in (1, 2)])
+    topics.write(
+        [snapshot_record("p", "public.orders", {"id": 9, "customer_id": 1, "status": "paid"}, lsn=500)]
+    )
+    topics.write([r for t in transactions for r in records_of("p", t)])
+    reader = Reader(topics)
+    reader.ends_known = False
+    for partition in (MARKERS, ORDERS):
+        reader.feed(partition, 10)
+    assert [type(one) for one in reader.pending] == [SnapshotRow]
+    reader.end_snapshot()
+    assert "snapshot's rows in p.public.customers/0 below offset 2" in str(reader.assembler.waiting_for())
+    reader.feed(customers, 1)
+    assert len(reader.pending) == 2
+    reader.feed(customers, 1)
+    assert [type(one) for one in reader.pending] == [SnapshotRow] * 3 + [CompleteTransaction] * 2
+    assert not reader.assembler.progress.snapshot_open
+
+
+class TestUnreadable:
+    """A record that can't be decoded is in the dead letters; its transaction must not come out without it."""
+
+    def test_the_row_s_transaction_is_lost_as_a_whole_after_the_grace(self) -> None:
+        history = History(3)
+        order = {"id": 1, "customer_id": 1, "status": "placed"}
+        line = {"order_id": 1, "line_no": 1, "price": "1.00"}
+        first = history.commit(
+            [Change("public.orders", "c", None, order), Change("public.order_items", "c", None, line)]
+        )
+        second = history.commit([Change("public.orders", "u", None, order)])
+        topics = Topics(partitions=1)
+        topics.write([r for t in (first, second) for r in records_of("p", t)])
+        lines = Partition("p.public.order_items", 0)
+        topics.values[lines][0] = b"\x00\x01"
+        reader = Reader(topics, grace_seconds=5)
+        assert reader.feed_all() == []
+        assert "waits for 1 rows of public.order_items" in str(reader.assembler.waiting_for())
+        reader.commit()
+        reader.crash()  # what is known of the unreadable row survives a restart
+        reader.now = 4.9
+        reader.feed_all()
+        reader.now = 10
+        reader.feed_all()
+        lost, complete = reader.committed
+        assert isinstance(lost, LostTransaction)
+        assert lost.txid == first.txid
+        assert lost.reason == "unreadable rows at p.public.order_items/0 offset 0"
+        assert [(row.partition, row.offset) for row in lost.rows] == [(ORDERS, 0)]
+        assert summary([complete]) == told([second])
+        assert reader.assembler.progress.unreadable == []
+
+    def test_a_note_is_forgotten_when_a_readable_copy_completes_the_transaction(self) -> None:
+        first, second = two_orders()
+        topics = Topics(partitions=1)
+        topics.write([r for t in (first, second) for r in records_of("p", t)])
+        topics.values[ORDERS].insert(0, b"garbage")
+        reader = Reader(topics)
+        assert summary(reader.feed_all()) == told([first, second])
+        assert reader.assembler.progress.unreadable == []
+
+    def test_an_unreadable_end_loses_its_transaction_and_no_other(self) -> None:
+        history = History(4)
+        order = {"id": 1, "customer_id": 1, "status": "placed"}
+        transactions = [
+            history.commit([Change("public.orders", "c", None, {**order, "id": n})]) for n in range(3)
+        ]
+        topics = Topics(partitions=1)
+        topics.write([r for t in transactions for r in records_of("p", t)])
+        topics.values[MARKERS][3] = b"garbage"
+        out = Reader(topics).feed_all()
+        lost = [one for one in out if isinstance(one, LostTransaction)]
+        assert [one.txid for one in lost] == [transactions[1].txid]
+        assert "END marker" in lost[0].reason
+        assert summary([one for one in out if one not in lost]) == told([transactions[0], transactions[2]])
+
+    def test_rows_that_come_after_their_lost_end_was_passed_are_lost_and_not_repeats(self) -> None:
+        history = History(4)
+        order = {"id": 1, "customer_id": 1, "status": "placed"}
+        transactions = [
+            history.commit([Change(table, "c", None, {**order, "order_id": 1})])
+            for table in ("public.orders", "public.payments", "public.orders")
+        ]
+        topics = Topics(partitions=1)
+        topics.write([r for t in transactions for r in records_of("p", t)])
+        topics.values[MARKERS][3] = b"garbage"
+        reader = Reader(topics)
+        reader.feed(MARKERS, 10)
+        reader.feed(ORDERS, 10)
+        reader.assembler.progress.snapshot_open = False
+        out = reader.feed_all()
+        assert [type(one) for one in out] == [CompleteTransaction, CompleteTransaction, LostTransaction]
+
+
+def test_unmapped_tables_are_not_waited_for_and_empty_transactions_come_out_empty() -> None:
+    history = History(7)
+    audit = history.commit([Change("public.audit", "c", None, {"id": 1, "what": "x"})])
+    empty = history.commit([])
+    topics = Topics(partitions=1)
+    topics.write([r for t in (audit, empty) for r in records_of("p", t)])
+    reader = Reader(topics)
+    assert summary(reader.feed_all()) == [(audit.txid, audit.end_lsn, []), (empty.txid, empty.end_lsn, [])]
+
+
+def test_a_table_without_a_topic_is_missing_until_it_is_read() -> None:
+    topics = Topics(partitions=1)
+    topics.write(records_of("p", two_orders()[0]))
+    read = {p: 0 for p in topics.values if p != ORDERS}
+    assembler = Assembler(
+        TABLES, Progress(), read, {p.topic: None if p == MARKERS else p.topic[2:] for p in read}
+    )
+    for offset, value in enumerate(topics.values[MARKERS]):
+        assert value is not None
+        assembler.marker(MARKERS, offset, EnvelopeDecoder().marker(value), 0)
+    assert assembler.missing_tables() == {"public.orders"}
+
+
+def test_memory_of_a_long_run_is_bounded() -> None:
+    history = History(9)
+    topics = Topics()
+    counts: dict[str, int] = defaultdict(int)
+    reader = Reader(topics)
+    for _ in range(10):
+        topics.write([r for t in history.grow(100) for r in records_of("p", t)])
+        reader.feed_all()
+        counts["finished"] = max(counts["finished"], len(reader.assembler.progress.finished))
+    assert counts["finished"] == 256
+    assert all(len(place.runs) <= 1 for place in reader.assembler._places.values())

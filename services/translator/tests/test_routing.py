@@ -1,0 +1,144 @@
+"""Which aggregate a row change goes to, and what goes along."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from bikes import domain as bikes_domain
+
+from tidings_envelope.envelope import Envelope, Source, TransactionRef
+from tidings_translator.assembly import CompleteTransaction, SnapshotRow
+from tidings_translator.changes import ChangeSet
+from tidings_translator.domain import load_domain
+from tidings_translator.memory import Memory
+from tidings_translator.routing import Router
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+@pytest.fixture
+def router(memory: Memory) -> Router:
+    return Router(load_domain(bikes_domain.__package__ or ""), memory)
+
+
+def envelope(
+    table: str,
+    op: str,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+    order: int = 1,
+) -> Envelope:
+    schema, name = table.split(".")
+    source = Source(name="p", db="d", schema=schema, table=name, ts_ms=5, ts_us=5_001, lsn=90)
+    return Envelope(
+        op=op, source=source, before=before, after=after, transaction=TransactionRef("7:90", order, order)
+    )
+
+
+def committed(router: Router, *rows: Envelope, lsn: int = 100) -> list[ChangeSet]:
+    return router.change_sets(CompleteTransaction(7, lsn, list(rows)))
+
+
+def customer(name: str, op: str = "c") -> Envelope:
+    return envelope("public.customers", op, after={"id": 3, "name": name})
+
+
+def order(op: str = "c", **columns: Any) -> Envelope:
+    row = {"id": 1, "customer_id": 3, "status": "placed", **columns}
+    return envelope("public.orders", op, after=row, order=2)
+
+
+def payment(op: str, order_id: int) -> Envelope:
+    return envelope("public.payments", op, after={"id": 8, "order_id": order_id})
+
+
+def test_rows_of_one_aggregate_come_together_with_commit_time_and_position(router: Router) -> None:
+    line = envelope(
+        "public.order_items", "c", after={"order_id": 1, "line_no": 1, "price": Decimal("2.00")}, order=3
+    )
+    [change_set] = committed(router, order(), line)
+    assert (change_set.aggregate, change_set.id, change_set.commit_lsn) == ("Order", "1", 100)
+    assert (change_set.txid, change_set.ts_us, change_set.snapshot) == (7, 5_001, False)
+    assert [(row.table, row.ordinal) for row in change_set.rows] == [
+        ("public.orders", 2),
+        ("public.order_items", 3),
+    ]
+
+
+def test_columns_that_nobody_declared_are_left_behind(router: Router) -> None:
+    [change_set] = committed(router, order(note="private", total="12"))
+    assert change_set.rows[0].after == {"id": 1, "customer_id": 3, "status": "placed"}
+
+
+def test_references_are_as_of_the_commit_also_when_their_row_comes_later(router: Router) -> None:
+    [first] = committed(router, order(), customer("Ann"))
+    assert first.references == {"public.customers": {"3": {"id": 3, "name": "Ann"}}}
+    assert committed(router, customer("Anne", "u")) == [], "a reference alone is no change of the aggregate"
+    [second] = committed(router, order("u"))
+    assert second.references["public.customers"]["3"]["name"] == "Anne"
+    gone = envelope("public.customers", "d", before={"id": 3, "name": ""})
+    [third] = committed(router, order("u"), gone)
+    assert third.references == {"public.customers": {}}
+
+
+def test_an_unchanged_toast_value_of_a_reference_is_remembered(router: Router) -> None:
+    committed(router, customer("a very long name"))
+    committed(router, customer("__debezium_unavailable_value", "u"))
+    [change_set] = committed(router, order())
+    assert change_set.references["public.customers"]["3"]["name"] == "a very long name"
+
+
+def test_a_deleted_child_finds_its_root_by_memory(router: Router, memory: Memory) -> None:
+    committed(router, payment("c", 1))
+    deleted = envelope("public.payments", "d", before={"id": 8, "order_id": 0})
+    [change_set] = committed(router, deleted)
+    assert change_set.id == "1"
+    assert memory.root("Order", "public.payments", "8") is None
+    assert committed(router, deleted) == [], "nobody knows where an unknown child belonged"
+
+
+def test_a_child_that_moves_is_told_to_both_roots(router: Router) -> None:
+    committed(router, payment("c", 1))
+    assert [c.id for c in committed(router, payment("u", 2))] == ["1", "2"]
+    assert [c.id for c in committed(router, payment("u", 2))] == ["2"]
+
+
+def test_a_child_whose_key_holds_the_root_s_needs_no_memory(router: Router, memory: Memory) -> None:
+    line = envelope("public.order_items", "d", before={"order_id": 4, "line_no": 1, "price": None})
+    assert [c.id for c in committed(router, line)] == ["4"]
+    assert len(memory) == 0
+
+
+def test_snapshot_rows_are_change_sets_of_their_own_at_their_lsn(router: Router) -> None:
+    row = envelope("public.orders", "r", after={"id": 1, "customer_id": 3, "status": "paid"})
+    [change_set] = router.snapshot_row(SnapshotRow(row))
+    assert (change_set.snapshot, change_set.commit_lsn, change_set.txid) == (True, 90, None)
+
+
+def test_what_is_remembered_survives_through_the_changelog(memory: Memory, router: Router) -> None:
+    committed(router, customer("Ann"), payment("c", 1))
+    memory.progress.commit_lsn = 77
+    again = Memory()
+    changes = memory.take_changes()
+    for key, value in changes.items():
+        again.load(key, value)
+    assert again.row("public.customers", "3") == {"id": 3, "name": "Ann"}
+    assert again.root("Order", "public.payments", "8") == "1"
+    assert again.progress.commit_lsn == 77
+    assert list(memory.take_changes()) == [b"progress"], "the rest has not changed since"
+
+    committed(router, envelope("public.payments", "d", before={"id": 8, "order_id": 0}))
+    committed(router, envelope("public.customers", "d", before={"id": 3, "name": ""}))
+    for key, value in memory.take_changes().items():
+        again.load(key, value)
+    assert len(again) == 0
+
+
+def test_rows_of_a_lost_transaction_are_still_learnt(router: Router, memory: Memory) -> None:
+    router.learn([customer("Ann"), payment("c", 1)])
+    assert memory.row("public.customers", "3") == {"id": 3, "name": "Ann"}
+    assert memory.root("Order", "public.payments", "8") == "1"

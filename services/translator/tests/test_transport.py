@@ -1,0 +1,119 @@
+"""Faust's and aiokafka's inner parts that the transport stands on: this fails when an upgrade changes them."""
+
+import inspect
+from importlib.metadata import version
+
+import aiokafka
+import faust
+import pytest
+from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
+from confluent_kafka import Consumer
+from faust.transport import conductor
+from faust.transport import consumer as faust_consumer
+from faust.transport.drivers import aiokafka as driver
+
+from tidings_translator.kafka import Membership
+from tidings_translator.transport import AllToOneAssignor, BatchConsumer, BatchConsumerThread, GroupConsumer
+
+
+def test_the_pinned_versions() -> None:
+    assert version("faust-streaming") == "0.15.3"
+    assert version("mode-streaming") == "0.7.1"
+    assert version("aiokafka") == "0.14.0"
+    assert version("confluent-kafka") == "2.16.1"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "parameters"),
+    [
+        (faust_consumer.Consumer, "getmany", ["self", "timeout"]),
+        (faust_consumer.Consumer, "_wait_next_records", ["self", "timeout"]),
+        (faust_consumer.Consumer, "perform_seek", ["self"]),
+        (faust_consumer.ThreadDelegateConsumer, "_getmany", ["self", "active_partitions", "timeout"]),
+        (faust_consumer.ThreadDelegateConsumer, "position", ["self", "tp"]),
+        (driver.Consumer, "_new_consumer_thread", ["self"]),
+        (driver.AIOKafkaConsumerThread, "_create_worker_consumer", ["self", "transport"]),
+        (driver.AIOKafkaConsumerThread, "_ensure_consumer", ["self"]),
+        (conductor.Conductor, "_update_indices", ["self"]),
+        (faust.Schema, "compile", None),
+        (AbstractPartitionAssignor, "assign", ["cluster", "members"]),
+        (AbstractPartitionAssignor, "metadata", ["topics"]),
+        (AbstractPartitionAssignor, "on_assignment", ["assignment"]),
+    ],
+)
+def test_what_is_overridden_or_called_is_still_there(
+    owner: type, name: str, parameters: list[str] | None
+) -> None:
+    found = list(inspect.signature(getattr(owner, name)).parameters)
+    assert parameters is None or found == parameters
+
+
+def test_the_sources_still_do_what_the_overrides_assume() -> None:
+    drain = inspect.getsource(faust_consumer.Consumer._drain_messages)
+    assert "getmany(timeout=1.0)" in drain, "batches are fetched by getmany"
+    assert "offset >= r_offset" in drain, "a batch is known by its last offset"
+    assert "_acking_topics" in inspect.getsource(conductor.Conductor.acks_enabled_for)
+    assert "_resubscribe_sleep_lock_seconds" in inspect.getsource(conductor)
+    assert "_subscription_changed" in inspect.getsource(conductor)
+    assert "channel.topics" in inspect.getsource(conductor.Conductor._update_indices)
+    coordinator = inspect.getsource(aiokafka.consumer.group_coordinator.GroupCoordinator.__init__)
+    for attribute in ("self.generation =", "self.member_id =", "self._group_instance_id ="):
+        assert attribute in coordinator
+
+
+def test_the_overrides_override() -> None:
+    assert BatchConsumer.getmany is not driver.Consumer.getmany
+    assert issubclass(BatchConsumerThread, driver.AIOKafkaConsumerThread)
+    assert driver.Transport.Consumer is driver.Consumer
+
+
+def test_the_membership_is_serialized_as_librdkafka_does_it() -> None:
+    consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "a-group", "log_level": 0})
+    try:
+        theirs = consumer.consumer_group_metadata()
+        assert type(theirs) is bytes
+        assert Membership("a-group", "", -1, None).serialized() == theirs
+    finally:
+        consumer.close()
+
+
+class Cluster:
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return {"rows": {0, 1, 2}, "markers": {0}}.get(topic)
+
+
+def assign(members: dict[str, bytes]) -> dict[str, list[tuple[str, list[int]]]]:
+    metadata = {
+        m: ConsumerProtocolMemberMetadata(0, ["rows", "markers", "none yet"], d) for m, d in members.items()
+    }
+    return {m: list(a.assignment) for m, a in AllToOneAssignor.assign(Cluster(), metadata).items()}
+
+
+def test_one_member_gets_every_partition_and_keeps_them() -> None:
+    everything = [("markers", [0]), ("rows", [0, 1, 2])]
+    assert assign({"b": b"", "a": b""}) == {"a": everything, "b": []}
+    assert assign({"b": b"owner", "a": b""}) == {"a": [], "b": everything}
+
+
+def test_a_member_says_that_it_is_the_owner_once_it_has_partitions() -> None:
+    try:
+        AllToOneAssignor.on_assignment(ConsumerProtocolMemberAssignment(0, [("rows", [0])], b""))
+        assert AllToOneAssignor.metadata(["rows"]).user_data == b"owner"
+        AllToOneAssignor.on_assignment(ConsumerProtocolMemberAssignment(0, [], b""))
+        assert AllToOneAssignor.metadata(["rows"]).user_data == b""
+    finally:
+        AllToOneAssignor._owner = b""
+
+
+async def test_a_member_has_no_place_in_the_group_before_its_consumer_has_started() -> None:
+    async def nothing(*_: object) -> None: ...
+
+    consumer = GroupConsumer(
+        bootstrap="127.0.0.1:1", group="g", instance="i", topics=["t"], handle=nothing, on_revoked=nothing
+    )
+    thread = consumer._app.consumer._thread
+    assert consumer.membership() == Membership("g", "", -1, None)
+    thread._consumer = type("Starting", (), {"_coordinator": None})()
+    assert consumer.membership() == Membership("g", "", -1, None)
+    assert not consumer.joined

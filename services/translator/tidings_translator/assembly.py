@@ -1,0 +1,551 @@
+"""From rows and transaction markers to complete transactions, in commit order. Pure: no Kafka, no clock.
+
+Rows of one transaction are spread over topics and partitions and arrive in any order; the END markers, which are in one
+partition, give the commit order and say how many rows each table has. A transaction is complete when every table that
+is read has its number of rows; then, and when all before it are complete, it comes out. Tables that nobody reads are
+left out of the count, so their topics need not be read.
+
+What Debezium (and capture) repeat after a crash is recognised:
+
+* an END whose commit LSN is not above the last one that came out,
+* a row with a `total_order` that its transaction already has,
+* a row of a finished transaction: the last commit before it (`source.sequence`) is older than the last one that came
+  out, or its transaction id is among the lately finished and its LSN below that commit. (Transaction ids alone would
+  not do, because they start again after four billion.)
+
+The ids ``txid:lsn`` are joined on the txid, since their LSN differs within a transaction; END's is the commit LSN.
+
+Memory: `held` names partitions that ran ahead of the transaction topic and must wait. A transaction that is larger than
+`max_buffered_rows` is an error; nothing of it has been committed then.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from tidings_envelope.envelope import Envelope, Source, TransactionMarker, lsn_of, txid_of
+from tidings_envelope.position import lsn_to_text
+from tidings_translator.errors import SequenceError
+from tidings_translator.records import Partition
+
+_FINISHED_KEPT = 256
+_GAPS_KEPT = 16
+_PENDING_ENDS = 20_000
+"""Transactions whose END was read but not all rows; more hold the transaction topic."""
+
+
+class CompleteTransaction(NamedTuple):
+    """All rows of the tables that are read, by `total_order`."""
+
+    txid: int
+    commit_lsn: int
+    rows: list[Envelope]
+
+
+class SnapshotRow(NamedTuple):
+    """A row that was read by a snapshot; belongs to no transaction."""
+
+    envelope: Envelope
+
+
+class PlacedRow(NamedTuple):
+    """A row and where it was read."""
+
+    envelope: Envelope
+    partition: Partition
+    offset: int
+
+
+class LostTransaction(NamedTuple):
+    """A transaction that can't be completed, because a record of it was unreadable; for the dead letters as a whole."""
+
+    txid: int
+    commit_lsn: int | None
+    rows: list[PlacedRow]
+    reason: str
+
+
+Assembled = CompleteTransaction | SnapshotRow | LostTransaction
+
+
+class Progress(msgspec.Struct):
+    """What must survive a restart; stored in the same Kafka transaction as what came out.
+
+    Attributes:
+        commit_lsn: of the last transaction that came out, None before the first.
+        finished: txid to commit LSN of the last ones that came out, oldest first.
+        gaps: (after, up to and including) commit LSNs between which an unreadable marker was.
+        unreadable: (topic, partition, offset) of unreadable rows that no transaction was given up for yet.
+        snapshot_open: snapshot rows came out, and it is not known yet that these were all.
+        snapshot_lsn: the highest LSN of a snapshot's row.
+    """
+
+    commit_lsn: int | None = None
+    finished: dict[int, int] = {}
+    gaps: list[tuple[int, int]] = []
+    unreadable: list[tuple[str, int, int]] = []
+    snapshot_open: bool = True
+    snapshot_lsn: int = 0
+
+
+class _Open:
+    """A transaction of which something is missing."""
+
+    __slots__ = (
+        "counts",
+        "done",
+        "end_lsn",
+        "last_commit_lsn",
+        "missing",
+        "needed",
+        "places",
+        "rows",
+        "since",
+        "txid",
+    )
+
+    def __init__(self, txid: int, since: float) -> None:
+        self.txid = txid
+        self.since = since
+        self.rows: dict[int, PlacedRow] = {}
+        self.counts: dict[str, int] = {}
+        self.places: dict[Partition, list[int]] = {}
+        """Partition to [number of rows, offset of the last one]."""
+        self.last_commit_lsn: int | None = None
+        self.end_lsn: int | None = None
+        self.needed: dict[str, int] = {}
+        self.missing = 0
+        self.done = False
+
+    def short(self) -> dict[str, int]:
+        """Table to number of rows that have not come; only known after END."""
+        counts = self.counts
+        return {t: n - counts.get(t, 0) for t, n in self.needed.items() if n > counts.get(t, 0)}
+
+    def __str__(self) -> str:
+        where = "" if self.end_lsn is None else f" (commit {lsn_to_text(self.end_lsn)})"
+        return f"transaction {self.txid}{where}"
+
+
+class _Place:
+    """How far a partition has been read, and the transactions that still need records of it, oldest first."""
+
+    __slots__ = ("buffered", "next_offset", "runs", "streaming", "table")
+
+    def __init__(self, table: str | None, next_offset: int) -> None:
+        self.table = table
+        self.next_offset = next_offset
+        self.buffered = 0
+        self.streaming = False
+        """A row from after the snapshot was read, so all of the snapshot's rows of this partition were."""
+        self.runs: deque[tuple[int, _Open]] = deque()
+
+    def needed_from(self) -> int:
+        """The offset from which it must be read again after a restart."""
+        runs = self.runs
+        while runs and runs[0][1].done:
+            runs.popleft()
+        return runs[0][0] if runs else self.next_offset
+
+
+class Assembler:
+    """See the module's text. Times are seconds of any monotonic clock.
+
+    Args:
+        tables: ``schema.table`` of the tables that are read.
+        progress: as it was stored with the last transaction that came out.
+        partitions: next offset of every partition that is read.
+        table_of: topic to table; None for the transaction topic.
+    """
+
+    def __init__(
+        self,
+        tables: frozenset[str],
+        progress: Progress,
+        partitions: Mapping[Partition, int],
+        table_of: Mapping[str, str | None],
+        *,
+        max_buffered_rows: int = 500_000,
+        read_ahead_rows: int = 20_000,
+        grace_seconds: float = 5.0,
+    ) -> None:
+        self.progress = progress
+        self.duplicates = 0
+        self.buffered_rows = 0
+        self._tables = tables
+        self._max_buffered_rows = max_buffered_rows
+        self._read_ahead_rows = read_ahead_rows
+        self._grace_seconds = grace_seconds
+        self._open: dict[int, _Open] = {}
+        self._pending: deque[_Open] = deque()
+        self._out: list[Assembled] = []
+        self._places = {p: _Place(table_of[p.topic], offset) for p, offset in partitions.items()}
+        self._barrier: dict[Partition, int] | None = None
+        self._held: set[Partition] = set()
+        self._gap_after: int | None = None
+        self._touched = 0.0
+
+    # --- what comes in
+
+    def row(self, partition: Partition, offset: int, envelope: Envelope, now: float) -> None:
+        """A change event of a technical topic.
+
+        Raises:
+            SequenceError: it has no transaction, or too many rows are waiting.
+            DecodeError: its transaction id is no ``txid:lsn``.
+        """
+        place = self._places[partition]
+        place.next_offset = offset + 1
+        ref = envelope.transaction
+        if ref is None:
+            self._row_without_transaction(partition, offset, envelope)
+            return
+        txid = txid_of(ref.id)
+        transaction = self._open.get(txid)
+        if transaction is None:
+            transaction = self._new_transaction(txid, PlacedRow(envelope, partition, offset), now)
+            if transaction is None:
+                return
+        elif transaction.last_commit_lsn is None:
+            transaction.last_commit_lsn = envelope.source.last_commit_lsn
+        rows = transaction.rows
+        if ref.total_order in rows:
+            self.duplicates += 1
+            return
+        rows[ref.total_order] = PlacedRow(envelope, partition, offset)
+        table = place.table or ""
+        count = transaction.counts.get(table, 0) + 1
+        transaction.counts[table] = count
+        at = transaction.places.get(partition)
+        if at is None:
+            transaction.places[partition] = [1, offset]
+            place.runs.append((offset, transaction))
+            if (envelope.source.lsn or 0) >= self.progress.snapshot_lsn:
+                place.streaming = True
+        else:
+            at[0] += 1
+            at[1] = offset
+        place.buffered += 1
+        self.buffered_rows += 1
+        self._touched = now
+        if transaction.end_lsn is not None and count <= transaction.needed.get(table, 0):
+            transaction.missing -= 1
+        elif self.buffered_rows > self._max_buffered_rows:
+            self._too_many(transaction)
+
+    def nothing(self, partition: Partition, offset: int) -> None:
+        """A record that says nothing that is needed (a tombstone, a BEGIN), but it has been read."""
+        self._places[partition].next_offset = offset + 1
+
+    def marker(self, partition: Partition, offset: int, marker: TransactionMarker, now: float) -> None:
+        """A record of the transaction topic.
+
+        Raises:
+            SequenceError: the transaction is too large, or history has moved back.
+            DecodeError: its id is no ``txid:lsn``.
+        """
+        place = self._places[partition]
+        place.next_offset = offset + 1
+        if not marker.is_end:
+            return
+        txid, end_lsn = txid_of(marker.id), lsn_of(marker.id)
+        last = self._last_end_lsn()
+        if last is not None and end_lsn <= last:
+            self._repeated_end(txid, end_lsn)
+            return
+        if self._gap_after is not None:
+            self.progress.gaps = [*self.progress.gaps, (self._gap_after, end_lsn)][-_GAPS_KEPT:]
+            self._gap_after = None
+        transaction = self._open.get(txid) or _Open(txid, now)
+        self._open[txid] = transaction
+        transaction.end_lsn = end_lsn
+        for collection in marker.data_collections or ():
+            if collection.data_collection in self._tables and collection.event_count:
+                transaction.needed[collection.data_collection] = collection.event_count
+        transaction.missing = sum(transaction.short().values())
+        if sum(transaction.needed.values()) > self._max_buffered_rows:
+            self._too_many(transaction)
+        place.runs.append((offset, transaction))
+        self._pending.append(transaction)
+        self._touched = now
+
+    def unreadable(self, partition: Partition, offset: int, now: float) -> None:
+        """A record that could not be decoded; the caller has sent it to the dead letters."""
+        place = self._places[partition]
+        place.next_offset = offset + 1
+        self._touched = now
+        if place.table is None:
+            self._gap_after = self._last_end_lsn() or 0
+        else:
+            self.progress.unreadable = [
+                *self.progress.unreadable,
+                (partition.topic, partition.partition, offset),
+            ]
+
+    # --- what comes out
+
+    def take(self, now: float) -> Iterator[Assembled]:
+        """What has become complete, in order. `progress`, `offsets` and so on are right when it is exhausted."""
+        while True:
+            out, self._out = self._out, []
+            yield from out
+            if not self._pending:
+                return
+            head = self._pending[0]
+            if head.missing > 0:
+                lost = self._given_up(head, now)
+                if lost is None:
+                    return
+                yield lost
+            elif not self._snapshot_passed(head):
+                return
+            else:
+                assert head.end_lsn is not None
+                rows = head.rows
+                yield CompleteTransaction(
+                    head.txid, head.end_lsn, [rows[order].envelope for order in sorted(rows)]
+                )
+            self._finish(head)
+
+    def offsets(self) -> dict[Partition, int]:
+        """For each partition the offset from which a successor must read."""
+        return {partition: place.needed_from() for partition, place in self._places.items()}
+
+    def held(self) -> set[Partition]:
+        """The partitions of which nothing should be fetched for now."""
+        head = self._pending[0] if self._pending else None
+        short = head.short() if head is not None and head.missing > 0 else {}
+        limit = self._read_ahead_rows
+        unread = self.unread_below()
+        held = set()
+        for partition, place in self._places.items():
+            if place.table is None:
+                full = len(self._pending) > (_PENDING_ENDS // 2 if partition in self._held else _PENDING_ENDS)
+            else:
+                full = place.buffered > (limit // 2 if partition in self._held else limit)
+                full = full and place.table not in short and partition not in unread
+            if full:
+                held.add(partition)
+        self._held = held
+        return held
+
+    # --- the end of a snapshot
+
+    @property
+    def wants_ends(self) -> bool:
+        """A transaction is complete, but snapshot rows may still be unread: give the ends of the partitions."""
+        return self._barrier is None and bool(self._pending) and self._awaits_snapshot(self._pending[0])
+
+    def set_ends(self, ends: Mapping[Partition, int]) -> None:
+        """The partitions' high watermarks, asked for after `wants_ends` was true.
+
+        The snapshot's rows were all written before the first marker, so they are below these.
+        """
+        self._barrier = {p: end for p, end in ends.items() if self._places[p].table is not None}
+
+    def reached(self, partition: Partition, position: int) -> None:
+        """Nothing is below `position` but what has been handed in (there are records that are never delivered)."""
+        place = self._places[partition]
+        place.next_offset = max(place.next_offset, position)
+
+    def _awaits_snapshot(self, head: _Open) -> bool:
+        """Whether `head` comes after a snapshot of which rows may still be unread."""
+        progress = self.progress
+        assert head.end_lsn is not None
+        return progress.snapshot_open and head.end_lsn > progress.snapshot_lsn
+
+    def _snapshot_passed(self, head: _Open) -> bool:
+        if not self._awaits_snapshot(head):
+            return True
+        if all(place.streaming for place in self._places.values() if place.table is not None):
+            self._barrier = {}
+        if self._barrier is None or self.unread_below():
+            return False
+        self._barrier = None
+        self.progress.snapshot_open = False
+        return True
+
+    # --- for people
+
+    @property
+    def open_transactions(self) -> int:
+        return len(self._open)
+
+    def oldest_since(self) -> float | None:
+        """When the first record of the oldest incomplete transaction came."""
+        return min((t.since for t in self._open.values()), default=None)
+
+    def missing_tables(self) -> set[str]:
+        """Tables of which a transaction waits for rows although none of their topics is read."""
+        known = {place.table for place in self._places.values()}
+        return {table for t in self._pending for table in t.needed if table not in known}
+
+    def unread_below(self) -> dict[Partition, int]:
+        """Partitions that must be read up to an offset before streaming can begin."""
+        places = self._places
+        return {
+            p: end
+            for p, end in (self._barrier or {}).items()
+            if not places[p].streaming and places[p].next_offset < end
+        }
+
+    def waiting_for(self) -> str | None:
+        """What the next transaction in commit order lacks, in words."""
+        if not self._pending:
+            return None
+        head = self._pending[0]
+        if short := head.short():
+            rows = ", ".join(f"{count} rows of {table}" for table, count in sorted(short.items()))
+            return f"{head} waits for {rows}"
+        if unread := self.unread_below():
+            partition, end = next(iter(unread.items()))
+            return f"{head} waits for the snapshot's rows in {partition} below offset {end}"
+        return None
+
+    # --- inside
+
+    def _last_end_lsn(self) -> int | None:
+        return self._pending[-1].end_lsn if self._pending else self.progress.commit_lsn
+
+    def _row_without_transaction(self, partition: Partition, offset: int, envelope: Envelope) -> None:
+        if envelope.op == "r" or envelope.source.is_snapshot:
+            self._snapshot_row(partition, offset, envelope)
+            return
+        raise SequenceError(
+            f"the record at {partition} offset {offset} has no transaction block",
+            hint="set provide.transaction.metadata=true in the connector",
+        )
+
+    def _snapshot_row(self, partition: Partition, offset: int, envelope: Envelope) -> None:
+        self._out.append(SnapshotRow(envelope))
+        progress = self.progress
+        lsn = envelope.source.lsn or 0
+        if not progress.snapshot_open or lsn > progress.snapshot_lsn:
+            progress.snapshot_open = True
+            progress.snapshot_lsn = max(progress.snapshot_lsn, lsn)
+            for place in self._places.values():
+                place.streaming = False
+        if self._barrier is not None and offset >= self._barrier.get(partition, 0):
+            self._barrier = None
+
+    def _new_transaction(self, txid: int, row: PlacedRow, now: float) -> _Open | None:
+        """A transaction whose first row this is, or None for a row that has come too late."""
+        source = row.envelope.source
+        last_commit_lsn = source.last_commit_lsn
+        if self._is_finished(txid, source, last_commit_lsn):
+            if self._in_gap(txid, last_commit_lsn):
+                self._out.append(
+                    LostTransaction(txid, None, [row], "the END marker of its transaction was unreadable")
+                )
+            else:
+                self.duplicates += 1
+            return None
+        transaction = self._open[txid] = _Open(txid, now)
+        transaction.last_commit_lsn = last_commit_lsn
+        return transaction
+
+    def _is_finished(self, txid: int, source: Source, last_commit_lsn: int | None) -> bool:
+        position = self.progress.commit_lsn
+        if position is None:
+            return False
+        lsn = source.lsn
+        known = self.progress.finished.get(txid)
+        if known is not None and lsn is not None and lsn < known:
+            return True
+        # Commits are serial: this row's is the first after `last_commit_lsn`, so it is not after `position`.
+        return last_commit_lsn is not None and last_commit_lsn < position and (lsn is None or lsn < position)
+
+    def _in_gap(self, txid: int, last_commit_lsn: int | None) -> bool:
+        if last_commit_lsn is None or txid in self.progress.finished:
+            return False
+        return any(after <= last_commit_lsn < upto for after, upto in self.progress.gaps)
+
+    def _repeated_end(self, txid: int, end_lsn: int) -> None:
+        self.duplicates += 1
+        finished = self.progress.finished
+        position = self.progress.commit_lsn
+        stale = self._open.get(txid)
+        if stale is not None and stale.end_lsn is None and (position is None or end_lsn <= position):
+            self._forget(stale)
+        known_from = next(iter(finished.values()), None)
+        if (
+            known_from is not None
+            and position is not None
+            and known_from <= end_lsn <= position
+            and end_lsn not in finished.values()
+            and not any(after < end_lsn <= upto for after, upto in self.progress.gaps)
+        ):
+            raise SequenceError(
+                f"transaction {txid} ends at {lsn_to_text(end_lsn)}, before {lsn_to_text(position)}, where this source"
+                " already was, and it has not been seen: the history has changed",
+                hint="has the database been restored or replaced? Give the new one another topic.prefix",
+            )
+
+    def _given_up(self, head: _Open, now: float) -> LostTransaction | None:
+        """The head as lost, if unreadable rows explain all that it lacks and it has waited long enough."""
+        noted = self.progress.unreadable
+        if not noted or now - self._touched < self._grace_seconds:
+            return None
+        table_of = {p.topic: place.table for p, place in self._places.items()}
+        used: list[tuple[str, int, int]] = []
+        for table, count in head.short().items():
+            found = [note for note in noted if table_of.get(note[0]) == table][:count]
+            if len(found) < count:
+                return None
+            used += found
+        self.progress.unreadable = [note for note in noted if note not in used]
+        places = ", ".join(f"{topic}/{partition} offset {offset}" for topic, partition, offset in used)
+        rows = [head.rows[order] for order in sorted(head.rows)]
+        return LostTransaction(head.txid, head.end_lsn, rows, f"unreadable rows at {places}")
+
+    def _finish(self, transaction: _Open) -> None:
+        assert transaction.end_lsn is not None
+        self._pending.popleft()
+        progress = self.progress
+        progress.commit_lsn = transaction.end_lsn
+        finished = progress.finished
+        finished.pop(transaction.txid, None)
+        finished[transaction.txid] = transaction.end_lsn
+        while len(finished) > _FINISHED_KEPT:
+            del finished[next(iter(finished))]
+        if progress.unreadable:
+            progress.unreadable = [
+                note
+                for note in progress.unreadable
+                if (at := transaction.places.get(Partition(note[0], note[1]))) is None or note[2] > at[1]
+            ]
+        self._forget(transaction)
+        if progress.gaps:
+            self._lose_passed()
+
+    def _lose_passed(self) -> None:
+        """Transactions that were passed without an END: theirs was unreadable."""
+        position = self.progress.commit_lsn
+        assert position is not None
+        for transaction in [t for t in self._open.values() if t.end_lsn is None]:
+            before = transaction.last_commit_lsn
+            if before is not None and before < position and self._in_gap(transaction.txid, before):
+                rows = [transaction.rows[order] for order in sorted(transaction.rows)]
+                self._out.append(
+                    LostTransaction(transaction.txid, None, rows, "its END marker was unreadable")
+                )
+                self._forget(transaction)
+
+    def _forget(self, transaction: _Open) -> None:
+        transaction.done = True
+        del self._open[transaction.txid]
+        for partition, (count, _) in transaction.places.items():
+            self._places[partition].buffered -= count
+        self.buffered_rows -= len(transaction.rows)
+        transaction.rows = {}
+
+    def _too_many(self, transaction: _Open) -> None:
+        needed = sum(transaction.needed.values())
+        size = f"has {needed} rows" if needed else "is not complete"
+        raise SequenceError(
+            f"{transaction} {size}, and {self.buffered_rows} rows are waiting; TIDINGS_MAX_BUFFERED_ROWS allows"
+            f" {self._max_buffered_rows}",
+            hint="raise TIDINGS_MAX_BUFFERED_ROWS (about 1 kB of memory a row) and start again; nothing is lost",
+        )

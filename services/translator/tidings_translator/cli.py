@@ -1,0 +1,112 @@
+"""The commands ``tidings-sequencer`` and ``tidings-translator``. All settings are environment variables."""
+
+import argparse
+import asyncio
+import gc
+import inspect
+import itertools
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import uvloop
+
+from tidings_envelope.errors import EnvelopeError
+from tidings_envelope.registry import RegistryClient
+from tidings_service import Retry, SettingsError, configure_logging, load_settings, report_error, run_service
+from tidings_translator.domain import load_domain
+from tidings_translator.errors import TranslatorError
+from tidings_translator.sequencer import Sequencer
+from tidings_translator.settings import SequencerSettings, StageSettings, TranslatorSettings
+from tidings_translator.stage import Stage
+from tidings_translator.translation import Translator
+
+_GC_THRESHOLD = (100_000, 20, 50)
+
+S = TypeVar("S", bound=StageSettings)
+
+
+def sequencer() -> int:
+    """Rows to whole transactions: one at work per source, others stand by."""
+    return _main("sequencer", SequencerSettings, sequencer.__doc__ or "", _run_sequencer)
+
+
+def translator() -> int:
+    """Change sets to versioned business events: as many as there are partitions."""
+    return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator)
+
+
+async def _run_sequencer(settings: SequencerSettings, stop: asyncio.Event) -> int:
+    domain = load_domain(settings.domain)
+    # The transactional id is the group's: the one that takes over fences the one before it.
+    stage = Stage("sequencer", settings, settings.group, settings.group)
+    return await stage.run(Sequencer(settings, domain, stage), stop, exclusive=True)
+
+
+async def _run_translator(settings: TranslatorSettings, stop: asyncio.Event) -> int:
+    domain = load_domain(settings.domain)
+    stage = Stage("translator", settings, settings.group, f"{settings.group}-{settings.instance}")
+    work = Translator(settings, domain, stage)
+    registry = RegistryClient(settings.registry)
+    try:
+        await asyncio.to_thread(work.register_contracts, registry)
+    except EnvelopeError as error:
+        raise TranslatorError(
+            str(error), hint=error.hint or "TIDINGS_REGISTRY", retry=Retry(error.retry)
+        ) from error
+    return await stage.run(work, stop, exclusive=False)
+
+
+def _main(
+    name: str, settings_class: type[S], purpose: str, run: Callable[[S, asyncio.Event], Awaitable[int]]
+) -> int:
+    service = f"tidings-{name}"
+    parser = argparse.ArgumentParser(
+        prog=service,
+        description=purpose,
+        epilog=_variables(settings_class),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.parse_args()
+    configure_logging(name)
+    try:
+        settings = load_settings(settings_class)
+    except SettingsError as error:
+        return report_error(error, service=service)
+    configure_logging(name, level=settings.log_level, format=settings.log_format)
+    uvloop.install()
+    # What lives long here (rows that wait, state) has no cycles, and going through all of it often costs a fifth.
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLD)
+    return run_service(lambda stop: run(settings, stop), service=service)
+
+
+def _variables(settings_class: type[StageSettings]) -> str:
+    """The environment variables, with the sentence that follows each field in the source."""
+    lines = ["environment variables:"]
+    texts = _field_texts(settings_class)
+    for name, field in settings_class.model_fields.items():
+        default = "required" if field.is_required() else f"default: {field.default}"
+        if field.default_factory is not None:
+            default = "default: the host's name"
+        lines.append(f"  TIDINGS_{name.upper()} ({default})")
+        if name in texts:
+            lines.append(f"      {texts[name]}")
+    return "\n".join(lines)
+
+
+def _field_texts(settings_class: type[StageSettings]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for cls in settings_class.__mro__:
+        if cls.__module__.startswith("tidings_"):
+            lines = inspect.getsource(cls).splitlines()
+            for line, following in itertools.pairwise(lines):
+                name, colon, _ = line.strip().partition(":")
+                text = following.strip()
+                if colon and name.isidentifier() and text.startswith('"""'):
+                    texts.setdefault(name, text.strip('"'))
+    return texts
+
+
+if __name__ == "__main__":
+    sys.exit(translator())

@@ -1,0 +1,314 @@
+"""A domain: the aggregates, rules, events and down-conversions of one Python package, checked as a whole.
+
+`load_domain` imports the package and everything in it, collects what was defined there, and checks what no single
+definition can know. The sequencer reads `Domain.tables` and `Domain.references` to find the aggregate of a row; the
+evaluator reads the rest.
+"""
+
+import importlib
+import pkgutil
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from tidings_translator.conversions import EventPlan, event_plan
+from tidings_translator.definition import Site, mistake, nearest
+from tidings_translator.errors import DomainError
+from tidings_translator.events import CONVERSIONS, BusinessEvent, DownConversion, is_generated
+from tidings_translator.model import Aggregate, Row, check_columns
+from tidings_translator.purity import impure_names
+from tidings_translator.rules import RULES, Rule
+
+
+class Role(StrEnum):
+    """What a table is to an aggregate."""
+
+    ROOT = "root"
+    CHILD = "child"
+    REFERENCE = "reference"
+
+
+class TableUse(msgspec.Struct, frozen=True):
+    """One use of a table by an aggregate.
+
+    Attributes:
+        aggregate: the aggregate's name.
+        table: ``schema.table``.
+        role: root, child or reference.
+        key: the table's primary key columns.
+        by: child: its columns that hold the root's key. Reference: the columns of `of` that hold this table's key.
+            Root: its key columns, so that ``identity(row, use.by)`` is the aggregate's id for root and child alike.
+        of: reference: the table that refers to it; None otherwise.
+    """
+
+    aggregate: str
+    table: str
+    role: Role
+    key: tuple[str, ...]
+    by: tuple[str, ...]
+    of: str | None = None
+
+
+class Domain(msgspec.Struct, frozen=True):
+    """A domain that has passed all checks.
+
+    Attributes:
+        name: such as ``shop``; the first word of its topics.
+        package: the Python package.
+        aggregates: the aggregate classes by name.
+        rules: every rule, in the order of definition.
+        events: newest event class to the plan for all its live versions.
+        tables: who uses a table; tables that nobody uses are not in it.
+        references: table to the references that its rows hold: attach ``references[use.table][identity(row, use.by)]``.
+    """
+
+    name: str
+    package: str
+    aggregates: dict[str, type[Aggregate]]
+    rules: tuple[Rule[Any], ...]
+    events: dict[type[BusinessEvent], EventPlan]
+    tables: dict[str, tuple[TableUse, ...]]
+    references: dict[str, tuple[TableUse, ...]]
+
+    def rules_of(self, aggregate: str) -> tuple[Rule[Any], ...]:
+        """The rules of one aggregate, in the order of definition."""
+        return tuple(rule for rule in self.rules if rule.aggregate.__name__ == aggregate)
+
+    def event_classes(self) -> tuple[type[BusinessEvent], ...]:
+        """Every live version of every event."""
+        return tuple(version for plan in self.events.values() for version in plan.versions)
+
+
+def load_domain(package: str) -> Domain:
+    """The domain that a package defines.
+
+    Raises:
+        DomainError: the package cannot be imported or has a mistake; the message names file, line and likely cause.
+    """
+    modules = list(_import_all(package))
+    aggregates = _aggregates(modules)
+    rules = _collect(modules, RULES, Rule)
+    conversions: tuple[DownConversion[Any, Any], ...] = _collect(modules, CONVERSIONS, DownConversion)
+    if not aggregates:
+        raise DomainError(
+            f"{package} defines no aggregate", hint="derive a class from tidings_translator.model.Aggregate"
+        )
+    if not rules:
+        raise DomainError(
+            f"{package} defines no rule", hint="decorate a function with tidings_translator.rules.rule"
+        )
+    _check_rules(rules, aggregates)
+    events = _events(rules, conversions)
+    uses = [use for aggregate in aggregates.values() for use in _uses(aggregate)]
+    return Domain(
+        name=_name(rules),
+        package=package,
+        aggregates=aggregates,
+        rules=rules,
+        events=events,
+        tables=_grouped((use.table, use) for use in uses),
+        references=_grouped((use.of, use) for use in uses if use.of is not None),
+    )
+
+
+def _import_all(package: str) -> Iterator[ModuleType]:
+    top = _import(package, package)
+    yield top
+    for found in pkgutil.walk_packages(getattr(top, "__path__", ()), f"{package}."):
+        yield _import(found.name, package)
+
+
+def _import(name: str, package: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise _import_mistake(error, name, package) from error
+    except SyntaxError as error:
+        raise mistake(
+            Site(error.filename or name, error.lineno or 0), f"syntax error: {error.msg}"
+        ) from error
+    except DomainError:
+        raise
+    except Exception as error:
+        site = _last_site(error) or Site(name, 0)
+        raise mistake(site, f"importing it raises {type(error).__name__}: {error}") from error
+
+
+def _import_mistake(error: ImportError, name: str, package: str) -> DomainError:
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{package}.".startswith(f"{error.name}."):
+        return DomainError(
+            f"the domain's package '{package}' cannot be found",
+            hint="TIDINGS_DOMAIN names an importable package, such as tidings_shop.domain; is it installed?",
+        )
+    site = _last_site(error) or Site(name, 0)
+    wanted = re.search(r"cannot import name '(\w+)'", str(error))
+    if wanted is None or error.name is None:
+        return mistake(site, f"import fails: {error}")
+    offered = [word for word in vars(sys.modules.get(error.name, ModuleType(""))) if not word.startswith("_")]
+    close = nearest(wanted[1], offered)
+    return mistake(
+        site,
+        f"{error.name} has no '{wanted[1]}'",
+        hint=close
+        if close.startswith("did")
+        else "if it is an event, write its contract and run `tidings-schemas generate`",
+    )
+
+
+def _last_site(error: BaseException) -> Site | None:
+    trace, site = error.__traceback__, None
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith("<frozen"):
+            site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return site
+
+
+def _aggregates(modules: list[ModuleType]) -> dict[str, type[Aggregate]]:
+    found: dict[str, type[Aggregate]] = {}
+    roots: dict[str, str] = {}
+    for module in modules:
+        for value in list(vars(module).values()):
+            if not (
+                isinstance(value, type) and issubclass(value, Row) and value.__module__ == module.__name__
+            ):
+                continue
+            check_columns(value)
+            if not issubclass(value, Aggregate) or found.get(value.__name__) is value:
+                continue
+            if value.__name__ in found:
+                raise mistake(value.__site__, f"aggregate {value.__name__} is defined twice")
+            if value.__table__ in roots:
+                raise mistake(
+                    value.__site__, f"{value.__table__} is already the root of {roots[value.__table__]}"
+                )
+            _check_children(value)
+            found[value.__name__] = value
+            roots[value.__table__] = value.__name__
+    return found
+
+
+def _check_children(aggregate: type[Aggregate]) -> None:
+    for field, relation in aggregate.__relations__.items():
+        holder, other = (
+            (aggregate, relation.row) if relation.kind == "children" else (relation.row, aggregate)
+        )
+        if len(relation.by) != len(holder.__key__):
+            raise mistake(
+                relation.site,
+                f"{aggregate.__name__}.{field}: by={relation.by} has {len(relation.by)} columns, but the key of"
+                f" {holder.__name__} has {len(holder.__key__)}",
+                hint=f"name the columns of {other.__table__} that hold {holder.__key__}",
+            )
+
+
+def _collect(modules: list[ModuleType], name: str, kind: type[Any]) -> tuple[Any, ...]:
+    made = [one for module in modules for one in vars(module).get(name, ())]
+    return tuple(one for one in made if isinstance(one, kind))
+
+
+def _check_rules(rules: tuple[Rule[Any], ...], aggregates: Mapping[str, type[Aggregate]]) -> None:
+    known: dict[str, Rule[Any]] = {}
+    for rule in rules:
+        if rule.id in known:
+            raise mistake(
+                rule.site,
+                f"rule id '{rule.id}' is already used at {known[rule.id].site}",
+                hint="rename the function or give the rule an `id`",
+            )
+        known[rule.id] = rule
+        if rule.aggregate not in aggregates.values():
+            raise mistake(
+                rule.site,
+                f"rule '{rule.id}' is about {rule.aggregate.__name__}, which this domain does not define",
+                hint=nearest(rule.aggregate.__name__, aggregates),
+            )
+        for event in rule.emits:
+            if not is_generated(event):
+                raise mistake(
+                    rule.site,
+                    f"rule '{rule.id}' emits {event.__name__}, which has no contract",
+                    hint="write schemas/<domain>/<event>/v1.avsc and run `tidings-schemas generate`",
+                )
+        for word in impure_names(rule.function):
+            raise mistake(
+                rule.site,
+                f"rule '{rule.id}' uses {word}: a rule may know only its change",
+                hint="the commit time is change.at; ids are made for you",
+            )
+
+
+def _events(
+    rules: tuple[Rule[Any], ...], conversions: tuple[DownConversion[Any, Any], ...]
+) -> dict[type[BusinessEvent], EventPlan]:
+    events: dict[type[BusinessEvent], EventPlan] = {}
+    for rule in rules:
+        for event in rule.emits:
+            if event not in events:
+                events[event] = event_plan(event, _versions(event), conversions, rule.site)
+    emitted = {version for plan in events.values() for version in plan.versions}
+    for conversion in conversions:
+        if conversion.newer not in emitted:
+            raise mistake(
+                conversion.site,
+                f"down-conversion from {conversion.newer.__name__}: no rule emits it",
+                hint="emit the newest version, or delete the conversion",
+            )
+    return events
+
+
+def _versions(event: type[BusinessEvent]) -> list[type[BusinessEvent]]:
+    """Every generated version of the event, newest first: those beside it in the module of generated classes."""
+    module = sys.modules[event.__module__]
+    found = {
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, BusinessEvent) and is_generated(value)
+    }
+    same = [one for one in found if (one.__domain__, one.__event__) == (event.__domain__, event.__event__)]
+    return sorted(same, key=lambda one: -one.__major__)
+
+
+def _uses(aggregate: type[Aggregate]) -> Iterator[TableUse]:
+    name = aggregate.__name__
+    yield TableUse(name, aggregate.__table__, Role.ROOT, aggregate.__key__, aggregate.__key__)
+    rows: list[type[Row]] = [aggregate]
+    for relation in aggregate.__relations__.values():
+        if relation.kind == "children":
+            row = relation.row
+            yield TableUse(name, row.__table__, Role.CHILD, row.__key__, relation.by)
+            rows.append(row)
+    while rows:
+        row = rows.pop()
+        for relation in row.__relations__.values():
+            if relation.kind == "reference":
+                other = relation.row
+                yield TableUse(
+                    name, other.__table__, Role.REFERENCE, other.__key__, relation.by, row.__table__
+                )
+                rows.append(other)
+
+
+def _grouped(pairs: Iterable[tuple[str, TableUse]]) -> dict[str, tuple[TableUse, ...]]:
+    grouped: dict[str, dict[TableUse, None]] = {}
+    for table, use in pairs:
+        grouped.setdefault(table, {})[use] = None
+    return {table: tuple(uses) for table, uses in grouped.items()}
+
+
+def _name(rules: tuple[Rule[Any], ...]) -> str:
+    first = rules[0].emits[0]
+    for rule in rules:
+        for event in rule.emits:
+            if event.__domain__ != first.__domain__:
+                raise mistake(
+                    rule.site,
+                    f"rule '{rule.id}' emits an event of domain '{event.__domain__}', others are of '{first.__domain__}'",
+                    hint="one package is one domain",
+                )
+    return first.__domain__

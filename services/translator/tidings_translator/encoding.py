@@ -1,0 +1,71 @@
+"""From a published event to the record's value: Confluent's wire format around the event's Avro body.
+
+Schema ids come from the registry and are cached, so that only the first event of a version costs a request; a service
+calls `prepare` when it starts, so that a missing registry or a refused schema is seen then and not at the first event.
+"""
+
+from typing import Any, Protocol
+
+from tidings_envelope.wire import frame
+from tidings_translator.evaluate import PublishedEvent
+from tidings_translator.events import BusinessEvent, contract_of, topic_of
+
+COMPATIBILITY = "FULL_TRANSITIVE"
+"""Within a major version every reader reads every event."""
+
+
+class SchemaRegistry(Protocol):
+    """What is needed of `tidings_envelope.registry.RegistryClient`."""
+
+    def register(self, subject: str, schema: dict[str, Any] | str) -> int:
+        """Register a schema, or find it; its id."""
+
+    def set_compatibility(self, subject: str | None, level: str) -> None:
+        """Set a subject's compatibility level."""
+
+
+def subject_of(event: type[BusinessEvent]) -> str:
+    """The registry's subject of an event version."""
+    return f"{topic_of(event)}-value"
+
+
+class EventEncoder:
+    """Frames events with their schema ids."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._ids: dict[type[BusinessEvent], int] = {}
+
+    def prepare(self, events: tuple[type[BusinessEvent], ...]) -> None:
+        """Register every event version, so that none has to be registered while events flow.
+
+        Raises:
+            RegistryError: not reachable, or a contract is refused.
+        """
+        for event in events:
+            self._schema_id(event)
+
+    def encode(self, event: PublishedEvent) -> bytes:
+        """The record's value.
+
+        Raises:
+            RegistryError: the event's version is not known yet and the registry is not reachable or refuses it.
+        """
+        cls = type(event.event)
+        schema_id = self._ids.get(cls)
+        return frame(self._schema_id(cls) if schema_id is None else schema_id, event.body)
+
+    def _schema_id(self, event: type[BusinessEvent]) -> int:
+        schema_id = self._ids[event] = register_event(self._registry, subject_of(event), contract_of(event))
+        return schema_id
+
+
+def register_event(registry: SchemaRegistry, subject: str, schema: dict[str, Any]) -> int:
+    """Register a contract's schema under its subject, which is kept FULL_TRANSITIVE; its id.
+
+    Raises:
+        RegistryError: not reachable, or refused.
+    """
+    schema_id = registry.register(subject, schema)
+    registry.set_compatibility(subject, COMPATIBILITY)
+    return schema_id

@@ -1,0 +1,278 @@
+"""The evaluator: stored state and a change set in, new state, business events and failures out. Pure: no I/O, no clock.
+
+Events come from the difference between the aggregate before and after, so what changes nothing says nothing: a replay,
+a new snapshot, a repeated row. A change set that is not newer than the state is ignored. A rule that raises, or yields
+an event that does not fit its contract, becomes a `RuleFailure`; none of its events are published, the other rules run,
+and the state moves on. Rows that do not fit the domain become a failure without a rule, and leave the state as it was.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tidings_translator.changes import ChangeSet
+from tidings_translator.cloudevents import (
+    Headers,
+    HeaderTemplate,
+    commit_time,
+    event_id,
+    source_of,
+    time_text,
+)
+from tidings_translator.conversions import EventPlan
+from tidings_translator.domain import Domain
+from tidings_translator.errors import EventError, TranslatorError
+from tidings_translator.events import BusinessEvent, encoder_of, topic_of
+from tidings_translator.model import Aggregate
+from tidings_translator.rows import RowError
+from tidings_translator.rules import Change, Rule
+from tidings_translator.state import AggregatePlan
+
+_EMITTER = 1_000_000
+"""Ordinals that each rule which emits an event has for itself, so that one that fails does not shift another's ids."""
+
+
+class PublishedEvent(msgspec.Struct, frozen=True):
+    """One version of one event, ready for the business topic but for the registry's schema id.
+
+    Attributes:
+        topic: ``shop.order-placed.v1``; also the CloudEvents type.
+        key: the aggregate's id.
+        event: the typed event.
+        body: its Avro encoding, without the wire format's frame.
+        headers: CloudEvents, binary mode.
+        event_id: the ``ce_id``.
+        rule: the id of the rule that yielded it.
+        ts_us: commit time, microseconds since 1970; for the record's timestamp and latency metrics.
+    """
+
+    topic: str
+    key: bytes
+    event: BusinessEvent
+    body: bytes
+    headers: Headers
+    event_id: str
+    rule: str
+    ts_us: int
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The event's fields, for people and tests."""
+        fields: dict[str, Any] = msgspec.structs.asdict(self.event)
+        return fields
+
+
+class RuleFailure(msgspec.Struct, frozen=True):
+    """What could not be evaluated, for the dead-letter topic; holds no cell values.
+
+    Attributes:
+        rule: the rule's id; None when the rows themselves do not fit the domain, and the state did not move on.
+        aggregate: the aggregate's name.
+        id: the aggregate's id.
+        commit_lsn: the change set's position, with `txid`.
+        txid: the transaction, None for a snapshot's row.
+        reason: what happened and where, in words.
+    """
+
+    rule: str | None
+    aggregate: str
+    id: str
+    commit_lsn: int
+    txid: int | None
+    reason: str
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """What follows from one change set.
+
+    Attributes:
+        new_state: to be stored under the aggregate; the very object that was passed in when nothing has changed.
+        events: in the order of rules and of what they yield, each in every live version, newest first.
+        failures: what goes to the dead-letter topic.
+        ignored: the change set was not newer than the state.
+    """
+
+    new_state: bytes | None
+    events: list[PublishedEvent]
+    failures: list[RuleFailure]
+    ignored: bool = False
+
+
+class _Publication(msgspec.Struct, frozen=True):
+    """One live version of an event: where it goes and how it is written."""
+
+    topic: str
+    encode: Callable[[Any], bytes]
+    template: HeaderTemplate
+
+
+class _RulePlan(msgspec.Struct, frozen=True):
+    """A rule and, for each event it emits, the event's plan, its publications and the first of the rule's ordinals."""
+
+    rule: Rule[Any]
+    emits: dict[type[BusinessEvent], tuple[EventPlan, tuple[_Publication, ...], int]]
+
+
+class Evaluator:
+    """Evaluates change sets of one domain. Holds nothing but what it compiled from the domain; safe to share."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self._aggregates = {name: AggregatePlan(cls) for name, cls in domain.aggregates.items()}
+        emitters: dict[type[BusinessEvent], int] = {}
+        self._rules: dict[str, list[_RulePlan]] = {name: [] for name in domain.aggregates}
+        for rule in domain.rules:
+            emits = {}
+            for event in rule.emits:
+                first = emitters.get(event, 0)
+                emitters[event] = first + _EMITTER
+                emits[event] = (domain.events[event], self._publications(rule, event), first)
+            self._rules[rule.aggregate.__name__].append(_RulePlan(rule, emits))
+
+    def _publications(self, rule: Rule[Any], event: type[BusinessEvent]) -> tuple[_Publication, ...]:
+        source = source_of(self.domain.name, rule.aggregate.__name__)
+        return tuple(
+            _Publication(topic_of(version), encoder_of(version), HeaderTemplate(version, source))
+            for version in self.domain.events[event].versions
+        )
+
+    def apply(self, state: bytes | None, change_set: ChangeSet) -> Evaluation:
+        """Move an aggregate on by one change set.
+
+        Args:
+            state: what the last evaluation of this aggregate returned as `new_state`; None for none.
+            change_set: the next change set of this aggregate, in commit order.
+
+        Raises:
+            TranslatorError: the change set is about an aggregate that the domain does not have.
+            StateError: the state was written by another definition of the aggregate.
+        """
+        plan = self._aggregates.get(change_set.aggregate)
+        if plan is None:
+            raise TranslatorError(
+                f"a change set is about aggregate '{change_set.aggregate}', which {self.domain.package} does not define",
+                hint="the sequencer and the translator must run the same domain",
+            )
+        stored = plan.decode(state) if state is not None else None
+        if stored is not None and _is_old(change_set, stored.commit_lsn):
+            return Evaluation(state, [], [], ignored=True)
+        before: Aggregate | None = stored.aggregate if stored is not None else None
+        orphans = plan.orphans_of(stored)
+        done = stored.done if stored is not None else ()
+        try:
+            after, orphans_after = plan.advance(before, orphans, change_set)
+        except RowError as error:
+            reason = f"{error}; {error.hint}" if error.hint else str(error)
+            return Evaluation(state, [], [_failure(None, change_set, reason)])
+        if after == before and orphans_after == orphans:
+            return Evaluation(state, [], [])
+        events: list[PublishedEvent] = []
+        failures: list[RuleFailure] = []
+        if after is not None or before is not None:
+            done = self._run(plan.name, before, after, change_set, done, events, failures)
+        new_state = plan.encode(change_set.commit_lsn, after, orphans_after, () if after is None else done)
+        return Evaluation(new_state, events, failures)
+
+    def _run(
+        self,
+        aggregate: str,
+        before: Aggregate | None,
+        after: Aggregate | None,
+        change_set: ChangeSet,
+        done: tuple[str, ...],
+        events: list[PublishedEvent],
+        failures: list[RuleFailure],
+    ) -> tuple[str, ...]:
+        """Run the aggregate's rules; the ids of the rules that have had their one say are returned."""
+        at = commit_time(change_set.ts_us)
+        change: Change[Any] = Change(before, after, at, change_set.snapshot)
+        for plan in self._rules[aggregate]:
+            rule = plan.rule
+            if (change_set.snapshot and not rule.snapshot) or (rule.once and rule.id in done):
+                continue
+            try:
+                published = self._publish(plan, change, change_set)
+            except EventError as error:
+                failures.append(_failure(rule, change_set, str(error)))
+            except Exception as error:  # noqa: BLE001 - an author's code may raise anything; it is told, not hidden
+                failures.append(_failure(rule, change_set, _where(error, rule) + _unknown(after)))
+            else:
+                if published:
+                    events += published
+                    if rule.once:
+                        done = (*done, rule.id)
+        return done
+
+    def _publish(self, plan: _RulePlan, change: Change[Any], change_set: ChangeSet) -> list[PublishedEvent]:
+        yielded = plan.rule.function(change)
+        published: list[PublishedEvent] = []
+        if yielded is None:
+            return published
+        counts: dict[type[BusinessEvent], int] = {}
+        key = change_set.id.encode()
+        time = b""
+        for event in yielded:
+            cls = type(event)
+            emitted = plan.emits.get(cls)
+            if emitted is None:
+                raise EventError(f"it yielded a {cls.__name__}, which is not in its `emits`")
+            event_plan, publications, first = emitted
+            ordinal = counts.get(cls, first)
+            counts[cls] = ordinal + 1
+            time = time or time_text(change.at).encode()
+            sequence = b"%016X-%07d" % (change_set.commit_lsn, ordinal)
+            for version, publication in zip(event_plan.all_versions(event), publications, strict=True):
+                topic = publication.topic
+                id_text = event_id(topic, change_set.id, change_set.commit_lsn, ordinal)
+                published.append(
+                    PublishedEvent(
+                        topic,
+                        key,
+                        version,
+                        publication.encode(version),
+                        publication.template.headers(id_text, time, key, sequence),
+                        id_text,
+                        plan.rule.id,
+                        change_set.ts_us,
+                    )
+                )
+        return published
+
+
+def _is_old(change_set: ChangeSet, commit_lsn: int) -> bool:
+    """A snapshot reads an aggregate's rows one by one at one position, so there an equal position is still news."""
+    return change_set.commit_lsn < commit_lsn if change_set.snapshot else change_set.commit_lsn <= commit_lsn
+
+
+def _failure(rule: Rule[Any] | None, change_set: ChangeSet, what: str) -> RuleFailure:
+    reason = what if rule is None else f"rule '{rule.id}' ({rule.site}): {what}"
+    return RuleFailure(
+        rule.id if rule is not None else None,
+        change_set.aggregate,
+        change_set.id,
+        change_set.commit_lsn,
+        change_set.txid,
+        reason,
+    )
+
+
+def _unknown(aggregate: Aggregate | None) -> str:
+    """The references that are not known: the usual cause of an AttributeError on None."""
+    if aggregate is None:
+        return ""
+    relations = type(aggregate).__relations__
+    missing = [
+        name for name in relations if relations[name].kind == "reference" and getattr(aggregate, name) is None
+    ]
+    return f"; not known or null: {', '.join(missing)}" if missing else ""
+
+
+def _where(error: BaseException, rule: Rule[Any]) -> str:
+    """The exception's type and the author's line. Not its text, which may hold a cell's value."""
+    file, line, trace = rule.site.file, rule.site.line, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"raised {type(error).__name__} at line {line}"

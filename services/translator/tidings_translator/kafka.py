@@ -1,0 +1,413 @@
+"""Everything the translator asks of librdkafka; the only module that imports confluent_kafka.
+
+* `TransactionalProducer`: outputs and consumer offsets in one Kafka transaction, fenced by the consumer group's member
+  and generation (KIP-447).
+* `Offsets`: committed offsets that wait for transactions in flight (KIP-447's require_stable), and ends of partitions.
+* `read_partition`: a partition from its beginning to its end, committed transactions only; restores state.
+* `Topics`: which topics there are, and creating those that the translator owns.
+
+All calls block and are meant for threads. Kafka's errors become `BrokerError`, which names TIDINGS_KAFKA.
+"""
+
+import logging
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from tidings_service import get_logger
+from tidings_translator.errors import BrokerError, FencedError
+from tidings_translator.records import Output, Partition
+
+log = get_logger(__name__)
+
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+"""Largest record that is produced; topics created here take as much."""
+
+_REQUEST_SECONDS = 30.0
+_ATTEMPTS = 5
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+# The partitions belong to somebody else by now; the group's next generation reads from the committed offsets.
+_LOST_MEMBERSHIP = {
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.REBALANCE_IN_PROGRESS,
+}
+
+
+_NO_LEADER_YET = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
+
+
+class Membership(NamedTuple):
+    """Who is producing: this process's place in the consumer group."""
+
+    group: str
+    member: str
+    generation: int
+    instance: str | None
+
+    def serialized(self) -> bytes:
+        """librdkafka's form of it, as `Consumer.consumer_group_metadata` returns it (rd_kafka_consumer_group_metadata_write).
+
+        The consumer is Faust's and not librdkafka's, so it is built here; a test compares it with librdkafka's own.
+        """
+        instance = b"\1" if self.instance is None else b"\0" + self.instance.encode() + b"\0"
+        return b"".join(
+            (
+                b"CGMDv2:",
+                struct.pack("=i", self.generation),
+                self.group.encode(),
+                b"\0",
+                self.member.encode(),
+                b"\0",
+                instance,
+            )
+        )
+
+
+class TransactionalProducer:
+    """Produces and commits offsets atomically; one per process, used by one thread at a time."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, *, transaction_timeout_seconds: float) -> None:
+        self.transactional_id = transactional_id
+        self._producer = Producer(
+            {
+                **_client(bootstrap),
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": int(transaction_timeout_seconds * 1000),
+                "linger.ms": 5,
+                "retry.backoff.ms": 5,  # the default adds 100 ms to each transaction that follows another
+                "batch.size": 262_144,
+                "message.max.bytes": MAX_RECORD_BYTES,
+                "partitioner": "murmur2_random",
+                "queue.buffering.max.messages": 500_000,
+            }
+        )
+
+    def begin_life(self) -> None:
+        """Fence a predecessor with the same transactional id and abort what it left open.
+
+        Raises:
+            BrokerError: Kafka did not answer in time or refused.
+        """
+        try:
+            self._producer.init_transactions(_REQUEST_SECONDS)
+        except KafkaException as error:
+            raise broken(error, f"the transactional id {self.transactional_id} cannot be used") from error
+
+    def transact(
+        self,
+        outputs: Iterable[Output],
+        offsets: Mapping[Partition, int],
+        member: Membership,
+        *,
+        on_retry: Callable[[], None] | None = None,
+    ) -> None:
+        """Produce `outputs` and commit `offsets` (next offset to read, per partition), all or nothing.
+
+        Raises:
+            FencedError: `member` does not own the partitions any more; nothing was committed.
+            BrokerError: it failed for another reason; whether it was committed must be asked of the committed offsets.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._attempt(outputs, offsets, member)
+                return
+            except KafkaException as error:
+                self._abort(error, last=attempt == _ATTEMPTS)
+                log.warning("transaction aborted, trying again", error=error.args[0].name())
+                if on_retry is not None:
+                    on_retry()
+
+    def _attempt(
+        self, outputs: Iterable[Output], offsets: Mapping[Partition, int], member: Membership
+    ) -> None:
+        producer = self._producer
+        producer.begin_transaction()
+        produce = producer.produce
+        for topic, key, value, headers, partition in outputs:
+            while True:
+                try:
+                    produce(topic, value, key, partition, headers=headers)  # type: ignore[arg-type]  # lists are invariant
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        producer.send_offsets_to_transaction(
+            [TopicPartition(p.topic, p.partition, offset) for p, offset in offsets.items()],
+            member.serialized(),
+            _REQUEST_SECONDS,
+        )
+        while True:
+            try:
+                producer.commit_transaction(_REQUEST_SECONDS)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+
+    def _abort(self, error: KafkaException, *, last: bool) -> None:
+        """End a failed transaction; returns when it may be tried again."""
+        cause: KafkaError = error.args[0]
+        if cause.fatal():
+            raise broken(
+                error, f"another process uses the transactional id {self.transactional_id}"
+            ) from error
+        try:
+            self._producer.abort_transaction(_REQUEST_SECONDS)
+        except KafkaException as abort_error:
+            raise broken(abort_error, "a Kafka transaction could not be aborted") from error
+        if cause.code() in _LOST_MEMBERSHIP:
+            raise FencedError(f"the group has moved on: {cause.name()}") from error
+        if cause.code() == KafkaError.FENCED_INSTANCE_ID:
+            raise BrokerError(
+                "another process has the same TIDINGS_INSTANCE",
+                hint="give every process of a group an instance name of its own",
+            ) from error
+        if last or not cause.txn_requires_abort():
+            raise broken(error, "a Kafka transaction failed") from error
+
+
+class Offsets:
+    """Reads committed offsets and ends of partitions."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        # read_committed makes librdkafka ask with require_stable: it waits for the offsets of open transactions.
+        self._stable = Consumer(_consumer(bootstrap, group))
+        self._admin = AdminClient({**_client(bootstrap), "log_level": 0})  # its errors are raised
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The next offset to read for each partition; 0 where nothing was committed yet.
+
+        Raises:
+            BrokerError: Kafka did not answer.
+        """
+        wanted = [TopicPartition(p.topic, p.partition) for p in partitions]
+        try:
+            found = self._stable.committed(wanted, _REQUEST_SECONDS)
+        except KafkaException as error:
+            raise broken(error, "the group's committed offsets cannot be read") from error
+        for entry in found:
+            if entry.error is not None:
+                raise broken(KafkaException(entry.error), "a committed offset cannot be read")
+        return {Partition(e.topic, e.partition): max(e.offset, 0) for e in found}
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The high watermarks: one past the last record, of open transactions too.
+
+        Raises:
+            BrokerError: Kafka did not answer.
+        """
+        return partition_ends(self._admin, partitions)
+
+    def close(self) -> None:
+        """Leave Kafka; the object cannot be used after."""
+        self._stable.close()
+
+
+def partition_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """The high watermarks of `partitions`."""
+    wanted = {TopicPartition(p.topic, p.partition): _LATEST for p in partitions}
+    if not wanted:
+        return {}
+    deadline = time.monotonic() + _REQUEST_SECONDS
+    while True:
+        try:
+            futures = admin.list_offsets(
+                wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_REQUEST_SECONDS
+            )
+            return {
+                Partition(tp.topic, tp.partition): int(future.result().offset)
+                for tp, future in futures.items()
+            }
+        except KafkaException as error:
+            # A topic that was created a moment ago, or a broker that has just gone.
+            if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
+                raise broken(error, "the ends of partitions cannot be read") from error
+            time.sleep(0.1)
+
+
+def read_partition(
+    bootstrap: str, partition: Partition, end: int, *, stall_seconds: float = 120.0
+) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Key and value of every committed record of a partition, from its beginning up to offset `end`.
+
+    `end` is a high watermark: transactions that are open below it are waited for (they end within the transaction
+    timeout), so that nothing a predecessor committed can be missed.
+
+    Raises:
+        BrokerError: Kafka is away, or nothing more came for `stall_seconds`.
+    """
+    consumer = Consumer(
+        {
+            **_consumer(bootstrap, "tidings-restore"),  # librdkafka wants a group; nothing is committed
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.message.max.bytes": 4 * 1024 * 1024,
+        }
+    )
+    position, moved = 0, time.monotonic()
+    try:
+        consumer.assign([TopicPartition(partition.topic, partition.partition, OFFSET_BEGINNING)])
+        while position < end:
+            for message in consumer.consume(5000, 0.1):
+                error = message.error()
+                if error is None:
+                    position = _offset(message) + 1
+                    yield message.key(), message.value()
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    # Also tells that control records and aborted transactions, which are never delivered, are passed.
+                    position = max(position, _offset(message))
+                else:
+                    raise broken(KafkaException(error), f"{partition} cannot be read")
+                moved = time.monotonic()
+            if time.monotonic() - moved > stall_seconds:
+                raise BrokerError(f"{partition} cannot be read beyond offset {position} of {end}")
+    except KafkaException as error:
+        raise broken(error, f"{partition} cannot be read") from error
+    finally:
+        consumer.close()
+
+
+def read_records(
+    bootstrap: str, places: Iterable[tuple[Partition, int]], *, timeout_seconds: float = 10.0
+) -> dict[tuple[Partition, int], tuple[bytes | None, bytes | None]]:
+    """Key and value of single records; those that Kafka has not any more are left out.
+
+    Raises:
+        BrokerError: Kafka is away.
+    """
+    found: dict[tuple[Partition, int], tuple[bytes | None, bytes | None]] = {}
+    consumer = Consumer({**_consumer(bootstrap, "tidings-restore"), "auto.offset.reset": "latest"})
+    try:
+        for partition, offset in places:
+            consumer.assign([TopicPartition(partition.topic, partition.partition, offset)])
+            message = consumer.poll(timeout_seconds)
+            if message is not None and message.error() is None and message.offset() == offset:
+                found[partition, offset] = (message.key(), message.value())
+    except KafkaException as error:
+        raise broken(error, "records cannot be read again") from error
+    finally:
+        consumer.close()
+    return found
+
+
+class TopicPlan(NamedTuple):
+    """A topic to be created."""
+
+    name: str
+    partitions: int
+    compacted: bool = False
+    unlimited: bool = False
+    """Kept for ever (or until compaction): state and business events."""
+
+
+class Topics:
+    """Which topics Kafka has."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({**_client(bootstrap), "log_level": 0})  # its errors are raised
+
+    def partitions(self, *, timeout_seconds: float = 10.0) -> dict[str, int]:
+        """Every topic with the number of its partitions.
+
+        Raises:
+            BrokerError: no broker answered in time.
+        """
+        try:
+            metadata = self._admin.list_topics(timeout=timeout_seconds)
+        except KafkaException as error:
+            raise broken(error, f"no Kafka broker answers at {self._bootstrap}") from error
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def create(self, plans: Sequence[TopicPlan], *, replication: int) -> list[str]:
+        """Create those of `plans` that do not exist; returns their names.
+
+        Raises:
+            BrokerError: Kafka refused one.
+        """
+        have = self.partitions()
+        new = [plan for plan in plans if plan.name not in have]
+        if not new:
+            return []
+        futures = self._admin.create_topics(
+            [
+                NewTopic(
+                    plan.name,
+                    num_partitions=plan.partitions,
+                    replication_factor=replication,
+                    config=_topic_settings(plan),
+                )
+                for plan in new
+            ],
+            request_timeout=_REQUEST_SECONDS,
+        )
+        for name, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise broken(error, f"topic {name} cannot be created") from error
+        return [plan.name for plan in new]
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The high watermarks."""
+        return partition_ends(self._admin, partitions)
+
+
+def _topic_settings(plan: TopicPlan) -> dict[str, str]:
+    settings = {"max.message.bytes": str(MAX_RECORD_BYTES)}
+    if plan.compacted:
+        settings["cleanup.policy"] = "compact"
+    elif plan.unlimited:
+        settings["retention.ms"] = "-1"
+    return settings
+
+
+def broken(error: KafkaException, what: str) -> BrokerError:
+    """The error to raise for a KafkaException; says what failed and names the setting."""
+    cause: Any = error.args[0]
+    return BrokerError(
+        f"{what}: {cause.str()} ({cause.name()})", hint="is Kafka running and is TIDINGS_KAFKA right?"
+    )
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None
+    return offset
+
+
+def _client(bootstrap: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "logger": logging.getLogger("librdkafka"),
+        "reconnect.backoff.max.ms": 1_000,
+    }
+
+
+def _consumer(bootstrap: str, group: str) -> dict[str, Any]:
+    return {
+        **_client(bootstrap),
+        "group.id": group,
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "allow.auto.create.topics": False,
+    }

@@ -1,0 +1,98 @@
+"""What the sequencer remembers of rows: which root a child belongs to, and rows that others refer to.
+
+Every change is kept until `take_changes`, which gives it as changelog records; `load` takes them back after a restart.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from tidings_translator.assembly import Progress
+
+_Row = dict[str, Any]
+_PROGRESS_KEY = b"progress"
+
+
+class Memory:
+    """Held in memory; keys and values on the changelog are msgpack."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self._roots: dict[tuple[str, str, str], str] = {}
+        self._rows: dict[str, dict[str, _Row]] = {}
+        self._dirty: set[tuple[str, str, str] | tuple[str, str]] = set()
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode_key = msgspec.msgpack.Decoder(tuple[Literal["c", "r"], str, str, str]).decode
+        self._decode_row = msgspec.msgpack.Decoder(_Row).decode
+        self._decode_root = msgspec.msgpack.Decoder(str).decode
+        self._decode_progress = msgspec.msgpack.Decoder(Progress).decode
+
+    def __len__(self) -> int:
+        return len(self._roots) + sum(map(len, self._rows.values()))
+
+    def root(self, aggregate: str, table: str, key: str) -> str | None:
+        """The id of the aggregate that a child row belongs to, if it was seen."""
+        return self._roots.get((aggregate, table, key))
+
+    def set_root(self, aggregate: str, table: str, key: str, root: str | None) -> None:
+        """Remember, or with None forget, where a child row belongs."""
+        place = (aggregate, table, key)
+        if self._roots.get(place) == root:
+            return
+        if root is None:
+            del self._roots[place]
+        else:
+            self._roots[place] = root
+        self._dirty.add(place)
+
+    def row(self, table: str, key: str) -> _Row | None:
+        """A referenced row as of the last commit."""
+        rows = self._rows.get(table)
+        return None if rows is None else rows.get(key)
+
+    def set_row(self, table: str, key: str, row: _Row | None) -> None:
+        """Remember, or with None forget, a row."""
+        rows = self._rows.setdefault(table, {})
+        if rows.get(key) == row:
+            return
+        if row is None:
+            del rows[key]
+        else:
+            rows[key] = row
+        self._dirty.add((table, key))
+
+    def take_changes(self) -> dict[bytes, bytes | None]:
+        """Changelog records for what has changed since the last call, the progress always included."""
+        encode = self._encode
+        changes: dict[bytes, bytes | None] = {_PROGRESS_KEY: encode(self.progress)}
+        for place in self._dirty:
+            if len(place) == 3:
+                root = self._roots.get(place)
+                changes[encode(("c", *place))] = None if root is None else encode(root)
+            else:
+                table, key = place
+                row = self._rows[table].get(key)
+                changes[encode(("r", table, key, ""))] = None if row is None else encode(row)
+        self._dirty.clear()
+        return changes
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Take back one changelog record.
+
+        Raises:
+            msgspec.DecodeError: it is none.
+        """
+        if key == _PROGRESS_KEY:
+            self.progress = Progress() if value is None else self._decode_progress(value)
+            return
+        kind, first, second, third = self._decode_key(key)
+        if kind == "c":
+            place = (first, second, third)
+            if value is None:
+                self._roots.pop(place, None)
+            else:
+                self._roots[place] = self._decode_root(value)
+        elif value is None:
+            self._rows.get(first, {}).pop(second, None)
+        else:
+            self._rows.setdefault(first, {})[second] = self._decode_row(value)

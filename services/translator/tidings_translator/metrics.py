@@ -1,0 +1,57 @@
+"""The metrics of both stages; dashboards and alerts rely on their names."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+SEQUENCER_ROWS = Counter("tidings_sequencer_rows_total", "Rows read from a technical topic.", ["topic"])
+SEQUENCER_TRANSACTIONS = Counter(
+    "tidings_sequencer_transactions_total", "Database transactions completed, empty ones included."
+)
+SEQUENCER_CHANGE_SETS = Counter(
+    "tidings_sequencer_change_sets_total", "Change sets written, by aggregate.", ["aggregate"]
+)
+SEQUENCER_DUPLICATES = Counter(
+    "tidings_sequencer_duplicates_total", "Rows and transaction markers that had been seen before."
+)
+SEQUENCER_OPEN_TRANSACTIONS = Gauge(
+    "tidings_sequencer_open_transactions", "Transactions of which not everything has been read."
+)
+SEQUENCER_OPEN_AGE = Gauge(
+    "tidings_sequencer_open_transaction_age_seconds",
+    "How long the oldest incomplete transaction has been waiting here.",
+)
+SEQUENCER_BUFFERED_ROWS = Gauge("tidings_sequencer_buffered_rows", "Rows held for incomplete transactions.")
+
+TRANSLATOR_CHANGE_SETS = Counter(
+    "tidings_translator_change_sets_total", "Change sets evaluated, by aggregate.", ["aggregate"]
+)
+TRANSLATOR_EVENTS = Counter(
+    "tidings_translator_events_total",
+    "Business events published, by event and version.",
+    ["event", "version"],
+)
+TRANSLATOR_LATENCY = Histogram(
+    "tidings_translator_event_latency_seconds",
+    "From the commit in the database to the commit of the event in Kafka.",
+    buckets=(0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 1, 2.5, 5, 10, 30, 60, 300),
+)
+STATE_ENTRIES = Gauge("tidings_state_entries", "Entries of the stage's state store.", ["stage"])
+
+DEAD_LETTERS = Counter(
+    "tidings_dead_letters_total", "Records sent to the dead-letter topic.", ["stage", "reason"]
+)
+KAFKA_TRANSACTIONS = Counter(
+    "tidings_kafka_transactions_total",
+    "Kafka transactions by outcome: committed, retried, dropped (another member owns the partitions).",
+    ["stage", "outcome"],
+)
+KAFKA_TRANSACTION_SECONDS = Histogram(
+    "tidings_kafka_transaction_seconds",
+    "Duration of a Kafka transaction, from its first record to its commit.",
+    ["stage"],
+    buckets=(0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 30),
+)
+CONSUMER_LAG = Gauge(
+    "tidings_consumer_lag_records",
+    "Records between what is committed and the end of the partition.",
+    ["stage", "topic", "partition"],
+)

@@ -1,0 +1,215 @@
+"""From a complete transaction to what it did to each aggregate. Pure, but for what it remembers in `Memory`.
+
+A row goes to every aggregate that has its table as root or child. A child row finds its root by its own columns where
+it can; a delete carries only the key, so then, and for the root it has left, what was remembered counts. Referenced rows
+are attached as of the commit: all rows of the transaction are remembered before its change sets are made.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from tidings_envelope.envelope import Envelope
+from tidings_translator.assembly import CompleteTransaction, SnapshotRow
+from tidings_translator.changes import ChangeSet, RowChange, identity
+from tidings_translator.domain import Domain, Role, TableUse
+from tidings_translator.memory import Memory
+from tidings_translator.model import Row
+
+_Row = dict[str, Any]
+_References = dict[str, dict[str, _Row]]
+
+_UNAVAILABLE = "__debezium_unavailable_value"
+
+
+class _Table:
+    """What the domain does with one table."""
+
+    def __init__(self, table: str, domain: Domain) -> None:
+        uses = domain.tables[table]
+        self.table = table
+        self.roots = tuple(use for use in uses if use.role is Role.ROOT)
+        self.children = tuple(
+            # Where the root's key is part of the child's own, nothing needs to be remembered.
+            (use, not set(use.by) <= set(use.key))
+            for use in uses
+            if use.role is Role.CHILD
+        )
+        self.referred = {use.key for use in uses if use.role is Role.REFERENCE}
+        self.references = domain.references.get(table, ())
+        self.columns = _columns(table, uses, self.references, domain)
+
+
+class Router:
+    """Makes change sets of one domain."""
+
+    def __init__(self, domain: Domain, memory: Memory) -> None:
+        self._memory = memory
+        self._tables = {table: _Table(table, domain) for table in domain.tables}
+
+    def change_sets(self, transaction: CompleteTransaction) -> list[ChangeSet]:
+        """One change set for each aggregate that the transaction touched, by first touch."""
+        rows = [
+            (table, self._change(table, envelope))
+            for envelope in transaction.rows
+            if (table := self._tables.get(envelope.source.qualified_table)) is not None
+            and envelope.op in {"c", "u", "d", "r"}
+        ]
+        if not rows:
+            return []
+        self._remember(rows)
+        source = transaction.rows[0].source
+        return self._gather(
+            rows,
+            commit_lsn=transaction.commit_lsn,
+            txid=transaction.txid,
+            ts_us=source.ts_us or source.ts_ms * 1000,
+            snapshot=False,
+        )
+
+    def snapshot_row(self, row: SnapshotRow) -> list[ChangeSet]:
+        """The change sets of one row that a snapshot read."""
+        envelope = row.envelope
+        table = self._tables.get(envelope.source.qualified_table)
+        if table is None or envelope.after is None:
+            return []
+        rows = [(table, self._change(table, envelope))]
+        self._remember(rows)
+        source = envelope.source
+        # An incremental snapshot's rows have no LSN: they are as new as the last commit.
+        lsn = source.lsn if source.lsn is not None else self._memory.progress.commit_lsn or 0
+        return self._gather(
+            rows, commit_lsn=lsn, txid=None, ts_us=source.ts_us or source.ts_ms * 1000, snapshot=True
+        )
+
+    def learn(self, envelopes: Iterable[Envelope]) -> None:
+        """Remember rows of a transaction that is not translated: they were committed all the same."""
+        for envelope in envelopes:
+            table = self._tables.get(envelope.source.qualified_table)
+            if table is not None and envelope.op in {"c", "u", "d", "r"}:
+                change = self._change(table, envelope)
+                self._remember([(table, change)])
+                for use, remembered in table.children:
+                    self._roots_of(use, change, remembered=remembered)
+
+    def _change(self, table: _Table, envelope: Envelope) -> RowChange:
+        transaction = envelope.transaction
+        columns = table.columns
+        before, after = envelope.before, envelope.after
+        if before is not None and len(before) > len(columns):
+            before = {name: before[name] for name in columns if name in before}
+        if after is not None and len(after) > len(columns):
+            after = {name: after[name] for name in columns if name in after}
+        return RowChange(
+            table.table,
+            envelope.op,  # type: ignore[arg-type]  # one of the four: the callers have looked
+            before,
+            after,
+            0 if transaction is None else transaction.total_order,
+        )
+
+    def _remember(self, rows: list[tuple[_Table, RowChange]]) -> None:
+        memory = self._memory
+        for table, change in rows:
+            for columns in table.referred:
+                after = change.after
+                if change.op == "d" or after is None:
+                    if change.before is not None:
+                        memory.set_row(change.table, identity(change.before, columns), None)
+                    continue
+                key = identity(after, columns)
+                if _UNAVAILABLE in after.values():
+                    known = memory.row(change.table, key) or {}
+                    after = {n: known.get(n, v) if v == _UNAVAILABLE else v for n, v in after.items()}
+                memory.set_row(change.table, key, after)
+
+    def _gather(
+        self,
+        rows: list[tuple[_Table, RowChange]],
+        *,
+        commit_lsn: int,
+        txid: int | None,
+        ts_us: int,
+        snapshot: bool,
+    ) -> list[ChangeSet]:
+        gathered: dict[tuple[str, str], tuple[list[RowChange], _References]] = {}
+        for table, change in rows:
+            for aggregate, root in self._aggregates(table, change):
+                found = gathered.get((aggregate, root))
+                if found is None:
+                    found = gathered[aggregate, root] = ([], {})
+                found[0].append(change)
+                if table.references and change.after is not None:
+                    self._refer(table, change.after, aggregate, found[1])
+        return [
+            ChangeSet(aggregate, root, commit_lsn, txid, ts_us, snapshot, tuple(changes), references)
+            for (aggregate, root), (changes, references) in gathered.items()
+        ]
+
+    def _aggregates(self, table: _Table, change: RowChange) -> Iterable[tuple[str, str]]:
+        """Aggregate and id of every aggregate that the row change touches."""
+        row = change.after if change.after is not None else change.before
+        assert row is not None
+        found = [(use.aggregate, identity(row, use.by)) for use in table.roots]
+        for use, remembered in table.children:
+            found += [(use.aggregate, root) for root in self._roots_of(use, change, remembered=remembered)]
+        return found
+
+    def _roots_of(self, use: TableUse, change: RowChange, *, remembered: bool) -> list[str]:
+        """The root that a child row belongs to, and the one it has left."""
+        after, before = change.after, change.before
+        if not remembered:
+            row = after if after is not None else before
+            assert row is not None
+            return [identity(row, use.by)]
+        memory = self._memory
+        if after is None:
+            assert before is not None
+            key = identity(before, use.key)
+            left = memory.root(use.aggregate, use.table, key)
+            memory.set_root(use.aggregate, use.table, key, None)
+            return [] if left is None else [left]
+        key = identity(after, use.key)
+        left = memory.root(use.aggregate, use.table, key)
+        if any(after.get(column) is None for column in use.by):
+            root = None
+        else:
+            root = identity(after, use.by)
+        memory.set_root(use.aggregate, use.table, key, root)
+        return [one for one in dict.fromkeys((left, root)) if one is not None]
+
+    def _refer(self, table: _Table, row: _Row, aggregate: str, references: _References) -> None:
+        """Attach the rows that `row` refers to, and those that they refer to."""
+        for use in table.references:
+            if use.aggregate != aggregate or any(row.get(column) is None for column in use.by):
+                continue
+            key = identity(row, use.by)
+            rows = references.setdefault(use.table, {})
+            if key in rows:
+                continue
+            known = self._memory.row(use.table, key)
+            if known is not None:
+                rows[key] = known
+                self._refer(self._tables[use.table], known, aggregate, references)
+
+
+def _columns(
+    table: str, uses: Iterable[TableUse], references: Iterable[TableUse], domain: Domain
+) -> tuple[str, ...]:
+    """The columns of a table that the domain declares or needs to find its way; the others are left behind."""
+    found: dict[str, None] = {}
+    for use in uses:
+        found |= dict.fromkeys(use.key)
+        if use.role is not Role.REFERENCE:
+            found |= dict.fromkeys(use.by)
+    for use in references:
+        found |= dict.fromkeys(use.by)
+    todo: list[type[Row]] = list(domain.aggregates.values())
+    while todo:
+        cls = todo.pop()
+        todo += [relation.row for relation in cls.__relations__.values()]
+        if cls.__table__ == table:
+            names = {field.name: field.encode_name for field in msgspec.structs.fields(cls)}
+            found |= {column: None for name, column in names.items() if name not in cls.__relations__}
+    return tuple(found)

@@ -1,0 +1,186 @@
+"""Rules: functions from what a transaction did to an aggregate to business events.
+
+::
+
+    @rule(Order, emits=OrderPaid)
+    def paid(change: Change[Order]) -> Iterator[OrderPaid]:
+        if change.became(Order.status, "paid"):
+            yield OrderPaid(...)
+
+A rule is pure: it knows the aggregate before and after one commit and that commit's time, and nothing else. It runs once
+for each change set that made a difference, and yields the newest version of its events.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from tidings_translator.definition import Site, caller_site, code_site, mistake
+from tidings_translator.events import BusinessEvent
+from tidings_translator.model import Aggregate, Row
+
+A = TypeVar("A", bound=Aggregate)
+R = TypeVar("R", bound=Row)
+
+RULES = "__tidings_rules__"
+"""The name under which a module keeps the rules that were defined in it."""
+
+
+class Change(msgspec.Struct, Generic[A], frozen=True, gc=False):
+    """What one committed transaction did to one aggregate.
+
+    Attributes:
+        before: the aggregate before the commit; None when it did not exist.
+        after: the aggregate after the commit; None when it was deleted.
+        at: the commit time, UTC.
+        snapshot: the rows come from a snapshot and not from a transaction (only rules with ``snapshot=True`` see this).
+    """
+
+    before: A | None
+    after: A | None
+    at: datetime
+    snapshot: bool = False
+
+    @property
+    def created(self) -> bool:
+        """The aggregate's root row is new."""
+        return self.before is None and self.after is not None
+
+    @property
+    def deleted(self) -> bool:
+        """The aggregate's root row is gone."""
+        return self.after is None and self.before is not None
+
+    @property
+    def current(self) -> A:
+        """The aggregate after the commit, in rules that are not about its deletion.
+
+        Raises:
+            LookupError: the aggregate was deleted.
+        """
+        if self.after is None:
+            raise LookupError("the aggregate was deleted; it has no current state")
+        return self.after
+
+    def changed(self, field: object) -> bool:
+        """Whether a field of the existing aggregate has another value now: ``change.changed(Product.price)``."""
+        if self.before is None or self.after is None:
+            return False
+        name = _name(field)
+        return bool(getattr(self.before, name) != getattr(self.after, name))
+
+    def became(self, field: object, value: object) -> bool:
+        """Whether a field has this value now and had not before: ``change.became(Order.status, "paid")``."""
+        if self.after is None:
+            return False
+        name = _name(field)
+        if getattr(self.after, name) != value:
+            return False
+        return self.before is None or bool(getattr(self.before, name) != value)
+
+    def added(self, field: tuple[R, ...]) -> tuple[R, ...]:
+        """The child rows that are new: ``change.added(Order.shipments)``."""
+        return self._only_in(self.after, self.before, _name(field))
+
+    def removed(self, field: tuple[R, ...]) -> tuple[R, ...]:
+        """The child rows that are gone: ``change.removed(Order.lines)``."""
+        return self._only_in(self.before, self.after, _name(field))
+
+    @staticmethod
+    def _only_in(one: A | None, other: A | None, name: str) -> tuple[Any, ...]:
+        rows: tuple[Row, ...] = getattr(one, name) if one is not None else ()
+        others: tuple[Row, ...] = getattr(other, name) if other is not None else ()
+        if rows is others or not rows:
+            return ()
+        key = key_getter(type(rows[0]))
+        known = {key(row) for row in others}
+        return tuple(row for row in rows if key(row) not in known)
+
+
+def _name(field: object) -> str:
+    """The name of a field given as ``Order.status`` (at run time a member descriptor) or as text."""
+    return field if isinstance(field, str) else cast("str", field.__name__)  # type: ignore[attr-defined]
+
+
+@functools.cache
+def key_getter(cls: type[Row]) -> Callable[[Row], Any]:
+    """A function from a row to its key: the one column's value, or a tuple of several."""
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(cls)}
+    return attrgetter(*(names[column] for column in cls.__key__))
+
+
+RuleFunction = Callable[[Change[A]], Iterable[BusinessEvent] | None]
+
+
+class Rule(msgspec.Struct, Generic[A], frozen=True):
+    """A rule as it was defined. It can be called like the function it was made from, which is what tests do.
+
+    Attributes:
+        id: unique in the domain, the function's name unless given; dead letters and metrics name it.
+        emits: the event classes that it may yield.
+        once: it yields for one aggregate only once; a later change that would make it yield again is silent.
+        snapshot: it also runs on the rows of a snapshot.
+    """
+
+    id: str
+    aggregate: type[A]
+    emits: tuple[type[BusinessEvent], ...]
+    function: RuleFunction[A]
+    site: Site
+    once: bool = False
+    snapshot: bool = False
+
+    def __call__(self, change: Change[A]) -> list[BusinessEvent]:
+        """The events that follow from the change."""
+        return list(self.function(change) or ())
+
+
+def rule(
+    aggregate: type[A],
+    *,
+    emits: type[BusinessEvent] | tuple[type[BusinessEvent], ...],
+    id: str | None = None,  # noqa: A002 - the word that authors read in dead letters
+    once: bool = False,
+    snapshot: bool = False,
+) -> Callable[[RuleFunction[A]], Rule[A]]:
+    """Make a rule of a function from a `Change` to events. See `Rule` for the arguments.
+
+    Raises:
+        DomainError: the aggregate or the events are not what they should be.
+    """
+    site = caller_site(0)
+    root: object = aggregate
+    if not (isinstance(root, type) and issubclass(root, Aggregate)):
+        raise mistake(
+            site,
+            f"@rule's first argument {_shown(root)} is not an aggregate",
+            hint="pass an Aggregate class",
+        )
+    classes = emits if isinstance(emits, tuple) else (emits,)
+    given: tuple[object, ...] = classes
+    if not classes:
+        raise mistake(site, "@rule emits nothing", hint="name the event classes: emits=OrderPlaced")
+    for event in given:
+        if not (isinstance(event, type) and issubclass(event, BusinessEvent)):
+            raise mistake(
+                site,
+                f"@rule emits {_shown(event)}, which is not an event class",
+                hint="pass a generated class, not its name",
+            )
+
+    def make(function: RuleFunction[A]) -> Rule[A]:
+        where = code_site(function.__code__) if hasattr(function, "__code__") else site
+        made = Rule(id or function.__name__, aggregate, classes, function, where, once, snapshot)
+        # Kept by the module itself, so that a second function of the same name is noticed and not just lost.
+        function.__globals__.setdefault(RULES, []).append(made)
+        return made
+
+    return make
+
+
+def _shown(value: object) -> str:
+    return f"'{value}'" if isinstance(value, str) else getattr(value, "__name__", repr(value))

@@ -1,0 +1,196 @@
+"""`tidings-schemas`: event classes from contracts, compatibility in words, registration.
+
+Where contracts and generated modules are is said in the root pyproject.toml::
+
+    [tool.tidings-schemas]
+    schemas = "schemas"
+    classes = { shop = "examples/shop/tidings_shop/events.py" }
+"""
+
+import argparse
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from tidings_envelope.errors import EnvelopeError
+from tidings_envelope.registry import RegistryClient
+from tidings_service.errors import SettingsError, TidingsError
+from tidings_service.settings import ServiceSettings, load_settings
+from tidings_translator.codegen import generate
+from tidings_translator.compatibility import incompatibilities
+from tidings_translator.contracts import Contracts, parse_contracts, read_contracts
+from tidings_translator.encoding import register_event
+from tidings_translator.errors import ContractError
+
+
+class RegistrySettings(ServiceSettings):
+    """Where contracts are registered."""
+
+    registry: str
+    """The registry's Confluent API, such as http://127.0.0.1:8080/apis/ccompat/v7."""
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Where things are: the schemas directory, and the generated module of each domain."""
+
+    schemas: Path
+    classes: dict[str, Path]
+
+
+def find_layout(start: Path) -> Layout:
+    """The layout that the nearest pyproject.toml with a ``[tool.tidings-schemas]`` table describes.
+
+    Raises:
+        ContractError: there is none, or the table lacks a key.
+    """
+    for directory in (start, *start.parents):
+        file = directory / "pyproject.toml"
+        if not file.is_file():
+            continue
+        table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("tidings-schemas")
+        if table is None:
+            continue
+        classes = {domain: directory / path for domain, path in table.get("classes", {}).items()}
+        return Layout(directory / table.get("schemas", "schemas"), classes)
+    raise ContractError(
+        f"no pyproject.toml with a [tool.tidings-schemas] table in {start} or above",
+        hint='add it: schemas = "schemas" and classes = { <domain> = "<package>/events.py" }',
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        layout = find_layout(Path.cwd())
+        if options.schemas is not None:
+            layout = msgspec.structs.replace(layout, schemas=options.schemas)
+        contracts = read_contracts(layout.schemas)
+        if options.command == "generate":
+            return _generate(layout, contracts, check=options.check)
+        if options.command == "check":
+            return _check(layout, contracts, options.against, options.retired)
+        return _register(contracts, options.registry)
+    except (TidingsError, EnvelopeError) as error:
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        sys.stderr.write(f"tidings-schemas: {error}{hint}\n")
+        return 2 if isinstance(error, SettingsError) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tidings-schemas", description="Event contracts and what is made of them."
+    )
+    parser.add_argument("--schemas", type=Path, help="the directory of contracts (default: pyproject.toml's)")
+    commands = parser.add_subparsers(dest="command", required=True)
+    generator = commands.add_parser("generate", help="write the event classes from the contracts")
+    generator.add_argument(
+        "--check", action="store_true", help="write nothing; fail when a module is not up to date"
+    )
+    checker = commands.add_parser(
+        "check", help="check the contracts, and that they fit what others already use"
+    )
+    checker.add_argument(
+        "--against", metavar="REF|DIR", help="a git reference, or a directory with contracts"
+    )
+    checker.add_argument(
+        "--retired",
+        metavar="TOPIC",
+        action="append",
+        default=[],
+        help="a version that is gone on purpose; repeatable",
+    )
+    registrar = commands.add_parser(
+        "register", help="register the contracts with FULL_TRANSITIVE compatibility"
+    )
+    registrar.add_argument("--registry", metavar="URL", help="default: TIDINGS_REGISTRY")
+    return parser
+
+
+def _generate(layout: Layout, contracts: Contracts, *, check: bool) -> int:
+    domains = {contract.domain for contract in contracts.values()}
+    for domain in sorted(domains - set(layout.classes)):
+        raise ContractError(
+            f"pyproject.toml does not say where the classes of domain '{domain}' go",
+            hint=f'add it to [tool.tidings-schemas]: classes = {{ {domain} = "<package>/events.py" }}',
+        )
+    stale = 0
+    for domain, path in sorted(layout.classes.items()):
+        text = generate(domain, contracts)
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        if check:
+            stale += 1
+            sys.stderr.write(f"{_shown(path)} does not fit the contracts: run `tidings-schemas generate`\n")
+        else:
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"wrote {_shown(path)}\n")
+    return 1 if stale else 0
+
+
+def _check(layout: Layout, contracts: Contracts, against: str | None, retired: list[str]) -> int:
+    if against is None:
+        sys.stdout.write(f"{len(contracts)} contracts are well-formed\n")
+        return 0
+    earlier = {
+        key: one for key, one in contracts_at(layout.schemas, against).items() if one.topic not in retired
+    }
+    problems = incompatibilities(earlier, contracts)
+    for problem in problems:
+        sys.stderr.write(f"{problem}\n")
+    if not problems:
+        sys.stdout.write(f"{len(contracts)} contracts are compatible with {against}\n")
+    return 1 if problems else 0
+
+
+def contracts_at(schemas: Path, against: str) -> Contracts:
+    """The contracts in a directory, or as they are at a git reference.
+
+    Raises:
+        ContractError: there is no such directory or reference.
+    """
+    if Path(against).is_dir():
+        return read_contracts(Path(against))
+    listed = _git(schemas, against, "ls-tree", "-r", "--name-only", against, "./")
+    files = {
+        name: _git(schemas, against, "show", f"{against}:./{name}")
+        for name in listed.splitlines()
+        if name.endswith(".avsc")
+    }
+    return parse_contracts(files, against)
+
+
+def _git(directory: Path, against: str, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=directory, capture_output=True, text=True, encoding="utf-8", check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ContractError(
+            f"the contracts at '{against}' cannot be read: it is neither a directory nor a git reference here",
+            hint="in a shallow clone, fetch the reference first",
+        ) from error
+    return done.stdout
+
+
+def _register(contracts: Contracts, url: str | None) -> int:
+    settings = load_settings(RegistrySettings, **({"registry": url} if url else {}))
+    with closing(RegistryClient(settings.registry)) as registry:
+        for contract in sorted(contracts.values(), key=lambda one: one.topic):
+            schema_id = register_event(registry, contract.subject, contract.schema)
+            sys.stdout.write(f"{contract.subject}: schema {schema_id}\n")
+    return 0
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

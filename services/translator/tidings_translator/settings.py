@@ -1,0 +1,88 @@
+"""Settings of the two stages, read from ``TIDINGS_*``."""
+
+import socket
+from typing import Annotated
+
+from pydantic import Field
+
+from tidings_service import ServiceSettings
+
+_TEXT = Annotated[str, Field(min_length=1)]
+
+
+class StageSettings(ServiceSettings):
+    """What both stages can be told."""
+
+    kafka: _TEXT
+    """Kafka's bootstrap servers, host:port[,host:port]."""
+    registry: _TEXT
+    """The schema registry's Confluent-compatible API, for example http://127.0.0.1:8080/apis/ccompat/v7."""
+    domain: _TEXT
+    """The Python package with aggregates and rules, for example tidings_shop.domain."""
+    source: _TEXT
+    """The topic prefix of the source, Debezium's topic.prefix."""
+    instance: _TEXT = Field(default_factory=socket.gethostname)
+    """A name for this process that is its alone and stays the same over restarts; default: the host's name."""
+    replication: Annotated[int, Field(ge=1, le=100)] = 1
+    """Replication factor of topics that this service creates."""
+    partitions: Annotated[int, Field(ge=1, le=10_000)] = 4
+    """Partitions of change set, state and business topics when they are created."""
+    session_timeout_seconds: Annotated[float, Field(ge=6, le=300)] = 10.0
+    """How long the group waits for a member that has gone silent."""
+    transaction_timeout_seconds: Annotated[float, Field(ge=1, le=300)] = 20.0
+    """After this long Kafka aborts a transaction whose producer has gone silent."""
+    transaction_deadline_seconds: Annotated[float, Field(ge=5, le=600)] = 45.0
+    """After this long without an answer to a commit the process ends, to be started again."""
+
+    @property
+    def change_sets_topic(self) -> str:
+        return f"tidings.{self.source}.change-sets"
+
+    @property
+    def sequencer_state_topic(self) -> str:
+        return f"tidings.{self.source}.sequencer-state"
+
+    @property
+    def state_topic(self) -> str:
+        return f"tidings.{self.source}.state"
+
+    @property
+    def dead_letters_topic(self) -> str:
+        return f"tidings.{self.source}.dead-letters"
+
+    @property
+    def transaction_topic(self) -> str:
+        return f"{self.source}.transaction"
+
+
+class SequencerSettings(StageSettings):
+    """Settings of tidings-sequencer."""
+
+    http_port: int = Field(default=8091, ge=0, le=65535)
+    """Port for /metrics, /healthz and /readyz; 0 takes a free one."""
+    max_buffered_rows: Annotated[int, Field(ge=100)] = 500_000
+    """Rows held in memory for transactions that are not complete; the largest transaction must fit."""
+    read_ahead_rows: Annotated[int, Field(ge=10)] = 20_000
+    """Rows of one partition that may wait for the transaction topic before the partition is paused."""
+    discovery_seconds: Annotated[float, Field(gt=0, le=3600)] = 3.0
+    """How often to look for topics of tables that had no rows yet."""
+    malformed_grace_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
+    """How long a transaction with an unreadable row waits for its other rows before it is given up as a whole."""
+
+    max_unreadable_in_a_row: Annotated[int, Field(ge=1)] = 100
+    """As many unreadable records of one topic one after the other are not bad records but a wrong set-up: it stops."""
+
+    @property
+    def group(self) -> str:
+        return f"tidings-sequencer-{self.source}"
+
+
+class TranslatorSettings(StageSettings):
+    """Settings of tidings-translator."""
+
+    http_port: int = Field(default=8092, ge=0, le=65535)
+    """Port for /metrics, /healthz and /readyz; 0 takes a free one."""
+
+    @property
+    def group(self) -> str:
+        return f"tidings-translator-{self.source}"

@@ -1,0 +1,245 @@
+"""What both stages are: a process with a consumer group, a transactional sink, health pages, and one way to end.
+
+A stage implements `Work`: it gets batches, and ticks twice a second, never both at once. The process ends with 0 after
+SIGTERM (what was begun is committed first), and with an error when anything failed: then no offset has moved, and the
+next process goes on from what was committed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NoReturn, Protocol
+
+from tidings_envelope.errors import EnvelopeError
+from tidings_service import Health, Retry, TidingsError, get_logger, report_error, serve_http
+from tidings_translator import metrics
+from tidings_translator.errors import BrokerError, TranslatorError
+from tidings_translator.kafka import Offsets, TopicPlan, Topics, TransactionalProducer
+from tidings_translator.records import Batch, Partition
+from tidings_translator.settings import StageSettings
+from tidings_translator.sink import TransactionalSink
+from tidings_translator.transport import GroupConsumer, quieten_faust
+
+log = get_logger(__name__)
+
+_TICK_SECONDS = 0.5
+_DRAIN_SECONDS = 10.0
+_STOP_SECONDS = 15.0
+_WAIT_FOR_TOPICS_SECONDS = 1.0
+
+
+class Work(Protocol):
+    """What a stage does with its records."""
+
+    async def handle(self, batch: Batch) -> None:
+        """Process one batch."""
+
+    async def tick(self) -> None:
+        """Twice a second."""
+
+    def source_topics(self, topics: dict[str, int]) -> tuple[list[str], str | None]:
+        """Of the topics that exist those to read, and what is missing to begin with, in words."""
+
+    def topic_plans(self, topics: dict[str, int]) -> list[TopicPlan]:
+        """The topics that this stage needs to exist."""
+
+
+class Stage:
+    """The parts that a stage's work uses."""
+
+    def __init__(self, name: str, settings: StageSettings, group: str, transactional_id: str) -> None:
+        self.name = name
+        self.settings = settings
+        self.group = group
+        self.health = Health()
+        self.topics = Topics(settings.kafka)
+        self.offsets = Offsets(settings.kafka, group)
+        producer = TransactionalProducer(
+            settings.kafka,
+            transactional_id,
+            transaction_timeout_seconds=settings.transaction_timeout_seconds,
+        )
+        self._consumer: GroupConsumer | None = None
+        self.sink = TransactionalSink(
+            producer,
+            lambda: self.consumer.membership(),  # noqa: PLW0108 - the consumer does not exist yet
+            stage=name,
+            deadline_seconds=settings.transaction_deadline_seconds,
+        )
+        self._lock = asyncio.Lock()
+        self.committed: dict[Partition, int] = {}
+        self._handled: dict[Partition, int] = {}
+
+    @property
+    def consumer(self) -> GroupConsumer:
+        """The member of the consumer group; exists once the source topics do."""
+        assert self._consumer is not None
+        return self._consumer
+
+    async def run(self, work: Work, stop: asyncio.Event, *, exclusive: bool) -> int:
+        """Work until `stop` is set or something fails.
+
+        Returns:
+            The exit code. (It does not return when Faust's thread hangs at the end: then the process ends here.)
+        """
+        quieten_faust()
+        server = await serve_http(self.health, self.settings.http_host, self.settings.http_port)
+        log.info("listening", url=server.url)
+        try:
+            topics = await self._wait_for_topics(work, stop)
+            if stop.is_set():
+                return 0
+            self._consumer = GroupConsumer(
+                bootstrap=self.settings.kafka,
+                group=self.group,
+                instance=self.settings.instance,
+                topics=topics,
+                handle=lambda batch: self._handle(work, batch),
+                on_revoked=self._revoked,
+                exclusive=exclusive,
+                session_timeout_seconds=self.settings.session_timeout_seconds,
+            )
+            return await self._run(work, stop)
+        finally:
+            await server.close()
+
+    async def _run(self, work: Work, stop: asyncio.Event) -> int:
+        consumer = self.consumer
+        consumer.start()
+        tasks: list[asyncio.Future[Any]] = [
+            asyncio.create_task(stop.wait()),
+            asyncio.create_task(consumer.stopped()),
+            asyncio.create_task(self._ticks(work)),
+            consumer.failed,
+            self.sink.failed,
+        ]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        error = _first_error(tasks)
+        if error is not None:
+            self.health.fail(str(error))
+        code = 0 if error is None else _report(error, self.group)
+        consumer.suspend()
+        if error is None and not await self.sink.drain(_DRAIN_SECONDS):
+            log.warning("what was pending at the stop was not committed; the next process makes it again")
+        await self.sink.stop()
+        for task in tasks[:3]:
+            task.cancel()
+        try:
+            await consumer.stop(_STOP_SECONDS)
+        except TranslatorError as stop_error:
+            log.warning("stopping took too long", error=str(stop_error))
+        log.info("stopped", code=code)
+        return _leave(code)
+
+    async def _wait_for_topics(self, work: Work, stop: asyncio.Event) -> list[str]:
+        said = None
+        have = await asyncio.to_thread(self.topics.partitions)  # a broker that never answered is an error
+        while not stop.is_set():
+            names, missing = work.source_topics(have)
+            if missing is None:
+                await asyncio.to_thread(
+                    self.topics.create, work.topic_plans(have), replication=self.settings.replication
+                )
+                self.health.set("topics", True, ", ".join(names))
+                return names
+            self.health.set("topics", False, f"waiting for topics: {missing}")
+            if missing != said:
+                log.info("waiting for topics", missing=missing)
+                said = missing
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_WAIT_FOR_TOPICS_SECONDS):
+                    await stop.wait()
+            try:
+                have = await asyncio.to_thread(self.topics.partitions)
+            except BrokerError as error:
+                self.health.set("topics", False, str(error))
+        return []
+
+    async def _locked(self, call: Coroutine[Any, Any, None]) -> None:
+        async with self._lock:
+            await call
+
+    async def _handle(self, work: Work, batch: Batch) -> None:
+        await self._locked(work.handle(batch))
+        if batch.records:
+            self._handled[batch.partition] = batch.records[-1].offset + 1
+
+    async def _revoked(self) -> None:
+        if not await self.sink.drain(_DRAIN_SECONDS):
+            log.warning("partitions are given up with work that is not committed; it is dropped")
+
+    async def _ticks(self, work: Work) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            joined = self.consumer.joined
+            self.health.set("group", joined, self._group_detail(joined=joined))
+            if joined:
+                await self._tick(work)
+
+    async def _tick(self, work: Work) -> None:
+        try:
+            await self._locked(work.tick())
+        except BrokerError as error:
+            # Nothing was done that could be lost; the consumer comes back when the broker does.
+            self.health.set("kafka", False, str(error))
+            log.warning("Kafka is away", error=str(error))
+        else:
+            self.health.set("kafka", True)
+            await self._measure_lag()
+
+    def _group_detail(self, *, joined: bool) -> str:
+        if not joined:
+            return "joining the consumer group"
+        mine = self.consumer.assignment()
+        return f"{len(mine)} partitions" if mine else "standing by: another member has all partitions"
+
+    async def _measure_lag(self) -> None:
+        for partition in self.consumer.assignment():
+            end, done = self.consumer.highwater(partition), self.committed.get(partition)
+            if end is None or done is None:
+                continue
+            if done >= self._handled.get(partition, 0):
+                # All that was delivered is committed; what may follow are a transaction's control records.
+                quiet = await self.consumer.quiet_position(partition)
+                done = max(done, quiet or 0)
+            metrics.CONSUMER_LAG.labels(self.name, partition.topic, str(partition.partition)).set(
+                max(end - done, 0)
+            )
+
+    def note_committed(self, offsets: dict[Partition, int]) -> Callable[[], None]:
+        """A callback for the sink that keeps the lag metric."""
+        return lambda: self.committed.update(offsets)
+
+
+def _first_error(tasks: Iterable[asyncio.Future[Any]]) -> BaseException | None:
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            return error
+    return None
+
+
+def _report(error: BaseException, service: str) -> int:
+    if isinstance(error, TidingsError):
+        return report_error(error, service=service)
+    if isinstance(error, EnvelopeError):
+        named = TranslatorError(str(error), hint=error.hint, retry=Retry(error.retry))
+        return report_error(named, service=service)
+    if type(error).__module__.startswith("aiokafka"):
+        return report_error(
+            BrokerError(
+                f"the consumer group failed: {type(error).__name__}", hint="TIDINGS_KAFKA, TIDINGS_INSTANCE"
+            ),
+            service=service,
+        )
+    log.error("the service stopped on an unexpected error", exc_info=error)
+    return 70
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process: a consumer thread of Faust's that hangs must not keep it."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)

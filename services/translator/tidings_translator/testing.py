@@ -1,0 +1,179 @@
+"""For the tests of authors: play transactions against a domain in memory and see the events, in microseconds.
+
+::
+
+    shop = Rehearsal(load_domain("tidings_shop.domain"))
+    shop.given(insert("public.customers", id=3, email="ann@example.org", ...))
+    told = shop.when(
+        insert("public.orders", id=1, customer_id=3, ...),
+        insert("public.order_items", order_id=1, line_no=1, ...),
+    )
+    assert told.events == [OrderPlaced(...)]
+
+Rows are given as Debezium represents them (see `tidings_translator.rows`). The rehearsal keeps the tables' rows, so that
+an update names only what it changes and a delete only the key, and it groups rows by aggregate like the sequencer.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import msgspec
+
+from tidings_translator.changes import ChangeSet, RowChange, decode_change_set, encode_change_set, identity
+from tidings_translator.domain import Domain, Role
+from tidings_translator.evaluate import Evaluator, PublishedEvent, RuleFailure
+from tidings_translator.events import BusinessEvent
+
+START_US = 1_767_225_600_000_000
+"""The commit time of the first transaction: 2026-01-01T00:00:00Z. Each further one is a second later."""
+_STEP_LSN = 0x100
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """One row change, as a database statement would make it."""
+
+    op: str
+    table: str
+    values: dict[str, Any]
+
+
+def insert(table: str, **values: Any) -> Statement:
+    """A new row with all its columns."""
+    return Statement("c", table, values)
+
+
+def update(table: str, **values: Any) -> Statement:
+    """Other values for a row that is there; the key's columns say which."""
+    return Statement("u", table, values)
+
+
+def delete(table: str, **key: Any) -> Statement:
+    """A row goes."""
+    return Statement("d", table, key)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What one transaction led to.
+
+    Attributes:
+        events: what the rules yielded: the newest versions, in order.
+        published: every live version, as it would be published.
+        failures: rules that raised, rows that do not fit.
+    """
+
+    events: list[BusinessEvent]
+    published: list[PublishedEvent]
+    failures: list[RuleFailure]
+
+
+class Rehearsal:
+    """A domain with tables and states in memory."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.evaluator = Evaluator(domain)
+        self.states: dict[tuple[str, str], bytes | None] = {}
+        self.lsn = 0
+        self.ts_us = START_US
+        self.txid = 1000
+        self._rows: dict[str, dict[str, dict[str, Any]]] = {}
+        self._newest = set(domain.events)
+
+    def given(self, *statements: Statement) -> Self:
+        """Rows that a snapshot reads: they build state and are no news.
+
+        Raises:
+            AssertionError: a row does not fit the domain.
+        """
+        told = self._play(statements, snapshot=True)
+        assert not told.failures, told.failures
+        return self
+
+    def when(self, *statements: Statement) -> Told:
+        """One committed transaction."""
+        return self._play(statements, snapshot=False)
+
+    def change_sets(self, *statements: Statement) -> list[ChangeSet]:
+        """The change sets of a transaction, which is then part of the tables but not of the states."""
+        return self._change_sets(statements, snapshot=False)
+
+    def apply(self, change_set: ChangeSet) -> Told:
+        """Evaluate one change set against the stored state of its aggregate."""
+        at = (change_set.aggregate, change_set.id)
+        found = self.evaluator.apply(self.states.get(at), decode_change_set(encode_change_set(change_set)))
+        self.states[at] = found.new_state
+        newest = [one.event for one in found.events if type(one.event) in self._newest]
+        return Told(newest, found.events, found.failures)
+
+    def _play(self, statements: tuple[Statement, ...], *, snapshot: bool) -> Told:
+        told = [self.apply(change_set) for change_set in self._change_sets(statements, snapshot=snapshot)]
+        return Told(
+            [event for one in told for event in one.events],
+            [event for one in told for event in one.published],
+            [failure for one in told for failure in one.failures],
+        )
+
+    def _change_sets(self, statements: tuple[Statement, ...], *, snapshot: bool) -> list[ChangeSet]:
+        self.lsn += _STEP_LSN
+        self.ts_us += 1_000_000
+        self.txid += 1
+        grouped: dict[tuple[str, str], list[RowChange]] = {}
+        for ordinal, statement in enumerate(statements, 1):
+            change, targets = self._change(statement, 0 if snapshot else ordinal, snapshot=snapshot)
+            for target in targets:
+                grouped.setdefault(target, []).append(change)
+        return [
+            ChangeSet(
+                aggregate,
+                root,
+                self.lsn,
+                None if snapshot else self.txid,
+                self.ts_us,
+                snapshot,
+                tuple(rows),
+                self._references(rows),
+            )
+            for (aggregate, root), rows in grouped.items()
+        ]
+
+    def _change(
+        self, statement: Statement, ordinal: int, *, snapshot: bool
+    ) -> tuple[RowChange, dict[tuple[str, str], None]]:
+        uses = self.domain.tables.get(statement.table, ())
+        rows = self._rows.setdefault(statement.table, {})
+        key = identity(statement.values, uses[0].key) if uses else str(statement.values)
+        old = rows.get(key)
+        if statement.op == "d":
+            assert old is not None, f"{statement.table} has no row {key} to delete"
+            new = None
+            del rows[key]
+        else:
+            assert statement.op == "c" or old is not None, f"{statement.table} has no row {key} to update"
+            new = rows[key] = {**(old or {}), **statement.values}
+        targets = {
+            (use.aggregate, identity(row, use.by)): None
+            for use in uses
+            if use.role is not Role.REFERENCE
+            for row in (old, new)
+            if row is not None
+        }
+        # As under REPLICA IDENTITY DEFAULT: an update tells nothing of the row before, a delete only the key.
+        before = dict(statement.values) if statement.op == "d" else None
+        op: Any = "r" if snapshot else statement.op
+        return RowChange(statement.table, op, before, new, ordinal), targets
+
+    def _references(self, rows: list[RowChange]) -> dict[str, dict[str, dict[str, Any]]]:
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        for table, row in self._held(rows):
+            for use in self.domain.references.get(table, ()):
+                if any(row.get(column) is None for column in use.by):
+                    continue
+                key = identity(row, use.by)
+                referred = self._rows.get(use.table, {}).get(key)
+                if referred is not None:
+                    found.setdefault(use.table, {})[key] = referred
+        return found
+
+    @staticmethod
+    def _held(rows: list[RowChange]) -> Iterator[tuple[str, dict[str, Any]]]:
+        return ((change.table, change.after) for change in rows if change.after is not None)

@@ -1,0 +1,259 @@
+"""The translator: change sets in, business events out, with each aggregate's state.
+
+Change set and state topics have the same number of partitions, so that a member has the state of what it is given. The
+state is held in memory; its changes go into the transaction that publishes what followed from them, and are read back
+when a partition is assigned.
+"""
+
+import asyncio
+import time
+from collections import Counter
+
+from tidings_envelope.registry import RegistryClient
+from tidings_envelope.wire import header
+from tidings_service import get_logger
+from tidings_translator import metrics
+from tidings_translator.changes import ChangeSet, decode_change_set
+from tidings_translator.dead_letters import dead_letter
+from tidings_translator.domain import Domain
+from tidings_translator.errors import ChangeSetError
+from tidings_translator.evaluate import Evaluation, Evaluator, PublishedEvent
+from tidings_translator.events import contract_of, topic_of
+from tidings_translator.kafka import MAX_RECORD_BYTES, TopicPlan, read_partition
+from tidings_translator.records import Batch, FetchedRecord, Output, Partition
+from tidings_translator.settings import TranslatorSettings
+from tidings_translator.stage import Stage
+
+log = get_logger(__name__)
+
+_ROOM_BYTES = 64 * 1024
+"""For a record's key, headers and framing."""
+
+
+class _Shard:
+    """One partition in one generation: the state of its aggregates, and the next offset to read."""
+
+    def __init__(self, generation: int, changelog: Partition, next_offset: int) -> None:
+        self.generation = generation
+        self.changelog = changelog
+        self.next_offset = next_offset
+        self.states: dict[bytes, bytes] = {}
+
+
+class _Made:
+    """What one batch has made."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Output] = []
+        self.state: dict[tuple[Partition, bytes], bytes | None] = {}
+        self.commit_times_us: list[int] = []
+        self.events: Counter[str] = Counter()
+        self.change_sets: Counter[str] = Counter()
+
+
+class Translator:
+    """The work of the translator's stage."""
+
+    def __init__(self, settings: TranslatorSettings, domain: Domain, stage: Stage) -> None:
+        self._settings = settings
+        self._domain = domain
+        self._stage = stage
+        self._evaluator = Evaluator(domain)
+        self._shards: dict[Partition, _Shard] = {}
+        self._headers: dict[str, bytes] = {}
+        self._names = {topic_of(e): (e.__event__, f"v{e.__major__}") for e in domain.event_classes()}
+
+    def register_contracts(self, registry: RegistryClient) -> None:
+        """Register every live version's contract; a value's first bytes name it.
+
+        Raises:
+            RegistryError: the registry is away, or refuses an incompatible contract.
+        """
+        for event in self._domain.event_classes():
+            topic = topic_of(event)
+            subject = f"{topic}-value"
+            self._headers[topic] = header(registry.register(subject, contract_of(event)))
+            registry.set_compatibility(subject, "FULL_TRANSITIVE")
+
+    # --- topics
+
+    def source_topics(self, topics: dict[str, int]) -> tuple[list[str], str | None]:
+        """The change sets' topic, which the sequencer creates."""
+        name = self._settings.change_sets_topic
+        return ([name], None) if name in topics else ([], name)
+
+    def topic_plans(self, topics: dict[str, int]) -> list[TopicPlan]:
+        """State (partitioned like the change sets), dead letters, and every business topic."""
+        settings = self._settings
+        return [
+            TopicPlan(settings.state_topic, topics[settings.change_sets_topic], compacted=True),
+            TopicPlan(settings.dead_letters_topic, 1, unlimited=True),
+            *(TopicPlan(topic, settings.partitions, unlimited=True) for topic in sorted(self._names)),
+        ]
+
+    # --- batches
+
+    async def handle(self, batch: Batch) -> None:
+        """Evaluate a batch of change sets and commit what followed.
+
+        Raises:
+            TranslatorError: the domain or the stored state does not fit; nothing has moved.
+        """
+        if self._stage.sink.is_lost(batch.generation):
+            return
+        partition = batch.partition
+        shard = self._shards.get(partition)
+        if shard is None or shard.generation != batch.generation:
+            shard = await self._restore(partition, batch.generation)
+            if shard is None:
+                return
+        records = [record for record in batch.records if record.offset >= shard.next_offset]
+        if not records:
+            return
+        made = _Made()
+        for record in records:
+            self._evaluate(shard, partition, record, made)
+        shard.next_offset = records[-1].offset + 1
+        offsets = {partition: shard.next_offset}
+        await self._stage.sink.add(
+            batch.generation,
+            offsets,
+            made.outputs,
+            state=made.state,
+            on_commit=lambda: self._committed(made, offsets),
+        )
+
+    def _evaluate(self, shard: _Shard, partition: Partition, record: FetchedRecord, made: _Made) -> None:
+        if record.value is None or record.key is None:
+            return
+        try:
+            change_set = decode_change_set(record.value)
+        except ChangeSetError as error:
+            made.outputs.append(self._letter("decode", "ChangeSetError", str(error), partition, record))
+            return
+        key = record.key
+        state = shard.states.get(key)
+        evaluation = self._evaluator.apply(state, change_set)
+        made.change_sets[change_set.aggregate] += 1
+        new_state = evaluation.new_state
+        if new_state is not state:
+            if new_state is None:
+                shard.states.pop(key, None)
+            else:
+                shard.states[key] = new_state
+            made.state[shard.changelog, key] = new_state
+        if evaluation.events:
+            made.commit_times_us.append(change_set.ts_us)
+            self._publish(evaluation.events, partition, record, made)
+        if evaluation.failures:
+            self._fail(evaluation, change_set, partition, record, made)
+
+    def _publish(
+        self, events: list[PublishedEvent], partition: Partition, record: FetchedRecord, made: _Made
+    ) -> None:
+        for event in events:
+            body = event.body
+            if len(body) > MAX_RECORD_BYTES - _ROOM_BYTES:
+                reason = f"an event for {event.topic} has {len(body)} bytes; {MAX_RECORD_BYTES} are allowed"
+                made.outputs.append(
+                    self._letter("publish", "TooLarge", reason, partition, record, rule=event.rule)
+                )
+                continue
+            made.events[event.topic] += 1
+            made.outputs.append(
+                Output(event.topic, event.key, self._headers[event.topic] + body, event.headers)
+            )
+
+    def _fail(
+        self,
+        evaluation: Evaluation,
+        change_set: ChangeSet,
+        partition: Partition,
+        record: FetchedRecord,
+        made: _Made,
+    ) -> None:
+        for failure in evaluation.failures:
+            made.outputs.append(
+                self._letter(
+                    "rows" if failure.rule is None else "rule",
+                    "RowError" if failure.rule is None else "RuleFailure",
+                    failure.reason,
+                    partition,
+                    record,
+                    rule=failure.rule,
+                    aggregate=failure.aggregate,
+                    id=failure.id,
+                    txid=change_set.txid,
+                    commit_lsn=failure.commit_lsn,
+                )
+            )
+
+    def _letter(
+        self,
+        stage: str,
+        error: str,
+        reason: str,
+        partition: Partition,
+        record: FetchedRecord,
+        **known: str | int | None,
+    ) -> Output:
+        return dead_letter(
+            self._settings.dead_letters_topic,
+            stage=stage,
+            error=error,
+            reason=reason,
+            partition=partition,
+            offset=record.offset,
+            key=record.key,
+            value=record.value,
+            **known,
+        )
+
+    def _committed(self, made: _Made, offsets: dict[Partition, int]) -> None:
+        self._stage.committed.update(offsets)
+        for aggregate, count in made.change_sets.items():
+            metrics.TRANSLATOR_CHANGE_SETS.labels(aggregate).inc(count)
+        for topic, count in made.events.items():
+            metrics.TRANSLATOR_EVENTS.labels(*self._names[topic]).inc(count)
+        now_us = time.time() * 1e6
+        for commit_time_us in made.commit_times_us:
+            metrics.TRANSLATOR_LATENCY.observe(max(now_us - commit_time_us, 0) / 1e6)
+
+    # --- generations
+
+    async def _restore(self, partition: Partition, generation: int) -> _Shard | None:
+        if self._stage.consumer.membership().generation != generation:
+            return None
+        self._shards = {p: s for p, s in self._shards.items() if s.generation == generation}
+        started = time.monotonic()
+        await self._stage.sink.begin_life()
+        committed = await asyncio.to_thread(self._stage.offsets.committed, [partition])
+        changelog = Partition(self._settings.state_topic, partition.partition)
+        shard = _Shard(generation, changelog, committed[partition])
+        await asyncio.to_thread(self._read_states, shard)
+        self._shards[partition] = shard
+        self._stage.committed.update(committed)
+        log.info(
+            "partition assigned",
+            partition=str(partition),
+            generation=generation,
+            next_offset=shard.next_offset,
+            aggregates=len(shard.states),
+            seconds=round(time.monotonic() - started, 3),
+        )
+        return shard
+
+    def _read_states(self, shard: _Shard) -> None:
+        # The end is the high watermark, and asked for after the committed offsets: see the sequencer's.
+        end = self._stage.offsets.ends([shard.changelog])[shard.changelog]
+        for key, value in read_partition(self._settings.kafka, shard.changelog, end):
+            if key is None:
+                continue
+            if value is None:
+                shard.states.pop(key, None)
+            else:
+                shard.states[key] = value
+
+    async def tick(self) -> None:
+        """Nothing is due by time; only the size of the state is measured."""
+        metrics.STATE_ENTRIES.labels("translator").set(sum(len(s.states) for s in self._shards.values()))

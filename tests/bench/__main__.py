@@ -1,0 +1,52 @@
+"""`make bench`: run the benchmarks and print their figures; `make bench ARGS="capture"` runs one.
+
+Every benchmark is a module of this folder with a ``run(rows)`` that prints what it measures. Figures are compared only
+within one run: servers, machine and load are the same for both sides.
+"""
+
+import argparse
+import importlib
+import platform
+import sys
+from pathlib import Path
+
+BENCHMARKS = {
+    "conversion": "microseconds from an insert's bytes to its record, without I/O",
+    "capture": "rows per second and CPU seconds of capture and real Debezium on the same backlog",
+    "translator": "technical events through sequencer and translator, transactions on",
+}
+
+
+def machine() -> str:
+    """One line that describes the machine the figures belong to."""
+    cpu = "unknown CPU"
+    cores = 0
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                cpu, cores = line.split(":", 1)[1].strip(), cores + 1
+    return f"{cores} x {cpu}, {platform.system()} {platform.release()}, Python {platform.python_version()}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument(
+        "benchmark",
+        nargs="*",
+        choices=[[], *BENCHMARKS],
+        help="; ".join(f"{k}: {v}" for k, v in BENCHMARKS.items()),
+    )
+    parser.add_argument(
+        "--rows", type=int, default=1_000_000, help="rows of the backlog (default: one million)"
+    )
+    options = parser.parse_args()
+    print(f"machine: {machine()}", flush=True)
+    for name in options.benchmark or BENCHMARKS:
+        print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
+        importlib.import_module(f"tests.bench.{name}").run(options.rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,333 @@
+"""The same tables and changes for the real Debezium and for our conversion plans.
+
+The `scenario` fixture makes a database with the tables of `types.sql`, a publication and a logical slot of its own;
+`reference` runs the changes of `changes.sql` past a real Debezium and collects its records; `ours` reads the very same
+changes from the slot and gives them to our plans. Nothing here depends on the capture runtime.
+"""
+
+import contextlib
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from tidings_capture.catalog import Catalog
+from tidings_capture.conversion_options import (
+    BinaryHandling,
+    ConversionOptions,
+    DecimalHandling,
+    IntervalHandling,
+    TimePrecision,
+)
+from tidings_capture.converters import make_converter
+from tidings_capture.event_context import EventContext
+from tidings_capture.filters import ColumnFilter, compile_list
+from tidings_capture.pgoutput import Begin, Commit, Delete, Insert, Relation, Truncate, Update, decode_message
+from tidings_capture.plan import Plan, Record, compile_plan
+from tidings_capture.plan_markers import compile_markers
+from tidings_capture.postgres import Endpoint, Session
+
+HERE = Path(__file__).parent
+DEADLINE_SECONDS = 120
+CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+EXCLUDED = ("c_point", "c_money")
+"""Columns of unknown_types that Tidings refuses, so that the connectors leave them out."""
+NOT_FOR_AVRO = "Odd-Name 1"
+"""A table whose name and columns Avro does not allow."""
+READABLE = (
+    "TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1"
+)
+
+Records = dict[str, list[Record]]
+"""By topic, in order."""
+
+
+def statements(name: str) -> list[str]:
+    """The statements of a file, which end with a semicolon at the end of a line."""
+    lines = (HERE / name).read_text(encoding="utf-8").splitlines()
+    text = "".join(f"{line}\n" for line in lines if not line.startswith("--"))
+    return [statement.strip() for statement in text.split(";\n") if statement.strip()]
+
+
+@dataclass
+class Scenario:
+    """A database for one comparison."""
+
+    url: str
+    prefix: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def database(self) -> str:
+        return str(psycopg.conninfo.conninfo_to_dict(self.url)["dbname"])
+
+    def properties(self) -> dict[str, str]:
+        """What both connectors are told."""
+        return {
+            "topic.prefix": self.prefix,
+            "provide.transaction.metadata": "true",
+            "skipped.operations": "none",
+            "column.exclude.list": ",".join(f"public.unknown_types.{name}" for name in EXCLUDED),
+            **self.options,
+        }
+
+
+@pytest.fixture
+def scenario(pg_database: str, unique_name: str) -> Iterator[Callable[[Mapping[str, str]], Scenario]]:
+    """Makes the tables, a publication and the slot that `ours` reads."""
+    with psycopg.connect(pg_database, autocommit=True) as connection:
+
+        def make(options: Mapping[str, str]) -> Scenario:
+            for statement in statements("types.sql"):
+                connection.execute(statement)
+            connection.execute("CREATE PUBLICATION reference FOR ALL TABLES")
+            connection.execute(
+                "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [f"{unique_name}_raw"]
+            )
+            return Scenario(pg_database, unique_name, dict(options))
+
+        yield make
+
+
+@pytest.fixture
+def reference(
+    pg_database: str, connect_url: str, kafka_bootstrap: str
+) -> Iterator[Callable[[Scenario], Records]]:
+    """Runs the changes past the real Debezium and returns its records; asks for the database to end before it."""
+    connectors: list[str] = []
+
+    def run(scenario: Scenario) -> Records:
+        database = psycopg.conninfo.conninfo_to_dict(scenario.url)
+        connectors.append(scenario.prefix)
+        rest(
+            f"{connect_url}/connectors/{scenario.prefix}/config",
+            "PUT",
+            {
+                "connector.class": CONNECTOR_CLASS,
+                "tasks.max": "1",
+                "plugin.name": "pgoutput",
+                "database.hostname": str(database["host"]),
+                "database.port": str(database["port"]),
+                "database.user": str(database["user"]),
+                "database.password": str(database.get("password") or "none"),
+                "database.dbname": scenario.database,
+                "slot.name": f"{scenario.prefix}_dbz",
+                "publication.name": "reference",
+                "snapshot.mode": "no_data",
+                **scenario.properties(),
+            },
+        )
+        with psycopg.connect(scenario.url, autocommit=True) as connection:
+            until(
+                "Debezium's slot is active",
+                lambda: slot_is_active(connection, f"{scenario.prefix}_dbz", connect_url),
+            )
+            changes = statements("changes.sql")
+            for statement in changes:
+                connection.execute(statement)
+        return read_until_end(kafka_bootstrap, scenario.prefix, transactions(changes))
+
+    yield run
+    for name in connectors:
+        rest(f"{connect_url}/connectors/{name}", "DELETE")
+    with psycopg.connect(pg_database, autocommit=True) as connection:
+        until("Debezium has let go of its slot", lambda: not any_slot_is_active(connection))
+
+
+def slot_is_active(connection: psycopg.Connection[Any], slot: str, connect_url: str) -> bool:
+    row = connection.execute(
+        "SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]
+    ).fetchone()
+    if row is None:
+        name = slot.removesuffix("_dbz")
+        status = rest(f"{connect_url}/connectors/{name}/status", "GET", missing={"tasks": []})
+        assert all(task["state"] != "FAILED" for task in status["tasks"]), status["tasks"]
+    return row == (True,)
+
+
+def any_slot_is_active(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(
+        "SELECT count(*) FROM pg_replication_slots WHERE active AND database = current_database()"
+    ).fetchone()
+    return row != (0,)
+
+
+def transactions(changes: list[str]) -> int:
+    """How many transactions the statements are: those between BEGIN and COMMIT are one."""
+    begins = [index for index, statement in enumerate(changes) if statement == "BEGIN"]
+    ends = [index for index, statement in enumerate(changes) if statement == "COMMIT"]
+    return len(changes) - sum(end - begin for begin, end in zip(begins, ends, strict=True))
+
+
+def read_until_end(bootstrap: str, prefix: str, transaction_count: int) -> Records:
+    """All records of a prefix's topics, once the BEGIN and END of all transactions are there."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": prefix, "enable.auto.commit": False})
+    try:
+        records: Records = defaultdict(list)
+        next_offsets: dict[str, int] = {}
+
+        def read_more() -> bool:
+            topics = [t for t in consumer.list_topics(timeout=30).topics if t.startswith(f"{prefix}.")]
+            for topic in sorted(topics):
+                read_topic(consumer, topic, next_offsets, records)
+            return len(records[f"{prefix}.transaction"]) >= 2 * transaction_count
+
+        until("Debezium has written the last transaction", read_more)
+        read_more()  # rows may have come after their END, in topics that were read before it
+        return records
+    finally:
+        consumer.close()
+
+
+def read_topic(consumer: Consumer, topic: str, next_offsets: dict[str, int], records: Records) -> None:
+    """Everything new in a topic of one partition."""
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+    if next_offsets.setdefault(topic, 0) >= end:
+        return
+    consumer.assign([TopicPartition(topic, 0, next_offsets[topic])])
+    while next_offsets[topic] < end:
+        message = consumer.poll(30)
+        assert message is not None, f"{topic} gives no more records"
+        assert message.error() is None, message.error()
+        headers: list[tuple[str, bytes]] = list(message.headers() or ())  # type: ignore[arg-type]  # pairs when read
+        records[topic].append((message.key(), message.value(), headers))
+        next_offsets[topic] += 1
+
+
+@pytest.fixture
+def ours(request: pytest.FixtureRequest) -> Callable[[Scenario], Records]:
+    """Reads the changes from the scenario's slot and converts them with our plans, in both ways."""
+
+    def run(scenario: Scenario) -> Records:
+        settings = psycopg.conninfo.make_conninfo(scenario.url, options=f"-c {READABLE}")
+        with psycopg.connect(settings, autocommit=True) as connection:
+            raw = connection.execute(
+                "SELECT (lsn - '0/0')::int8, data FROM pg_logical_slot_get_binary_changes(%s, NULL, NULL,"
+                " 'proto_version', '1', 'publication_names', 'reference')",
+                [f"{scenario.prefix}_raw"],
+            ).fetchall()
+        with contextlib.closing(session(scenario.url)) as catalog_session:
+            return convert(scenario, raw, catalog_session)
+
+    return run
+
+
+def convert(scenario: Scenario, raw: list[tuple[int, bytes]], catalog_session: Session) -> Records:
+    options, properties = conversion_options(scenario), scenario.properties()
+    key_converter, value_converter = (make_converter(properties, is_key=is_key) for is_key in (True, False))
+    markers = compile_markers(options, key_converter, value_converter)
+    catalog = Catalog(catalog_session, ColumnFilter(exclude=compile_list(properties["column.exclude.list"])))
+    records: Records = defaultdict(list)
+    plans: dict[int, Plan] = {}
+    checked_plans: dict[int, Plan] = {}
+    context = EventContext()
+    context.now_ns = time.time_ns()
+    last_commit_lsn = None
+    for lsn, data in raw:
+        context.lsn = lsn
+        match decode_message(data):
+            case Begin() as begin:
+                context.begin(begin.xid, begin.commit_ts_us, last_commit_lsn)
+                records[markers.transaction_topic].append(markers.begin(context))
+            case Commit() as commit:
+                context.lsn = last_commit_lsn = commit.end_lsn
+                records[markers.transaction_topic].append(markers.end(context))
+            case Relation() as relation if relation.name not in excluded_tables(scenario):
+                table = catalog.table_of_relation(relation)
+                topic = re.sub(r"[^A-Za-z0-9._-]", "_", f"{scenario.prefix}.{table.qualified_name}")
+                plans[relation.oid], checked_plans[relation.oid] = (
+                    compile_plan(
+                        table, options, key_converter, value_converter, topic, checked_only=checked_only
+                    )
+                    for checked_only in (False, True)
+                )
+            case Insert() | Update() | Delete() as change if change.relation_oid in plans:
+                plan = plans[change.relation_oid]
+                counted = context.total_order, dict(context.event_counts)
+                checked = checked_plans[change.relation_oid].change(data, 0, context)
+                context.total_order, context.event_counts = counted
+                fast = plan.change(b"header" + data, len(b"header"), context)
+                assert fast == checked
+                records[plan.topic] += fast
+            case Truncate() as truncate:
+                for oid in truncate.relation_oids:
+                    records[plans[oid].topic] += plans[oid].truncate(context)
+            case _:
+                pass
+    key_converter.close()
+    value_converter.close()
+    return records
+
+
+def excluded_tables(scenario: Scenario) -> frozenset[str]:
+    """The one table that a scenario may leave out."""
+    return frozenset({NOT_FOR_AVRO}) if "table.exclude.list" in scenario.options else frozenset()
+
+
+def conversion_options(scenario: Scenario) -> ConversionOptions:
+    options = scenario.options
+    return ConversionOptions(
+        topic_prefix=scenario.prefix,
+        database=scenario.database,
+        provide_transaction_metadata=True,
+        decimal_handling=DecimalHandling(options.get("decimal.handling.mode", "precise")),
+        time_precision=TimePrecision(options.get("time.precision.mode", "adaptive")),
+        binary_handling=BinaryHandling(options.get("binary.handling.mode", "bytes")),
+        interval_handling=IntervalHandling(options.get("interval.handling.mode", "numeric")),
+        include_unknown_datatypes=options.get("include.unknown.datatypes") == "true",
+        tombstones_on_delete=options.get("tombstones.on.delete") != "false",
+    )
+
+
+def session(url: str) -> Session:
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    return Session(
+        Endpoint(
+            host=str(parts["host"]),
+            port=int(parts["port"] or 5432),
+            user=str(parts["user"]),
+            database=str(parts["dbname"]),
+            password=str(parts.get("password") or ""),
+        )
+    )
+
+
+def rest(url: str, method: str, body: Any = None, missing: Any = None) -> Any:
+    """Kafka Connect's REST API; `missing` stands for a 404."""
+    request = urllib.request.Request(
+        url,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            text = answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code == 404 and missing is not None:
+                return missing
+            raise AssertionError(f"{method} {url}: {error.code} {error.read().decode()}") from error
+    return json.loads(text) if text else None
+
+
+def until(what: str, condition: Callable[[], bool]) -> None:
+    """Waits for a condition.
+
+    Raises:
+        AssertionError: it did not come true within the deadline.
+    """
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s: {what}"
+        time.sleep(0.1)

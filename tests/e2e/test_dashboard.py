@@ -1,0 +1,44 @@
+"""Every panel of the dashboard shows a number, and every alert rule evaluates, on a real Prometheus.
+
+It scrapes all four services while customers are in the shop; `scripts/check_dashboards.py` says what is wrong.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidings_shop.demo.pipeline import LAKEHOUSE
+from tidings_shop.demo.run import Demo
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_dashboards.py"
+NO_PROMETHEUS = 77
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.tools, pytest.mark.timeout(900)]
+
+
+def test_every_panel_and_rule_works_on_the_running_pipeline(
+    demo: Demo, start_customers: Callable[[Demo], Any]
+) -> None:
+    pipeline = demo.pipeline
+    pipeline.bring_up()
+    demo._watch()
+    customers = start_customers(demo)
+    pipeline.until(lambda: demo._figures.lake.total > 0, 240.0, "the first rows in the lake")
+    targets = [
+        f"--target=tidings-{name}={url.removeprefix('http://')}" for name, url in pipeline.urls.items()
+    ]
+    assert LAKEHOUSE in pipeline.urls
+    answer = subprocess.run(
+        [sys.executable, str(SCRIPT), *targets, "--seconds", "180"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    customers.end()
+    if answer.returncode == NO_PROMETHEUS:
+        pytest.skip("there is no prometheus: run `make tools` (needs Go), or put one on PATH")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
