@@ -185,6 +185,21 @@ def test_a_snapshot_row() -> None:
     assert value(plan_for().read(cells(), here)[0])["source"]["snapshot"] == "last"
 
 
+def test_a_transaction_after_the_snapshot_is_never_taken_for_it() -> None:
+    """Snapshot and stream have contexts of their own and share plans, which cache what a context's state renders to."""
+    plan = plan_for(provide_transaction_metadata=True)
+    snapshot, streamed = EventContext(), EventContext()
+    for marker in ("first", "true", "last"):
+        snapshot.snapshot_row(marker, 10, 5, 1_000_000)
+        plan.read(cells(), snapshot)
+        for _ in range(8):
+            streamed.begin(77, 2_000_000, 9)
+            made = value(plan.insert(cells(), streamed)[0])
+            assert (made["source"]["snapshot"], made["source"]["txId"]) == ("false", 77)
+            assert made["transaction"]["id"].startswith("77:")
+            plan.read(cells(), snapshot)
+
+
 def test_an_update_under_replica_identity_default_has_no_before() -> None:
     (record,) = plan_for().update(None, None, cells(note=b"m"), context())
     assert (value(record)["op"], value(record)["before"], value(record)["after"]["note"]) == ("u", None, "m")

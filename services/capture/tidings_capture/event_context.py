@@ -5,6 +5,13 @@ the events that it makes, because only the plan knows that one change can be two
 a create). So after a transaction the counts for the END marker are here.
 """
 
+import itertools
+from typing import Final
+
+_EPOCHS: Final = itertools.count(1)
+"""Of the whole process: the snapshot's context and the stream's render with the same plans, so that an epoch of one must
+never be taken for one of the other."""
+
 
 class EventContext:
     """The position, time and transaction of the change that is being converted."""
@@ -25,9 +32,9 @@ class EventContext:
     )
 
     def __init__(self) -> None:
-        self.epoch = 0
-        """Changes whenever anything but `lsn`, `now_ns` and the counts has changed; plans cache what they have
-        rendered by it."""
+        self.epoch = next(_EPOCHS)
+        """Changes whenever anything but `lsn`, `now_ns` and the counts has changed, and is never that of another
+        context; plans cache what they have rendered by it."""
         self.snapshot = "false"
         """``source.snapshot``: false, first, first_in_data_collection, true, last_in_data_collection, last."""
         self.lsn = 0
@@ -61,13 +68,13 @@ class EventContext:
         self.in_transaction = True
         self.total_order = 0
         self.event_counts = {}
-        self.epoch += 1
+        self.epoch = next(_EPOCHS)
 
     def from_origin(self, name: str, origin_lsn: int) -> None:
         """The transaction came to this server by replication."""
         self.origin = name
         self.origin_lsn = origin_lsn
-        self.epoch += 1
+        self.epoch = next(_EPOCHS)
 
     def snapshot_row(self, snapshot: str, lsn: int, tx_id: int | None, ts_us: int) -> None:
         """The next row is read by the snapshot and belongs to no transaction."""
@@ -77,5 +84,5 @@ class EventContext:
             self.ts_us = ts_us
             self.last_commit_lsn = None
             self.in_transaction = False
-            self.epoch += 1
+            self.epoch = next(_EPOCHS)
         self.lsn = lsn

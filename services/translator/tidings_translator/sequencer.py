@@ -70,6 +70,7 @@ class Sequencer:
         self._session: _Session | None = None
         self._looked_at = 0.0
         self._sent_at = 0.0
+        self._told_waiting: str | None = None
 
     # --- topics
 
@@ -360,4 +361,7 @@ class Sequencer:
         metrics.SEQUENCER_OPEN_AGE.set(age)
         waiting = assembler.waiting_for()
         stuck = waiting is not None and age > _PATIENCE_SECONDS
+        if stuck and waiting != self._told_waiting:
+            log.warning("no transaction can be completed", waiting=waiting, seconds=round(age, 1))
+        self._told_waiting = waiting if stuck else None
         self._stage.health.set("transactions", not stuck, f"{waiting} since {age:.0f} s" if stuck else "")

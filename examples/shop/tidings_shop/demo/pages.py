@@ -72,6 +72,20 @@ def is_ready(url: str) -> bool:
     return _get(f"{url}/readyz") is not None
 
 
+def unready(url: str) -> str | None:
+    """What ``/readyz`` says is missing, in words; None when the service is ready or says nothing."""
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=_SECONDS):  # noqa: S310 - our own address
+            return None
+    except urllib.error.HTTPError as error:
+        with error:
+            body = json.loads(error.read())
+    except OSError as error:
+        return f"does not answer ({error})"
+    missing = [f"{name}: {part['detail']}" for name, part in body["components"].items() if not part["ok"]]
+    return "; ".join([*([body["failure"]] if body["failure"] else []), *missing])
+
+
 def answers(url: str) -> bool:
     """Whether the page at `url` answers with 200."""
     return _get(url) is not None

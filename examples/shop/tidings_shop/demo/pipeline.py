@@ -132,9 +132,17 @@ class Pipeline:
         while not condition():
             if time.monotonic() > deadline:
                 raise DemoError(
-                    f"waited {seconds:.0f} s for {what} in vain", hint=f"see {self._options.directory}/logs"
+                    f"waited {seconds:.0f} s for {what} in vain{self._unready()}",
+                    hint=f"see {self._options.directory}/logs",
                 )
             self.tick()
+
+    def _unready(self) -> str:
+        """What the services say is missing, for an error; empty when nothing is."""
+        said = {
+            name: pages.unready(service.url) for name, service in self.services.items() if service.started
+        }
+        return "".join(f"; {name}: {missing}" for name, missing in said.items() if missing)
 
     def all_ready(self) -> bool:
         """Whether every part is."""
