@@ -7,17 +7,10 @@ decides whether to try again.
 
 import contextlib
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tidings_capture.catalog import Catalog
-from tidings_capture.checkpoint import Checkpoints
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.converters import make_converter
 from tidings_capture.errors import BrokerError, PostgresError, SlotError
-from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
-from tidings_capture.plan_markers import compile_markers
 from tidings_capture.postgres import Replication, Session
 from tidings_capture.preparation import (
     SlotState,
@@ -30,12 +23,12 @@ from tidings_capture.preparation import (
     server_lsn,
     start_streaming,
 )
-from tidings_capture.routes import Routes
-from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, begin_snapshot, copy_table, end_snapshot
-from tidings_capture.source_offset import SourceOffset, decode_offset, offset_key
+from tidings_capture.snapshot_run import SnapshotRun
+from tidings_capture.source_offset import SourceOffset, decode_offset
 from tidings_capture.stream import Stream
 from tidings_capture.task_channel import Report, TaskJob
-from tidings_envelope.position import lsn_from_text, lsn_to_text
+from tidings_capture.task_parts import TaskParts
+from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
 _BATCH: Final = 2000
@@ -62,16 +55,6 @@ class Supervision(Protocol):
     def report(self, report: Report) -> None: ...
 
 
-@dataclass(slots=True)
-class _Progress:
-    """What the reports tell."""
-
-    state: str = "starting"
-    snapshot_rows: int = 0
-    tables_left: int = 0
-    connected: bool = False
-
-
 class TaskRun:
     """One task's work, from its configuration."""
 
@@ -79,32 +62,16 @@ class TaskRun:
         self._job = job
         self._config = config
         self._supervision = supervision
-        self._progress = _Progress()
         self._replication: Replication | None = None
         self._stream: Stream | None = None
-        self._session: Session | None = None
         self._deadline: float | None = None
         self._next_report = 0.0
         self._next_status = 0.0
         self._told_lsn = 0
-        client = dict(job.client)
-        self._admin = TopicAdmin(client)
-        self._topics: set[str] = set()
-        overrides = {**job.producer, **config.producer}
-        self._producer = RecordProducer({**client, **overrides}, on_wait=self._breathe)
-        self._checkpoints = Checkpoints(
-            self._producer,
-            AcknowledgedProducer(client),
-            job.offset_topic,
-            offset_key(job.connector, config.topic_prefix),
-            interval_seconds=min(job.offset_flush_ms / 1000, 1.0),
-            on_wait=self._breathe,
-        )
-        key = make_converter(config.converters, is_key=True)
-        value = make_converter(config.converters, is_key=False)
-        self._converters = (key, value)
-        self._markers = compile_markers(config.conversion, key, value)
-        self._routes = Routes(config, self._catalog, self._converters, self._ensure_topic)
+        self._parts = parts = TaskParts(job, config, self._breathe)
+        self._progress = parts.progress
+        self._producer, self._checkpoints = parts.producer, parts.checkpoints
+        self._markers, self._routes = parts.markers, parts.routes
 
     def run(self) -> None:
         """Work until stopped.
@@ -130,11 +97,12 @@ class TaskRun:
     def _prepare(self) -> SourceOffset | None:
         """Where to stream from; None when there is nothing to stream."""
         config = self._config
-        session = self._open_session()
+        session = self._parts.session
         check_server(session)
         tables = captured_tables(session, config)
         ensure_publication(session, config, tables)
-        stored = self._stored_offset()
+        data = self._parts.stored_offset()
+        stored = None if data is None else decode_offset(data)
         slot = read_slot(session, config)
         if stored is not None:
             self._checkpoints.start_from(stored)
@@ -145,13 +113,7 @@ class TaskRun:
                 return stored
         elif config.snapshot_mode == "no_data":
             return self._start_without_data(slot)
-        return self._snapshot(session, slot, tables)
-
-    def _stored_offset(self) -> SourceOffset | None:
-        settings = {**self._job.client, **self._job.consumer}
-        key = offset_key(self._job.connector, self._config.topic_prefix)
-        stored = read_compacted(settings, self._job.offset_topic).get(key)
-        return None if stored is None else decode_offset(stored)
+        return SnapshotRun(self._parts).take(slot, tables)
 
     def _can_resume(self, session: Session, slot: SlotState | None, stored: SourceOffset) -> bool:
         try:
@@ -174,67 +136,14 @@ class TaskRun:
         self._checkpoints.take_and_wait(start)
         return start
 
-    def _snapshot(
-        self, session: Session, slot: SlotState | None, tables: list[tuple[str, str]]
-    ) -> SourceOffset | None:
-        config = self._config
-        self._progress.state = "snapshot"
-        self._progress.tables_left = len(tables)
-        only = config.snapshot_mode == "initial_only"
-        with contextlib.closing(Replication(config.endpoint)) as replication:
-            if slot is not None and slot.wal_status == "lost":
-                replication.drop_slot(config.slot)
-                slot = None
-            # A slot that exists stays where it is, behind the snapshot; a temporary one gives the snapshot.
-            temporary = only or slot is not None
-            name = f"{config.slot[:50]}_snapshot" if temporary else config.slot
-            created = replication.create_slot(
-                name, temporary=temporary, export=True, failover=config.slot_failover and not temporary
-            )
-            lsn = lsn_from_text(created.consistent_lsn)
-            tx_id = session.value("SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END")
-            point = SnapshotPoint(created.snapshot or "", lsn, tx_id, time.time_ns() // 1000)
-            began, rows = time.monotonic(), self._copy_tables(session, point, tables)
-        end = SourceOffset(done_lsn=lsn, lsn=lsn, tx_id=tx_id, ts_us=point.ts_us, snapshot="INITIAL")
-        self._checkpoints.take_and_wait(end)
-        _log.info(
-            "snapshot finished",
-            connector=config.name,
-            tables=len(tables),
-            rows=rows,
-            lsn=created.consistent_lsn,
-            seconds=round(time.monotonic() - began, 3),
-        )
-        return None if only else end
-
-    def _copy_tables(self, session: Session, point: SnapshotPoint, tables: list[tuple[str, str]]) -> int:
-        rows = SnapshotRows(point, self._producer.send)
-        begin_snapshot(session, point)
-        catalog = Catalog(session, self._config.columns)
-        for schema, name in tables:
-            route = self._routes.add_table(catalog.table_by_name(schema, name, self._config.publication))
-            count = rows.table(route, self._watched(copy_table(session, route.table), rows))
-            self._progress.tables_left -= 1
-            _log.info("table read", connector=self._config.name, table=f"{schema}.{name}", rows=count)
-        rows.finish()
-        end_snapshot(session)
-        return rows.rows
-
-    def _watched(self, batches: Iterator[list[bytes]], rows: SnapshotRows) -> Iterator[list[bytes]]:
-        for batch in batches:
-            yield batch
-            self._progress.snapshot_rows = rows.rows
-            self._checkpoints.poll()
-            self._breathe()
-
     # Streaming
 
     def _run_stream(self, resume: SourceOffset) -> None:
         config = self._config
         if config.conversion.provide_transaction_metadata:
-            self._ensure_topic(self._markers.transaction_topic)
+            self._parts.ensure_topic(self._markers.transaction_topic)
         if config.heartbeat_seconds:
-            self._ensure_topic(self._markers.heartbeat_topic)
+            self._parts.ensure_topic(self._markers.heartbeat_topic)
         replication = Replication(config.endpoint)
         self._replication = None
         try:
@@ -351,38 +260,7 @@ class TaskRun:
             )
         )
 
-    # Parts
-
-    def _open_session(self) -> Session:
-        if self._session is None:
-            self._session = Session(self._config.endpoint)
-        return self._session
-
-    def _catalog(self, fresh: bool) -> Catalog:
-        if fresh and self._session is not None:
-            self._session.close()
-            self._session = None
-        return Catalog(self._open_session(), self._config.columns)
-
-    def _ensure_topic(self, topic: str) -> None:
-        if topic in self._topics or not self._job.topic_creation:
-            return
-        config = self._config
-        try:
-            self._admin.ensure_topic(
-                topic,
-                partitions=config.topic_partitions,
-                replication_factor=config.topic_replication_factor,
-                config=config.topic_config,
-            )
-        except BrokerError as error:
-            if "AUTHORIZATION" not in str(error):
-                raise
-            # The topic may exist, or the broker may create it: the first record will tell.
-            _log.warning("may not create topics", topic=topic, reason=str(error))
-        self._topics.add(topic)
-
     def _close(self) -> None:
-        for part in (self._replication, self._session, *self._converters):
-            if part is not None:
-                part.close()
+        if self._replication is not None:
+            self._replication.close()
+        self._parts.close()

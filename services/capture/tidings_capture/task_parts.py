@@ -1,0 +1,109 @@
+"""What a task works with: its producer, stored position, routes, catalog session and topics, opened from its job.
+
+`TaskRun` and the snapshot share one `TaskParts`; whoever owns it closes it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidings_capture.catalog import Catalog
+from tidings_capture.checkpoint import Checkpoints
+from tidings_capture.connector_config import ConnectorConfig
+from tidings_capture.converters import make_converter
+from tidings_capture.errors import BrokerError
+from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
+from tidings_capture.plan_markers import compile_markers
+from tidings_capture.postgres import Session
+from tidings_capture.routes import Routes
+from tidings_capture.source_offset import offset_key
+from tidings_capture.task_channel import TaskJob
+from tidings_service import get_logger
+
+_log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class TaskProgress:
+    """What the reports tell beside the counters."""
+
+    state: str = "starting"
+    snapshot_rows: int = 0
+    tables_left: int = 0
+    connected: bool = False
+
+
+class TaskParts:
+    """The parts of one run of a task.
+
+    Args:
+        on_wait: called again and again in every wait (`TaskRun` lives on in it); may raise to give up.
+    """
+
+    def __init__(self, job: TaskJob, config: ConnectorConfig, on_wait: Callable[[], None]) -> None:
+        self.job = job
+        self.config = config
+        self.breathe = on_wait
+        self.progress = TaskProgress()
+        self._session: Session | None = None
+        client = dict(job.client)
+        self._admin = TopicAdmin(client)
+        self._topics: set[str] = set()
+        self.producer = RecordProducer({**client, **job.producer, **config.producer}, on_wait=on_wait)
+        self.checkpoints = Checkpoints(
+            self.producer,
+            AcknowledgedProducer(client),
+            job.offset_topic,
+            offset_key(job.connector, config.topic_prefix),
+            interval_seconds=min(job.offset_flush_ms / 1000, 1.0),
+            on_wait=on_wait,
+        )
+        key = make_converter(config.converters, is_key=True)
+        value = make_converter(config.converters, is_key=False)
+        self._converters = (key, value)
+        self.markers = compile_markers(config.conversion, key, value)
+        self.routes = Routes(config, self.catalog, self._converters, self.ensure_topic)
+
+    @property
+    def session(self) -> Session:
+        """The session for catalog reads; opened when it is first asked for."""
+        if self._session is None:
+            self._session = Session(self.config.endpoint)
+        return self._session
+
+    def catalog(self, fresh: bool) -> Catalog:
+        """The catalog; `fresh`: through a new session."""
+        if fresh and self._session is not None:
+            self._session.close()
+            self._session = None
+        return Catalog(self.session, self.config.columns)
+
+    def stored_offset(self) -> bytes | None:
+        """The connector's offset as it stands in the offsets topic."""
+        settings = {**self.job.client, **self.job.consumer}
+        key = offset_key(self.job.connector, self.config.topic_prefix)
+        return read_compacted(settings, self.job.offset_topic).get(key)
+
+    def ensure_topic(self, topic: str) -> None:
+        """Create a topic unless it exists, where the worker's ``topic.creation.enable`` allows it."""
+        if topic in self._topics or not self.job.topic_creation:
+            return
+        config = self.config
+        try:
+            self._admin.ensure_topic(
+                topic,
+                partitions=config.topic_partitions,
+                replication_factor=config.topic_replication_factor,
+                config=config.topic_config,
+            )
+        except BrokerError as error:
+            if "AUTHORIZATION" not in str(error):
+                raise
+            # The topic may exist, or the broker may create it: the first record will tell.
+            _log.warning("may not create topics", topic=topic, reason=str(error))
+        self._topics.add(topic)
+
+    def close(self) -> None:
+        """Close the session and the converters."""
+        for part in (self._session, *self._converters):
+            if part is not None:
+                part.close()
