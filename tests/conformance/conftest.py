@@ -7,12 +7,14 @@ changes from the slot and gives them to our plans. Nothing here depends on the c
 
 import contextlib
 import json
+import os
 import re
+import secrets
 import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from side_by_side import Pair, Side
+from worker_process import worker_process
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.conversion_options import (
@@ -80,6 +84,54 @@ class Scenario:
             "column.exclude.list": ",".join(f"public.unknown_types.{name}" for name in EXCLUDED),
             **self.options,
         }
+
+
+@pytest.fixture(scope="session")
+def worker_url(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The REST API of one capture worker for all tests."""
+    with worker_process(
+        tmp_path_factory.mktemp("worker"), kafka_bootstrap, f"conformance-{os.getpid()}"
+    ) as url:
+        yield url
+
+
+@pytest.fixture
+def pair(
+    pg_database: str, connect_url: str, worker_url: str, kafka_bootstrap: str
+) -> Iterator[Callable[..., Pair]]:
+    """Starts one configuration on both: `pair(options, setup, ..., suffix="")`; setup is SQL that runs before."""
+    made: list[Pair] = []
+
+    def start(options: Mapping[str, str], *setup: str, suffix: str = "") -> Pair:
+        token = secrets.token_hex(4)
+        theirs = Side(connect_url, f"d{token}", kafka_bootstrap)
+        mine = Side(worker_url, f"t{token}", kafka_bootstrap)
+        made.append(Pair(pg_database, theirs, mine, options, suffix))
+        for statement in setup:
+            made[-1].connection.execute(statement)  # type: ignore[call-overload]
+        made[-1].start()
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def compare(pair: Callable[..., Pair]) -> Callable[..., dict[tuple[str, int], list[Record]]]:
+    """`compare(options, setup, [step, ...])`: the whole of it; returns our records, masked."""
+
+    def run(
+        options: Mapping[str, str],
+        setup: str | Sequence[str],
+        steps: Sequence[str | Sequence[str]],
+        suffix: str = "",
+    ) -> dict[tuple[str, int], list[Record]]:
+        both = pair(options, *([setup] if isinstance(setup, str) else setup), suffix=suffix)
+        both.run(*steps)
+        return both.compare()
+
+    return run
 
 
 @pytest.fixture

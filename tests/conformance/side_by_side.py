@@ -1,0 +1,366 @@
+"""The same connector JSON on real Kafka Connect with Debezium and on a real capture worker, record by record.
+
+`Pair` posts one configuration to both REST APIs, on the same database; the two differ in `topic.prefix`, slot and
+publication alone, whose names have the same length. `Pair.run` runs SQL, and `Pair.compare` reads every topic of both
+and compares keys, values, schemas, headers and tombstones in order. Masked: the connectors' clocks, the run id, and
+for snapshot rows their position and time, because two snapshots are taken at two moments.
+
+A table of its own, ``public.zz_end``, gets a row when all has been said; its records show that both have come so far.
+"""
+
+import io
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import fastavro
+import psycopg
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from psycopg.conninfo import conninfo_to_dict
+
+from tidings_envelope.wire import HEADER_BYTES, split
+
+DEADLINE_SECONDS = 60
+CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+SENTINEL = "zz_end"
+_HEARTBEAT = re.compile(r"heartbeat")
+_CLOCK = re.compile(rb'("op":"."),"ts_ms":\d+,"ts_us":\d+,"ts_ns":\d+')
+_READ = b'"op":"r"'
+_SNAPSHOT_POSITION = re.compile(
+    rb'"(ts_ms|ts_us|ts_ns|txId|lsn)":(?:\d+|null)|"(sequence)":"\[null,\\"\d+\\"\]"'
+)
+_RUN_ID = "__debezium.context.runId"
+
+Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
+Records = dict[tuple[str, int], list[Record]]
+"""By topic and partition, in order."""
+
+
+def rest(url: str, method: str = "GET", body: Any = None) -> tuple[int, Any]:
+    """Status and JSON body of a REST answer, whatever the status."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        url, data=data, method=method, headers={"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            status, text = answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            status, text = error.code, error.read()
+    return status, json.loads(text) if text[:1] in (b"{", b"[") else text.decode(errors="replace")
+
+
+def until(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
+    """The first true value of a condition; fails with `what` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+    return value
+
+
+class Side:
+    """One of the two: a connector behind a REST API."""
+
+    def __init__(self, url: str, base: str, bootstrap: str) -> None:
+        self.url = url
+        self.bootstrap = bootstrap
+        self.base = base
+        """What its topic prefix, slot and publication begin with."""
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": base, "enable.auto.commit": False}
+        )
+        self._next: dict[tuple[str, int], int] = {}
+        self.records: Records = defaultdict(list)
+
+    def create(self, config: Mapping[str, str]) -> None:
+        """Post the configuration; `{base}` in a value stands for the side's own name."""
+        own = {name: value.replace("{base}", self.base) for name, value in config.items()}
+        status, body = rest(f"{self.url}/connectors/{self.base}/config", "PUT", own)
+        assert status == 201, (self.url, body)
+
+    def task(self) -> dict[str, Any]:
+        """The task's state; an empty one while there is none."""
+        status, body = rest(f"{self.url}/connectors/{self.base}/status")
+        return body["tasks"][0] if status == 200 and body["tasks"] else {"state": None, "trace": ""}
+
+    def check(self) -> None:
+        """Fail with the task's trace when it has failed."""
+        task = self.task()
+        assert task["state"] != "FAILED", f"{self.url}: {task.get('trace', '')[:4000]}"
+
+    def delete(self) -> None:
+        """End the connector."""
+        rest(f"{self.url}/connectors/{self.base}", "DELETE")
+        self._consumer.close()
+
+    def topics(self) -> dict[str, int]:
+        """The side's topics, with their numbers of partitions."""
+        found = self._consumer.list_topics(timeout=30).topics
+        return {name: len(topic.partitions) for name, topic in found.items() if self.base in name}
+
+    def read(self) -> None:
+        """Take in what is new on the side's topics."""
+        for topic, partitions in self.topics().items():
+            for partition in range(partitions):
+                try:
+                    self._read_partition(topic, partition)
+                except KafkaException:
+                    continue  # a topic that is just being created
+
+    def _read_partition(self, topic: str, partition: int) -> None:
+        place = (topic, partition)
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        if self._next.setdefault(place, 0) >= end:
+            return
+        self._consumer.assign([TopicPartition(topic, partition, self._next[place])])
+        while self._next[place] < end:
+            message = self._consumer.poll(30)
+            assert message is not None, f"{topic} gives no more records"
+            assert message.error() is None, message.error()
+            self.records[place].append((message.key(), message.value(), list(message.headers() or ())))
+            self._next[place] += 1
+
+    def sentinels(self) -> int:
+        """How many rows of the sentinel table have arrived."""
+        return sum(len(found) for (topic, _), found in self.records.items() if SENTINEL in topic)
+
+
+class Pair:
+    """A Debezium connector and ours on one database."""
+
+    def __init__(
+        self, url: str, theirs: Side, mine: Side, options: Mapping[str, str], suffix: str = ""
+    ) -> None:
+        self.url = url
+        self.theirs = theirs
+        self.mine = mine
+        self.options = self._with_sentinel(dict(options))
+        self._suffix = suffix
+        self._sent = 0
+        self.connection = psycopg.connect(url, autocommit=True)
+        self.connection.execute(f"CREATE TABLE IF NOT EXISTS {SENTINEL} (id int PRIMARY KEY)")
+
+    @staticmethod
+    def _with_sentinel(options: dict[str, str]) -> dict[str, str]:
+        for name, entry in (("table.include.list", ""), ("column.include.list", r"\.id")):
+            if options.get(name):
+                options[name] += rf",public\.{SENTINEL}{entry}"
+        return options
+
+    def start(self) -> None:
+        """Post the configuration to both, and wait until both stream."""
+        parts = conninfo_to_dict(self.url)
+        config = {
+            "connector.class": CONNECTOR_CLASS,
+            "tasks.max": "1",
+            "plugin.name": "pgoutput",
+            "database.hostname": str(parts["host"]),
+            "database.port": str(parts["port"]),
+            "database.user": str(parts["user"]),
+            "database.password": str(parts.get("password") or "none"),
+            "database.dbname": str(parts["dbname"]),
+            "topic.prefix": "{base}" + self._suffix,
+            "slot.name": "{base}",
+            "publication.name": "{base}",
+            "snapshot.mode": "no_data",
+            "errors.max.retries": "0",
+            "poll.interval.ms": "20",
+            **self.options,
+        }
+        for side in (self.theirs, self.mine):
+            side.create(config)
+        for side in (self.mine, self.theirs):
+            until(f"{side.base} streams", lambda side=side: self._streams(side))
+
+    def _streams(self, side: Side) -> bool:
+        row = self.connection.execute(
+            "SELECT active AND active_pid IN (SELECT pid FROM pg_stat_replication) FROM pg_replication_slots"
+            " WHERE slot_name = %s",
+            [side.base],
+        ).fetchone()
+        if row != (True,):
+            side.check()
+        return row == (True,)
+
+    def run(self, *steps: str | Iterable[str]) -> None:
+        """Run each step, and wait until both have sent it. A step is SQL: one string is one transaction, or one
+        statement each where the string holds ``BEGIN``; a list's strings follow without waiting."""
+        for step in steps:
+            for statement in [step] if isinstance(step, str) else step:
+                self.connection.execute(statement)  # type: ignore[call-overload]
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Wait until both have sent everything."""
+        self._sent += 1
+        self.connection.execute(f"INSERT INTO {SENTINEL} VALUES (%s)", [self._sent])
+        for side in (self.theirs, self.mine):
+            until(f"{side.base} has come to the end", lambda side=side: self._arrived(side))
+
+    def _arrived(self, side: Side) -> bool:
+        side.read()
+        if side.sentinels() < self._sent:
+            side.check()
+            return False
+        return True
+
+    def records(self, side: Side) -> Records:
+        """A side's records, masked, under the names that ours have."""
+        ours = self.mine.base
+
+        def renamed(data: bytes | None) -> bytes | None:
+            return None if data is None else data.replace(side.base.encode(), ours.encode())
+
+        masked: Records = {}
+        for (topic, partition), found in side.records.items():
+            masked[topic.replace(side.base, ours), partition] = [
+                (
+                    renamed(_masked(key, self.registry())),
+                    renamed(_masked(value, self.registry())),
+                    [(name, renamed(text)) for name, text in headers if name != _RUN_ID],
+                )
+                for key, value, headers in (found[:1] if _HEARTBEAT.search(topic) else found)
+            ]
+        return masked
+
+    def registry(self) -> str | None:
+        """The registry's Confluent API when the converters are Avro's."""
+        url = self.options.get("value.converter.apicurio.registry.url")
+        return url and url.replace("/apis/registry/v2", "/apis/ccompat/v7")
+
+    def counts(self, side: Side) -> dict[str, int]:
+        """Numbers of records by topic, under the names that ours have."""
+        side.read()
+        found: dict[str, int] = defaultdict(int)
+        for (topic, _), records in side.records.items():
+            name = topic.replace(side.base, self.mine.base)
+            found[name] += 1 if _HEARTBEAT.search(topic) else len(records)
+        return {
+            name: min(count, 1) if _HEARTBEAT.search(name) else count
+            for name, count in found.items()
+            if count
+        }
+
+    def compare(self) -> Records:
+        """Every record of every topic is the same; returns ours.
+
+        Raises:
+            AssertionError: the first difference of each topic.
+        """
+        deadline = time.monotonic() + 5
+        while (mine := self.counts(self.mine)) != (theirs := self.counts(self.theirs)):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        found = [f"number of records: {mine} is not {theirs}"] if mine != theirs else []
+        my_records, their_records = self.records(self.mine), self.records(self.theirs)
+        for place in sorted(my_records.keys() | their_records.keys()):
+            found += _differences(place, my_records.get(place, []), their_records.get(place, []))
+        assert not found, "\n".join(found)
+        return my_records
+
+    def topic_settings(self) -> None:
+        """Topics have the same partitions and settings."""
+        theirs, mine = (_settings(side) for side in (self.theirs, self.mine))
+        renamed = {name.replace(self.theirs.base, self.mine.base): value for name, value in theirs.items()}
+        assert mine == renamed
+
+    def close(self) -> None:
+        """End both connectors."""
+        for side in (self.theirs, self.mine):
+            side.delete()
+        self.connection.close()
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            until(
+                "both have let go of their slots",
+                lambda: (
+                    connection.execute(
+                        "SELECT count(*) FROM pg_replication_slots WHERE active AND database = current_database()"
+                    ).fetchone()
+                    == (0,)
+                ),
+            )
+
+
+def _settings(side: Side) -> dict[str, Any]:
+    """Partitions and the settings that a topic has of its own."""
+    topics = side.topics()
+    admin = AdminClient({"bootstrap.servers": side.bootstrap})
+    futures = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in topics])
+    own = {
+        resource.name: {entry.name: entry.value for entry in future.result().values() if not entry.is_default}
+        for resource, future in futures.items()
+    }
+    return {name: (count, own[name]) for name, count in topics.items()}
+
+
+def _masked(value: bytes | None, registry: str | None) -> bytes | None:
+    if value is None:
+        return None
+    if registry is not None and value.startswith(b"\0"):
+        return _masked_avro(value, registry)
+    text = _CLOCK.sub(rb'\1,"now":0', value)
+    if _READ in text:
+        text = _SNAPSHOT_POSITION.sub(rb'"\1\2":0', text)
+    return text
+
+
+def _masked_avro(value: bytes, registry: str) -> bytes:
+    """An Avro value as JSON-like text, its schema before it."""
+    schema = _schema_text(registry, split(value)[0])
+    record: Any = fastavro.schemaless_reader(
+        io.BytesIO(value[HEADER_BYTES:]), _parsed(schema), None, return_record_name=False
+    )
+    if isinstance(record, dict) and "op" in record:
+        record |= {"ts_ms": 0, "ts_us": 0, "ts_ns": 0}
+        if record["op"] == "r":
+            record["source"] |= dict.fromkeys(("ts_ms", "ts_us", "ts_ns", "txId", "lsn", "sequence"), 0)
+    return f"{schema} {record!r}".encode()
+
+
+@lru_cache(maxsize=256)
+def _schema_text(registry: str, schema_id: int) -> str:
+    status, body = rest(f"{registry}/schemas/ids/{schema_id}")
+    assert status == 200, body
+    return str(body["schema"])
+
+
+@lru_cache(maxsize=256)
+def _parsed(schema: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema))
+
+
+def _differences(place: tuple[str, int], mine: list[Record], theirs: list[Record]) -> list[str]:
+    """The first difference of a topic's partition, in words that fit on a screen."""
+    for number, (my_record, their_record) in enumerate(zip(mine, theirs, strict=False)):
+        for what, my_part, their_part in zip(
+            ("key", "value", "headers"), my_record, their_record, strict=True
+        ):
+            if my_part != their_part:
+                return [f"{place[0]} record {number} {what}{_window(my_part, their_part)}"]
+    if len(mine) != len(theirs):
+        return [f"{place[0]}: {len(mine)} records, not {len(theirs)}"]
+    return []
+
+
+def _window(mine: Any, theirs: Any) -> str:
+    if not isinstance(mine, bytes) or not isinstance(theirs, bytes):
+        return f": {_short(mine)} is not {_short(theirs)}"
+    pairs = enumerate(zip(mine, theirs, strict=False))
+    start = next((i for i, (a, b) in pairs if a != b), min(len(mine), len(theirs)))
+    window = slice(max(0, start - 80), start + 120)
+    return f" at {start}:\n  mine   {mine[window]!r}\n  theirs {theirs[window]!r}"
+
+
+def _short(part: Any) -> str:
+    text = repr(part)
+    return text if len(text) < 400 else f"{text[:200]} ... {text[-200:]}"
