@@ -27,7 +27,7 @@ def test_minimum_takes_debeziums_defaults():
     config = read()
     assert (config.slot, config.publication) == ("debezium", "dbz_publication")
     assert config.publication_autocreate == "all_tables"
-    assert config.snapshot_mode == "initial"
+    assert config.snapshot.mode == "initial"
     assert config.skipped_operations == {"t"}
     assert config.endpoint.port == 5432
     assert config.conversion.tombstones_on_delete

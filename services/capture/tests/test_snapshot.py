@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, parse_copy_line
+from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows, parse_copy_line
 
 
 @pytest.mark.parametrize(
@@ -31,17 +31,29 @@ class FakeRoute:
         self.topic, self.plan, self.records = topic, MarkerPlan(), 0
 
 
-def markers(*tables, batch=100):
-    sent = []
+def markers(*tables, batch=100, mixed=False):
+    sent, ended = [], []
     rows = SnapshotRows(
-        SnapshotPoint("s", 1, 2, 3), lambda _topic, records: sent.extend(v for _, v, _ in records)
+        SnapshotPoint("s", 1, 2, 3),
+        lambda _topic, records: sent.extend(v.decode() for _, v, _ in records),
+        lambda table: ended.append((table.name, len([v for v in sent if v.startswith(table.name + ".")]))),
     )
+    opened = [TableRows(str(number), FakeRoute(str(number))) for number in range(len(tables))]
+    steps = []
     for number, count in enumerate(tables):
         lines = [f"{number}.{i}\n".encode() for i in range(count)]
-        rows.table(FakeRoute(str(number)), iter([lines[i : i + batch] for i in range(0, count, batch)]))
+        batches = [lines[i : i + batch] for i in range(0, count, batch)]
+        steps += [(place, opened[number], found) for place, found in enumerate([*batches, None])]
+    for _, table, found in sorted(steps, key=lambda step: step[0]) if mixed else steps:
+        if found is None:
+            rows.end(table)
+        else:
+            rows.take(table, found)
     rows.finish()
     assert rows.rows == sum(tables)
-    return [text.decode() for text in sent]
+    # A table is told to be sent once, and when its last row has been.
+    assert sorted(ended) == [(str(number), count) for number, count in enumerate(tables)]
+    return sent
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 100])
@@ -69,3 +81,19 @@ def test_last_row_is_known_although_the_last_tables_are_empty():
 
 def test_nothing_to_read():
     assert markers(0, 0) == []
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_tables_that_are_read_at_once(batch):
+    sent = markers(4, 5, 0, 1, 6, batch=batch, mixed=True)
+    found = [text.split() for text in sent]
+    assert (found[0][1], found[-1][1]) == ("first", "last")
+    inner = found[1:-1]
+    assert "first" not in [marker for _, marker in inner]
+    assert "last" not in [marker for _, marker in inner]
+    for number, count in enumerate((4, 5, 0, 1, 6)):
+        rows = [(row, marker) for row, marker in found if row.startswith(f"{number}.")]
+        assert [row for row, _ in rows] == [f"{number}.{i}" for i in range(count)]
+        assert all(marker == "true" for _, marker in rows[1:-1])
+        if rows:
+            assert rows[-1][1] in {"last_in_data_collection", "last", "first"}

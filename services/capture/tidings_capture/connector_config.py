@@ -16,6 +16,7 @@ from tidings_capture.filters import ColumnFilter, TableFilter, compile_list
 from tidings_capture.kafka_settings import translate_client_settings
 from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, check_options
 from tidings_capture.postgres import Endpoint
+from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
 
 _TOPIC_CREATION = "topic.creation.default."
 
@@ -37,7 +38,7 @@ class ConnectorConfig:
     publish_via_partition_root: bool
     tables: TableFilter
     columns: ColumnFilter
-    snapshot_mode: str
+    snapshot: SnapshotOptions
     skipped_operations: frozenset[str]
     heartbeat_seconds: float
     status_update_seconds: float
@@ -117,7 +118,7 @@ def read_connector_config(
             value.patterns("table.exclude.list"),
         ),
         columns=ColumnFilter(value.patterns("column.include.list"), value.patterns("column.exclude.list")),
-        snapshot_mode=value.text("snapshot.mode").lower().replace("never", "no_data"),
+        snapshot=_snapshot(value, config),
         skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
         heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,
@@ -134,6 +135,22 @@ def read_connector_config(
             if n.startswith(_TOPIC_CREATION) and n not in OPTIONS
         },
     )  # fmt: skip
+
+
+def _snapshot(value: "_Values", config: Mapping[str, str]) -> SnapshotOptions:
+    based = "snapshot.mode.configuration.based."
+    return SnapshotOptions(
+        mode=value.text("snapshot.mode").lower().replace("never", "no_data"),
+        based_data=value.boolean(f"{based}snapshot.data"),
+        based_stream=value.boolean(f"{based}start.stream"),
+        based_on_data_error=value.boolean(f"{based}snapshot.on.data.error"),
+        delay_seconds=value.integer("snapshot.delay.ms") / 1000,
+        streaming_delay_seconds=value.integer("streaming.delay.ms") / 1000,
+        threads=value.integer("snapshot.max.threads"),
+        order=value.text("snapshot.tables.order.by.row.count").lower(),
+        include=value.patterns("snapshot.include.collection.list"),
+        selects=select_overrides(config),
+    )
 
 
 def _conversion(value: "_Values", prefix: str, run_id: str, task: int) -> ConversionOptions:

@@ -95,6 +95,15 @@ def _streaming(runs: list[ConnectorRun]) -> Iterator[Metric]:
     left = GaugeMetricFamily(
         "tidings_capture_snapshot_tables_left", "Tables the snapshot has yet to read.", labels=["connector"]
     )
+    by_table = ["connector", "table"]
+    table_rows = GaugeMetricFamily(
+        "tidings_capture_snapshot_table_rows", "Rows the snapshot has read of the table.", labels=by_table
+    )
+    estimated = GaugeMetricFamily(
+        "tidings_capture_snapshot_table_estimated_rows",
+        "Rows the server's statistics estimate for a table of the snapshot.",
+        labels=by_table,
+    )
     for run in runs:
         key, report = ["postgres", run.name, "0", "streaming"], run.report
         behind.add_metric(key, report.lag_seconds * 1000)
@@ -103,5 +112,10 @@ def _streaming(runs: list[ConnectorRun]) -> Iterator[Metric]:
         lag.add_metric([run.name], report.lag_seconds)
         queued.add_metric([run.name], report.outstanding)
         rows.add_metric([run.name], report.snapshot_rows)
-        left.add_metric([run.name], report.snapshot_tables_left)
-    yield from (behind, seen, connected, lag, queued, rows, left)
+        tables = report.snapshot_tables
+        left.add_metric([run.name], sum(table.state != "done" for table in tables.values()))
+        for name, table in tables.items():
+            table_rows.add_metric([run.name, name], table.rows)
+            if table.estimated is not None:
+                estimated.add_metric([run.name, name], table.estimated)
+    yield from (behind, seen, connected, lag, queued, rows, left, table_rows, estimated)

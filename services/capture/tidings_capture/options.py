@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from tidings_capture.filters import compile_list
 from tidings_capture.kafka_settings import unknown_settings
+from tidings_capture.snapshot_options import OVERRIDES, select_overrides
 
 Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
 
@@ -99,7 +100,18 @@ _TABLE: Final = (
     Option("table.exclude.list", "list", check=_patterns),
     Option("column.include.list", "list", check=_patterns),
     Option("column.exclude.list", "list", check=_patterns),
-    Option("snapshot.mode", default="initial", values=("always", "initial", "initial_only", "no_data", "never", "when_needed")),
+    Option("snapshot.mode", default="initial", values=("always", "initial", "initial_only", "no_data", "never", "when_needed", "configuration_based")),
+    Option("snapshot.mode.configuration.based.snapshot.data", "boolean", "false"),
+    Option("snapshot.mode.configuration.based.snapshot.schema", "boolean", "false", documentation="The schema is read with the data: accepted, without effect."),
+    Option("snapshot.mode.configuration.based.start.stream", "boolean", "false"),
+    Option("snapshot.mode.configuration.based.snapshot.on.schema.error", "boolean", "false", documentation="There is no schema history: accepted, without effect."),
+    Option("snapshot.mode.configuration.based.snapshot.on.data.error", "boolean", "false"),
+    Option("snapshot.delay.ms", "long", "0", check=_not_negative),
+    Option("streaming.delay.ms", "long", "0", check=_not_negative),
+    Option("snapshot.max.threads", "int", "1", check=_one_task),
+    Option("snapshot.tables.order.by.row.count", default="disabled", values=("disabled", "ascending", "descending")),
+    Option("snapshot.include.collection.list", "list", check=_patterns),
+    Option(OVERRIDES, "list"),
     Option("snapshot.fetch.size", "int", documentation="COPY streams: accepted, without effect."),
     Option("snapshot.lock.timeout.ms", "long", "10000", documentation="No locks are taken: accepted, without effect."),
     Option("tombstones.on.delete", "boolean", "true"),
@@ -138,8 +150,9 @@ PASS_THROUGH: Final = (
     "header.converter.",
     "topic.creation.default.",
     PRODUCER_OVERRIDE,
+    f"{OVERRIDES}.",
 )
-"""Prefixes whose options belong to somebody else: a converter, a topic, the producer."""
+"""Prefixes whose options belong to somebody else: a converter, a topic, the producer, a table."""
 
 FIXED: Final = {
     "database.tcpKeepAlive": "true",
@@ -161,12 +174,9 @@ FIXED: Final = {
     "schema.refresh.mode": "columns_diff",
     "skip.messages.without.change": "false",
     "slot.stream.params": "",
-    "snapshot.delay.ms": "0",
     "snapshot.isolation.mode": "repeatable_read",
     "snapshot.locking.mode": "none",
-    "snapshot.max.threads": "1",
     "snapshot.query.mode": "select_all",
-    "streaming.delay.ms": "0",
     "table.ignore.builtin": "true",
     "topic.delimiter": ".",
     "topic.heartbeat.prefix": "__debezium-heartbeat",
@@ -220,18 +230,10 @@ NOT_IMPLEMENTED: Final = frozenset(
         "signal.kafka.bootstrap.servers",
         "signal.kafka.topic",
         "signal.poll.interval.ms",
-        "snapshot.include.collection.list",
         "snapshot.locking.mode.custom.name",
         "snapshot.max.threads.multiplier",
-        "snapshot.mode.configuration.based.snapshot.data",
-        "snapshot.mode.configuration.based.snapshot.on.data.error",
-        "snapshot.mode.configuration.based.snapshot.on.schema.error",
-        "snapshot.mode.configuration.based.snapshot.schema",
-        "snapshot.mode.configuration.based.start.stream",
         "snapshot.mode.custom.name",
         "snapshot.query.mode.custom.name",
-        "snapshot.select.statement.overrides",
-        "snapshot.tables.order.by.row.count",
         "sourceinfo.struct.maker",
         "statistics.metrics.enabled",
         "topic.cache.size",
@@ -247,7 +249,6 @@ _NOT_IMPLEMENTED_PREFIXES: Final = (
     "openlineage.",
     "predicates.",
     "signal.consumer.",
-    "snapshot.select.statement.overrides.",
     "topic.creation.",
     "transforms.",
 )
@@ -272,6 +273,10 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         problems.setdefault("plugin.name", []).append(
             "plugin.name defaults to decoderbufs, which is not implemented: set plugin.name to pgoutput"
         )
+    try:
+        select_overrides(config)
+    except ValueError as error:
+        problems.setdefault(OVERRIDES, []).append(f"{OVERRIDES} {error}")
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):
             problems.setdefault(exclude, []).append(f"{exclude} cannot be set beside {include}")

@@ -19,6 +19,8 @@ from psycopg import pq, sql
 from tidings_capture.errors import PostgresError
 
 _FORMATS: Final = "-c DateStyle=ISO,MDY -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 -c bytea_output=hex"
+_COPY_BYTES: Final = 1_000_000
+"""About how much of a COPY is held in memory at once."""
 _POSTGRES_EPOCH_US: Final = 946_684_800_000_000
 _CONNECT_SECONDS: Final = 10
 _STATUS = struct.Struct(">cQQQqB")
@@ -133,12 +135,21 @@ class Session:
         found = self.rows(query, parameters)
         return found[0][0] if found else None
 
+    def columns(self, query: str) -> list[str]:
+        """The names of a query's columns; `query` is the user's and may hold ``%``."""
+        try:
+            cursor = self._connection.execute(query.encode())
+            return [column.name for column in cursor.description or ()]
+        except psycopg.Error as error:
+            raise _translated("PostgreSQL refused a query of the connector's", error) from error
+
     def execute(self, statement: str) -> None:
         """Run a statement that returns nothing."""
         self.rows(statement)
 
     def copy_out(self, statement: str, limit: int = 2000) -> Iterator[list[bytes]]:
-        """The lines of a ``COPY ... TO STDOUT`` in lists of at most `limit`; each ends with a newline."""
+        """The lines of a ``COPY ... TO STDOUT`` in lists of at most `limit` lines and about a megabyte; each line ends
+        with a newline."""
         connection = self._connection.pgconn
         try:
             result = connection.exec_(statement.encode())
@@ -159,12 +170,13 @@ class Session:
 
 def _take_lines(connection: pq.abc.PGconn, limit: int) -> tuple[list[bytes], bool]:
     lines: list[bytes] = []
-    take = connection.get_copy_data
-    while len(lines) < limit:
+    take, room = connection.get_copy_data, _COPY_BYTES
+    while len(lines) < limit and room > 0:
         size, data = take(0)
         if size < 0:
             return lines, True
         lines.append(bytes(data))
+        room -= size
     return lines, False
 
 
@@ -266,11 +278,13 @@ class Replication:
         ready, _, _ = select.select([self._socket, *others], [], [], seconds)
         return bool(ready)
 
-    def send_status(self, received_lsn: int, flushed_lsn: int) -> None:
-        """Standby status update: what has arrived, and what may be forgotten."""
+    def send_status(self, received_lsn: int, flushed_lsn: int, *, reply: bool = False) -> None:
+        """Standby status update: what has arrived, and what may be forgotten; `reply` asks for a keepalive."""
         now = time.time_ns() // 1000 - _POSTGRES_EPOCH_US
         try:
-            self._connection.put_copy_data(_STATUS.pack(b"r", received_lsn, flushed_lsn, flushed_lsn, now, 0))
+            self._connection.put_copy_data(
+                _STATUS.pack(b"r", received_lsn, flushed_lsn, flushed_lsn, now, reply)
+            )
             while self._connection.flush() == 1:
                 select.select([], [self._socket], [], 1.0)
                 self._connection.consume_input()

@@ -41,6 +41,7 @@ class RestApi:
         add("GET", f"{name}/config", self._get_config)
         add("PUT", f"{name}/config", self._put_config)
         add("GET", f"{name}/status", self._status)
+        add("GET", f"{name}/snapshot", self._snapshot)
         add("GET", f"{name}/tasks", self._tasks)
         add("GET", f"{name}/tasks/{{task}}/status", self._task_status)
         add("POST", f"{name}/tasks/{{task}}/restart", self._restart_task)
@@ -113,6 +114,23 @@ class RestApi:
         if run is None:
             raise NotFoundError(f"No status found for connector {request.match_info['name']}")
         return web.json_response(self._shown(_status_of, run))
+
+    async def _snapshot(self, request: web.Request) -> web.Response:
+        """Ours: how far the running or last snapshot of the task's process is."""
+        report = self._run(request).report
+        tables = report.snapshot_tables
+        left = [table for table in tables.values() if table.state != "done"]
+        return web.json_response(
+            {
+                "state": "none" if not tables else "running" if left else "done",
+                "rows": report.snapshot_rows,
+                "tables_left": len(left),
+                "tables": [
+                    {"table": name, "state": t.state, "rows": t.rows, "estimated_rows": t.estimated}
+                    for name, t in tables.items()
+                ],
+            }
+        )
 
     async def _tasks(self, request: web.Request) -> web.Response:
         run = self._run(request)

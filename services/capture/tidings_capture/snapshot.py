@@ -1,22 +1,19 @@
-"""The snapshot: every captured table as of one exported snapshot, by COPY.
+"""The rows of a snapshot: from lines of COPY to records with their markers.
 
-`take_snapshot` reads in a REPEATABLE READ transaction on the snapshot that came with a new slot, so that the stream
-from the slot's consistent position gives exactly what the snapshot does not hold. Rows carry Debezium's markers
-(``source.snapshot``): last > first > last_in_data_collection > first_in_data_collection > true; the marker of a row
-needs the row after it, so one row is always held back.
+Rows carry Debezium's markers (``source.snapshot``): last > first > last_in_data_collection >
+first_in_data_collection > true; the marker of a row needs the row after it, so one row of a table is always held back.
+With several readers the tables' rows mix, and "first" and "last" are the first and the last row that is sent.
 """
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.plan import Record
-from tidings_capture.postgres import Session, quote
-from tidings_capture.relations import Table
 from tidings_capture.routes import Route
 
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
@@ -49,75 +46,103 @@ def _unescape(cell: bytes) -> bytes:
     return _ESCAPE.sub(lambda match: _ESCAPES.get(match.group(1), match.group(1)), cell)
 
 
+class TableRows:
+    """A table that is being read."""
+
+    __slots__ = ("fresh", "held", "name", "route", "rows")
+
+    def __init__(self, name: str, route: Route) -> None:
+        self.name = name
+        """``schema.table``"""
+        self.route = route
+        self.rows = 0
+        """Rows that have been read."""
+        self.held: bytes | None = None
+        self.fresh = True
+
+
 class SnapshotRows:
-    """Gives every row its marker, one row late, and sends it.
+    """Gives every row its marker, one row late, and sends it. Several tables may be open at once.
 
     Args:
         send: queues records for a topic.
+        on_sent: called with a table when all its rows have been sent.
     """
 
-    def __init__(self, point: SnapshotPoint, send: Callable[[str, list[Record]], None]) -> None:
+    def __init__(
+        self,
+        point: SnapshotPoint,
+        send: Callable[[str, list[Record]], None],
+        on_sent: Callable[[TableRows], None] = lambda _table: None,
+    ) -> None:
         self._point = point
         self._send = send
+        self._on_sent = on_sent
         self._context = EventContext()
-        self._held: tuple[Route, bytes] | None = None
         self._first = True
-        self._first_in_table = False
+        self._ended: TableRows | None = None
+        """The table that was read last: its last row is held back until another row comes, or none does."""
         self.rows = 0
 
-    def table(self, route: Route, batches: Iterator[list[bytes]]) -> int:
-        """Send a table's rows but the last, which is held back; the number of rows."""
-        rows = 0
-        fresh = True
-        for lines in batches:
-            if not lines:
-                continue
-            self._context.now_ns = time.time_ns()
-            if fresh:
-                # The row held back was its table's last.
-                self._release(last_in_table=True)
-                self._first_in_table = True
-                fresh = False
-                rest, self._held = lines[1:], (route, lines[0])
-            else:
-                rest = lines
-            rows += len(lines)
-            self._rows(route, rest)
-        return rows
-
-    def finish(self) -> None:
-        """The row held back is the snapshot's last."""
-        self._release(last_in_table=True, last=True)
-
-    def _rows(self, route: Route, lines: list[bytes]) -> None:
+    def take(self, table: TableRows, lines: list[bytes]) -> None:
+        """Send the next rows of a table but the last, which is held back."""
         if not lines:
             return
-        self._release(last_in_table=False)
+        self._context.now_ns = time.time_ns()
+        if self._ended is not None:
+            self._send_ended(last=False)
+        table.rows += len(lines)
+        if table.held is None:
+            table.held = lines[0]
+            lines = lines[1:]
+        if not lines:
+            return
+        self._release(table, last_in_table=False)
         self._mark("true")
-        plan, context, send, topic = route.plan, self._context, self._send, route.topic
+        route, context, send = table.route, self._context, self._send
+        plan, topic = route.plan, route.topic
         for line in lines[:-1]:
             send(topic, plan.read(parse_copy_line(line), context))
         self.rows += len(lines) - 1
         route.records += len(lines) - 1
-        self._held = (route, lines[-1])
+        table.held = lines[-1]
 
-    def _release(self, *, last_in_table: bool, last: bool = False) -> None:
-        if self._held is None:
+    def end(self, table: TableRows) -> None:
+        """The table has no more rows."""
+        if table.held is None:
+            self._on_sent(table)
             return
-        route, line = self._held
-        self._held = None
+        if self._ended is not None:
+            self._send_ended(last=False)
+        self._ended = table
+
+    def finish(self) -> None:
+        """The row held back is the snapshot's last."""
+        if self._ended is not None:
+            self._send_ended(last=True)
+
+    def _send_ended(self, *, last: bool) -> None:
+        table, self._ended = self._ended, None
+        assert table is not None
+        self._release(table, last_in_table=True, last=last)
+        self._on_sent(table)
+
+    def _release(self, table: TableRows, *, last_in_table: bool, last: bool = False) -> None:
+        line, table.held = table.held, None
+        assert line is not None
         if last:
             marker = "last"
         elif self._first:
             marker = "first"
         elif last_in_table:
             marker = "last_in_data_collection"
-        elif self._first_in_table:
+        elif table.fresh:
             marker = "first_in_data_collection"
         else:
             marker = "true"
-        self._first = self._first_in_table = False
+        self._first = table.fresh = False
         self._mark(marker)
+        route = table.route
         self._send(route.topic, route.plan.read(parse_copy_line(line), self._context))
         self.rows += 1
         route.records += 1
@@ -125,21 +150,3 @@ class SnapshotRows:
     def _mark(self, marker: str) -> None:
         point = self._point
         self._context.snapshot_row(marker, point.lsn, point.tx_id, point.ts_us)
-
-
-def begin_snapshot(session: Session, point: SnapshotPoint) -> None:
-    """Pin the session to the exported snapshot, until `end_snapshot`."""
-    session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    session.execute(f"SET TRANSACTION SNAPSHOT '{point.snapshot}'")
-
-
-def end_snapshot(session: Session) -> None:
-    """Let go of the snapshot."""
-    session.execute("COMMIT")
-
-
-def copy_table(session: Session, table: Table) -> Iterator[list[bytes]]:
-    """A table's rows as lines of COPY's text format, columns in the table's order."""
-    columns = ", ".join(quote(column.name) for column in table.columns)
-    name = f"{quote(table.schema)}.{quote(table.name)}"
-    return session.copy_out(f"COPY (SELECT {columns} FROM {name}) TO STDOUT")  # noqa: S608 - quoted names

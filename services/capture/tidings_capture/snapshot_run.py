@@ -1,35 +1,75 @@
-"""Takes a connector's snapshot: gets a snapshot from a new slot, reads the tables as of it, stores where it ends."""
+"""Takes a snapshot: as of what, which tables, and what is stored while it runs, so that a crash loses nothing.
+
+**First start.** The slot is created and exports its snapshot; every table is read as of it; the stream from the slot's
+consistent position L gives exactly what the snapshot does not hold: a transaction is in the snapshot if its commit
+record is before L, and in the stream if it is at L or later.
+
+**Interrupted.** The exported snapshot died with its connection, so what is left has to be read as of a later one, at L'.
+Two things must not happen at a consumer: a row must not go back in time, and a row that was sent and then deleted must
+not stay. Both follow from one order of events in each topic, which is kept whatever happens:
+
+1. rows as of L (some tables whole, some in part, some not at all),
+2. every change that was committed between L and L', from the slot, which has been waiting at L,
+3. rows as of L' of the tables that were not sent whole,
+4. every change from L' on.
+
+So a task that finds an unfinished snapshot first creates a temporary slot, whose snapshot is at L', then streams the
+connector's own slot up to L' and not further, and then reads what is left. After (2) everything that was sent is as of
+L', and the state is that of a snapshot at L' which has some tables done: interrupted again, the same steps hold with L'
+for L. No row goes back (a row of (3) is as of L', later than all of (2)); a row deleted between L and L' has its delete
+event in (2). Rows of a table that was sent in part are sent again, later ones over earlier ones.
+
+What is stored: the position L, and the tables sent whole (`SourceOffset.unfinished`), each only after Kafka has
+acknowledged its last row; before the first row, so that an interruption at any time is known as one. While (2) runs the
+stream's position is stored with it, as always. The same steps serve a snapshot in the middle of the stream (a blocking
+one, asked for by a signal) and ``snapshot.mode=always`` with a stored offset: there, nothing is done yet and L is where
+the stream is. Only a slot that was lost leaves no way to (2).
+"""
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import replace
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.postgres import Replication, Session
-from tidings_capture.preparation import SlotState
-from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, begin_snapshot, copy_table, end_snapshot
+from tidings_capture.preparation import read_slot
+from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows
+from tidings_capture.snapshot_readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.source_offset import SourceOffset
+from tidings_capture.starting import SnapshotWork
 from tidings_capture.task_parts import TaskParts
-from tidings_envelope.position import lsn_from_text
+from tidings_envelope.position import lsn_from_text, lsn_to_text
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
 
+CatchUp = Callable[[SourceOffset, int], SourceOffset]
+"""Streams the connector's slot from an offset up to the last commit before an LSN; where it stands then."""
+
+_ESTIMATES = """
+SELECT n.nspname, c.relname, c.reltuples::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'p')
+"""
+
 
 class SnapshotRun:
-    """One snapshot of a task's."""
+    """Takes a task's snapshots."""
 
-    def __init__(self, parts: TaskParts) -> None:
+    def __init__(self, parts: TaskParts, catch_up: CatchUp) -> None:
         self._parts = parts
         self._config = parts.config
+        self._catch_up = catch_up
 
-    def take(self, slot: SlotState | None, tables: list[tuple[str, str]]) -> SourceOffset | None:
-        """Read the tables; from where to stream then, None when there is nothing to stream."""
-        parts, config, session = self._parts, self._config, self._parts.session
-        parts.progress.state = "snapshot"
-        parts.progress.tables_left = len(tables)
-        only = config.snapshot_mode == "initial_only"
+    def take(self, work: SnapshotWork) -> SourceOffset:
+        """Take a snapshot; the offset that ends it, which has been stored: from there the stream goes on."""
+        parts, config = self._parts, self._config
+        tables = self._ordered(work)
+        began = time.monotonic()
+        parts.progress.begin_snapshot(tables)
+        only = not config.snapshot.streams
         with contextlib.closing(Replication(config.endpoint)) as replication:
+            slot = read_slot(parts.session, config)
             if slot is not None and slot.wal_status == "lost":
                 replication.drop_slot(config.slot)
                 slot = None
@@ -40,38 +80,82 @@ class SnapshotRun:
                 name, temporary=temporary, export=True, failover=config.slot_failover and not temporary
             )
             lsn = lsn_from_text(created.consistent_lsn)
+            stored = SourceOffset(done_lsn=lsn, lsn=lsn, unfinished=work.done)
+            if work.catch_up is not None:
+                _log.info("catching up with the snapshot", connector=config.name, lsn=created.consistent_lsn)
+                stored = replace(stored, commit_lsn=self._catch_up(work.catch_up, lsn).commit_lsn)
+            parts.progress.state = "snapshot"
+            session = parts.session
             tx_id = session.value("SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END")
             point = SnapshotPoint(created.snapshot or "", lsn, tx_id, time.time_ns() // 1000)
-            began, rows = time.monotonic(), self._copy_tables(session, point, tables)
-        end = SourceOffset(done_lsn=lsn, lsn=lsn, tx_id=tx_id, ts_us=point.ts_us, snapshot="INITIAL")
+            if not work.blocking:
+                parts.checkpoints.take_and_wait(stored)
+            rows = self._copy_tables(session, point, tables, work, stored)
+        end = replace(stored, tx_id=tx_id, ts_us=point.ts_us, snapshot="INITIAL", unfinished=None)
+        if work.blocking:
+            end = replace(end, snapshot=None)
         parts.checkpoints.take_and_wait(end)
+        seconds = round(time.monotonic() - began, 3)
         _log.info(
             "snapshot finished",
             connector=config.name,
             tables=len(tables),
             rows=rows,
-            lsn=created.consistent_lsn,
-            seconds=round(time.monotonic() - began, 3),
+            lsn=lsn_to_text(lsn),
+            seconds=seconds,
         )
-        return None if only else end
+        return end
 
-    def _copy_tables(self, session: Session, point: SnapshotPoint, tables: list[tuple[str, str]]) -> int:
-        parts = self._parts
-        rows = SnapshotRows(point, parts.producer.send)
-        begin_snapshot(session, point)
-        catalog = Catalog(session, self._config.columns)
-        for schema, name in tables:
-            route = parts.routes.add_table(catalog.table_by_name(schema, name, self._config.publication))
-            count = rows.table(route, self._watched(copy_table(session, route.table), rows))
-            parts.progress.tables_left -= 1
-            _log.info("table read", connector=self._config.name, table=f"{schema}.{name}", rows=count)
+    def _ordered(self, work: SnapshotWork) -> list[tuple[tuple[str, str], int | None]]:
+        """The tables in the order of reading, with the rows that the server's statistics estimate."""
+        found = {(schema, name): rows for schema, name, rows in self._parts.session.rows(_ESTIMATES)}
+        tables = [(table, rows if (rows := found.get(table, -1)) >= 0 else None) for table in work.tables]
+        order = self._config.snapshot.order
+        if order != "disabled":
+            tables.sort(key=lambda item: item[1] or 0, reverse=order == "descending")
+        return tables
+
+    def _copy_tables(
+        self,
+        session: Session,
+        point: SnapshotPoint,
+        tables: list[tuple[tuple[str, str], int | None]],
+        work: SnapshotWork,
+        stored: SourceOffset,
+    ) -> int:
+        parts, config = self._parts, self._config
+        done = list(work.done)
+
+        def sent(table: TableRows) -> None:
+            done.append(table.name)
+            parts.progress.tables[table.name].state = "done"
+            _log.info("table read", connector=config.name, table=table.name, rows=table.rows)
+            if not work.blocking and parts.checkpoints.due(time.monotonic()):
+                parts.checkpoints.take(replace(stored, unfinished=tuple(done)))
+
+        rows = SnapshotRows(point, parts.producer.send, sent)
+        begin_snapshot(session, point.snapshot)
+        catalog = Catalog(session, config.columns)
+        opened, statements = [], []
+        for (schema, name), _ in tables:
+            route = parts.routes.add_table(catalog.table_by_name(schema, name, config.publication))
+            opened.append(TableRows(f"{schema}.{name}", route))
+            select = work.selects.get(f"{schema}.{name}")
+            statements.append(copy_statement(session, route.table, select))
+        for number, lines in read_all(
+            session, config.endpoint, point.snapshot, statements, config.snapshot.threads, parts.breathe
+        ):
+            table = opened[number]
+            if lines is None:
+                rows.end(table)
+            else:
+                rows.take(table, lines)
+                parts.progress.snapshot_rows = rows.rows
+                seen = parts.progress.tables[table.name]
+                seen.state, seen.rows = "reading", table.rows
+            parts.checkpoints.poll()
+            parts.breathe()
         rows.finish()
-        end_snapshot(session)
+        parts.progress.snapshot_rows = rows.rows
+        session.execute("COMMIT")
         return rows.rows
-
-    def _watched(self, batches: Iterator[list[bytes]], rows: SnapshotRows) -> Iterator[list[bytes]]:
-        for batch in batches:
-            yield batch
-            self._parts.progress.snapshot_rows = rows.rows
-            self._parts.checkpoints.poll()
-            self._parts.breathe()

@@ -14,6 +14,7 @@ import orjson
 from tidings_capture.errors import OffsetError
 
 _TABLE_COUNT: Final = "transaction_data_collection_order_"
+_UNFINISHED: Final = "tidings_snapshot_tables_done"
 _ROW_TYPES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "TRUNCATE"})
 
 
@@ -40,6 +41,9 @@ class SourceOffset:
     """Its events so far by ``schema.table``."""
     snapshot: str | None = None
     """``INITIAL`` in the offset that ends a snapshot."""
+    unfinished: tuple[str, ...] | None = None
+    """While a snapshot is being taken: the tables (``schema.table``) that have been sent as a whole. Debezium, which
+    does not know the field it is stored in, sees an initial snapshot that was interrupted and takes a new one."""
 
     @property
     def in_transaction(self) -> bool:
@@ -65,6 +69,9 @@ def encode_offset(offset: SourceOffset) -> bytes:
         value |= {"snapshot": offset.snapshot, "last_snapshot_record": True, "snapshot_completed": True}
         return orjson.dumps(value)
     value["lsn_proc"] = offset.done_lsn
+    if offset.unfinished is not None:
+        value |= {"snapshot": "INITIAL", "snapshot_completed": False, "last_snapshot_record": False}
+        value[_UNFINISHED] = list(offset.unfinished)
     if offset.commit_lsn is not None:
         value["lsn_commit"] = offset.commit_lsn
     if offset.message_type is not None:
@@ -90,7 +97,12 @@ def decode_offset(data: bytes) -> SourceOffset | None:
         raise OffsetError("the stored source offset is no JSON") from error
     if not isinstance(value, dict):
         raise OffsetError("the stored source offset is no JSON object")
-    if value.get("snapshot") and not (value.get("snapshot_completed") or value.get("last_snapshot_record")):
+    unfinished = value.get(_UNFINISHED)
+    if (
+        unfinished is None
+        and value.get("snapshot")
+        and not (value.get("snapshot_completed") or value.get("last_snapshot_record"))
+    ):
         return None
     processed = _number(value, "lsn_proc")
     lsn = _number(value, "lsn")
@@ -115,7 +127,8 @@ def decode_offset(data: bytes) -> SourceOffset | None:
         events_at_lsn=events,
         transaction_id=value.get("transaction_id"),
         event_counts=counts,
-        snapshot=value.get("snapshot") or None,
+        snapshot=None if unfinished is not None else value.get("snapshot") or None,
+        unfinished=None if unfinished is None else tuple(unfinished),
     )
 
 

@@ -66,6 +66,8 @@ class Stream:
         self._in_transaction = False
         self._dropping = False
         self._last_row: tuple[int, int, str] | None = None
+        self._stop_lsn: int | None = None
+        self._stopped = False
         self.received_lsn = resume.done_lsn
         self.transactions = 0
         self.events = 0
@@ -86,6 +88,22 @@ class Stream:
     def last_commit_ts_us(self) -> int:
         """When the last transaction seen was committed, microseconds since the Unix epoch; 0 for none."""
         return self._context.ts_us
+
+    def stop_before(self, lsn: int) -> None:
+        """Leave out every transaction whose commit is at `lsn` or later; `reached_stop` tells when that is all."""
+        self._stop_lsn = lsn
+
+    @property
+    def stops(self) -> bool:
+        """Whether there is an LSN to stop before."""
+        return self._stop_lsn is not None
+
+    @property
+    def reached_stop(self) -> bool:
+        """Whether every transaction before the LSN given to `stop_before` has been converted."""
+        if self._stop_lsn is None or self._in_transaction:
+            return False
+        return self._stopped or self.received_lsn >= self._stop_lsn
 
     def position(self) -> SourceOffset:
         """From where a restart goes on, when all that was sent has been delivered."""
@@ -228,6 +246,8 @@ class Stream:
         self._last_row = None
         # The server starts with the transaction after the requested position; a slot may be behind it.
         self._dropping = begin.final_lsn < self._done_lsn
+        if self._stop_lsn is not None and begin.final_lsn >= self._stop_lsn:
+            self._dropping = self._stopped = True
         context.begin(begin.xid, begin.commit_ts_us, self._commit_lsn)
         context.lsn = lsn
         if self._dropping:

@@ -37,6 +37,16 @@ class Failure(msgspec.Struct, frozen=True):
     trace: str
 
 
+class TableProgress(msgspec.Struct):
+    """How far a snapshot is with a table."""
+
+    rows: int = 0
+    estimated: int | None = None
+    """What the server's statistics say (``pg_class.reltuples``); None where there are none yet."""
+    state: str = "waiting"
+    """``waiting``, ``reading`` or ``done``."""
+
+
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a task says about itself, at least once a second; counters count from the process's start."""
 
@@ -52,7 +62,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     confirmed_lsn: int = 0
     outstanding: int = 0
     snapshot_rows: int = 0
-    snapshot_tables_left: int = 0
+    snapshot_tables: dict[str, TableProgress] = {}
+    """The running or last snapshot of this process, by ``schema.table``."""
     failure: Failure | None = None
 
 

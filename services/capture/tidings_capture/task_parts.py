@@ -3,8 +3,8 @@
 `TaskRun` and the snapshot share one `TaskParts`; whoever owns it closes it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.checkpoint import Checkpoints
@@ -16,7 +16,7 @@ from tidings_capture.plan_markers import compile_markers
 from tidings_capture.postgres import Session
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
-from tidings_capture.task_channel import TaskJob
+from tidings_capture.task_channel import TableProgress, TaskJob
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -28,8 +28,14 @@ class TaskProgress:
 
     state: str = "starting"
     snapshot_rows: int = 0
-    tables_left: int = 0
+    tables: dict[str, TableProgress] = field(default_factory=dict)
+    """The running or last snapshot, by ``schema.table``."""
     connected: bool = False
+
+    def begin_snapshot(self, tables: Iterable[tuple[tuple[str, str], int | None]]) -> None:
+        """A snapshot of these tables, with their estimated rows, begins."""
+        self.state, self.snapshot_rows = "snapshot", 0
+        self.tables = {f"{schema}.{name}": TableProgress(0, rows) for (schema, name), rows in tables}
 
 
 class TaskParts:

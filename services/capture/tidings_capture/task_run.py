@@ -7,24 +7,16 @@ decides whether to try again.
 
 import contextlib
 import time
+from dataclasses import replace
 from typing import Final, Protocol
 
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.errors import BrokerError, PostgresError, SlotError
-from tidings_capture.postgres import Replication, Session
-from tidings_capture.preparation import (
-    SlotState,
-    captured_tables,
-    check_server,
-    check_slot,
-    create_slot,
-    ensure_publication,
-    read_slot,
-    server_lsn,
-    start_streaming,
-)
+from tidings_capture.errors import BrokerError, PostgresError
+from tidings_capture.postgres import Replication
+from tidings_capture.preparation import start_streaming
 from tidings_capture.snapshot_run import SnapshotRun
-from tidings_capture.source_offset import SourceOffset, decode_offset
+from tidings_capture.source_offset import SourceOffset
+from tidings_capture.starting import decide
 from tidings_capture.stream import Stream
 from tidings_capture.task_channel import Report, TaskJob
 from tidings_capture.task_parts import TaskParts
@@ -34,6 +26,7 @@ from tidings_service import get_logger
 _BATCH: Final = 2000
 _IDLE_ADVANCE_SECONDS: Final = 5.0
 """How often an idle slot moves on; each time costs one record in the offsets topic."""
+_QUESTION_SECONDS: Final = 0.1
 _STOP_FLUSH_SECONDS: Final = 8.0
 _REPORT_SECONDS: Final = 0.5
 
@@ -68,6 +61,8 @@ class TaskRun:
         self._next_report = 0.0
         self._next_status = 0.0
         self._told_lsn = 0
+        self._former_transactions = self._former_events = 0
+        self._unfinished: tuple[str, ...] | None = None
         self._parts = parts = TaskParts(job, config, self._breathe)
         self._progress = parts.progress
         self._producer, self._checkpoints = parts.producer, parts.checkpoints
@@ -81,64 +76,37 @@ class TaskRun:
         """
         self._report()
         try:
-            resume = self._prepare()
-            if resume is None:
-                self._progress.state = "idle"
-                self._idle()
-            else:
-                self._run_stream(resume)
+            self._work()
         except StopRequested:
             _log.info("stopped", connector=self._job.connector)
         finally:
             self._close()
 
-    # Preparation
-
-    def _prepare(self) -> SourceOffset | None:
-        """Where to stream from; None when there is nothing to stream."""
-        config = self._config
-        session = self._parts.session
-        check_server(session)
-        tables = captured_tables(session, config)
-        ensure_publication(session, config, tables)
-        data = self._parts.stored_offset()
-        stored = None if data is None else decode_offset(data)
-        slot = read_slot(session, config)
-        if stored is not None:
-            self._checkpoints.start_from(stored)
-            if config.snapshot_mode == "initial_only":
-                return None
-            if config.snapshot_mode != "always" and self._can_resume(session, slot, stored):
-                _log.info("resuming", connector=config.name, lsn=lsn_to_text(stored.done_lsn))
-                return stored
-        elif config.snapshot_mode == "no_data":
-            return self._start_without_data(slot)
-        return SnapshotRun(self._parts).take(slot, tables)
-
-    def _can_resume(self, session: Session, slot: SlotState | None, stored: SourceOffset) -> bool:
-        try:
-            check_slot(slot, stored, self._config, server_lsn(session))
-        except SlotError as error:
-            if self._config.snapshot_mode != "when_needed":
-                raise
-            _log.warning("a new snapshot is needed", connector=self._config.name, reason=str(error))
-            return False
-        return True
-
-    def _start_without_data(self, slot: SlotState | None) -> SourceOffset:
-        if slot is None:
-            with contextlib.closing(Replication(self._config.endpoint)) as replication:
-                lsn = create_slot(replication, self._config)
+    def _work(self) -> None:
+        start = decide(self._parts)
+        resume, work = start.resume, start.snapshot
+        options = self._config.snapshot
+        if work is not None:
+            self._pause(options.delay_seconds)
+            resume = SnapshotRun(self._parts, self._catch_up).take(work)
+            if not options.streams:
+                resume = None
+            else:
+                self._pause(options.streaming_delay_seconds)
+        if resume is None:
+            self._progress.state = "idle"
+            self._idle()
         else:
-            lsn = slot.confirmed_lsn
-        start = SourceOffset(done_lsn=lsn, lsn=lsn)
-        # Stored at once: a slot that is dropped before the first record must be noticed, too.
-        self._checkpoints.take_and_wait(start)
-        return start
+            self._run_stream(resume)
+
+    def _catch_up(self, resume: SourceOffset, lsn: int) -> SourceOffset:
+        """Stream what was committed before `lsn`; everything else stays on the server."""
+        return self._run_stream(resume, lsn)
 
     # Streaming
 
-    def _run_stream(self, resume: SourceOffset) -> None:
+    def _run_stream(self, resume: SourceOffset, until: int | None = None) -> SourceOffset:
+        """Stream; ends with where it stands, only when everything before `until` has been sent."""
         config = self._config
         if config.conversion.provide_transaction_metadata:
             self._parts.ensure_topic(self._markers.transaction_topic)
@@ -152,21 +120,39 @@ class TaskRun:
             replication.close()
             raise
         self._replication = replication
-        self._stream = Stream(config, self._routes, self._markers, resume, self._producer.send)
-        self._progress.state, self._progress.connected = "streaming", True
+        self._unfinished = resume.unfinished
+        self._stream = stream = Stream(config, self._routes, self._markers, resume, self._producer.send)
+        if until is None:
+            self._progress.state = "streaming"
+        else:
+            stream.stop_before(until)
+        self._progress.connected = True
         _log.info("streaming", connector=config.name, slot=config.slot, lsn=lsn_to_text(resume.done_lsn))
         self._tell_server()
         self._report()
         try:
-            self._loop(replication, self._stream)
+            self._loop(replication, stream)
         except StopRequested:
-            self._finish(replication, self._stream)
+            self._finish(replication, stream)
             raise
+        self._checkpoints.take(self._position(stream))
+        self._replication = self._stream = None
+        replication.close()
+        self._progress.connected = False
+        self._former_transactions += stream.transactions
+        self._former_events += stream.events
+        return stream.position()
+
+    def _position(self, stream: Stream) -> SourceOffset:
+        """What is stored for where the stream stands."""
+        position = stream.position()
+        return position if self._unfinished is None else replace(position, unfinished=self._unfinished)
 
     def _loop(self, replication: Replication, stream: Stream) -> None:
         next_heartbeat = time.monotonic() + self._config.heartbeat_seconds
         next_idle = time.monotonic() + _IDLE_ADVANCE_SECONDS
-        while True:
+        next_question = 0.0
+        while not stream.reached_stop:
             messages = replication.read(_BATCH)
             if messages:
                 stream.process(messages)
@@ -175,9 +161,9 @@ class TaskRun:
             if stream.caught_up and (now >= next_idle or stream.reply_requested):
                 next_idle = now + _IDLE_ADVANCE_SECONDS
                 stream.advance()
-                self._checkpoints.take(stream.position())
+                self._checkpoints.take(self._position(stream))
             elif self._checkpoints.due(now):
-                self._checkpoints.take(stream.position())
+                self._checkpoints.take(self._position(stream))
             if self._config.heartbeat_seconds and now >= next_heartbeat:
                 next_heartbeat = now + self._config.heartbeat_seconds
                 self._producer.send(self._markers.heartbeat_topic, [self._markers.heartbeat(time.time_ns())])
@@ -185,6 +171,9 @@ class TaskRun:
                 stream.reply_requested = False
                 self._tell_server()
             self._breathe()
+            if stream.stops and now >= next_question:
+                next_question = now + _QUESTION_SECONDS
+                self._tell_server(reply=True)  # an idle server says how far it is only when it is asked
             if not messages:
                 pending = self._producer.outstanding() or self._checkpoints.pending
                 replication.wait(0.02 if pending else 0.25, self._supervision.descriptor)
@@ -192,7 +181,7 @@ class TaskRun:
     def _finish(self, replication: Replication, stream: Stream) -> None:
         self._deadline = time.monotonic() + _STOP_FLUSH_SECONDS
         try:
-            self._checkpoints.take_and_wait(stream.position())
+            self._checkpoints.take_and_wait(self._position(stream))
             self._told_lsn = 0
             self._tell_server()
         except (BrokerError, PostgresError, StopRequested) as error:
@@ -204,11 +193,11 @@ class TaskRun:
             with contextlib.closing(Replication(self._config.endpoint)) as other:
                 other.drop_slot(self._config.slot)
 
-    def _tell_server(self) -> None:
+    def _tell_server(self, *, reply: bool = False) -> None:
         if self._replication is None or self._stream is None:
             return
         confirmed = self._checkpoints.confirmed_lsn
-        self._replication.send_status(max(self._stream.received_lsn, confirmed), confirmed)
+        self._replication.send_status(max(self._stream.received_lsn, confirmed), confirmed, reply=reply)
         self._told_lsn = confirmed
         self._next_status = time.monotonic() + max(self._config.status_update_seconds, 0.1)
 
@@ -248,15 +237,16 @@ class TaskRun:
             Report(
                 state=progress.state,
                 records=self._routes.records(),
-                transactions=stream.transactions if stream is not None else 0,
-                events=stream.events if stream is not None else progress.snapshot_rows,
+                transactions=self._former_transactions + (stream.transactions if stream is not None else 0),
+                events=self._former_events
+                + (stream.events if stream is not None else progress.snapshot_rows),
                 lag_seconds=lag,
                 connected=progress.connected,
                 received_lsn=stream.received_lsn if stream is not None else 0,
                 confirmed_lsn=self._checkpoints.confirmed_lsn,
                 outstanding=self._producer.outstanding(),
                 snapshot_rows=progress.snapshot_rows,
-                snapshot_tables_left=progress.tables_left,
+                snapshot_tables=progress.tables,
             )
         )
 

@@ -1,0 +1,122 @@
+"""A snapshot that is killed under writes: no row is lost, none goes back in time, none that was deleted stays."""
+
+import itertools
+import os
+import random
+import signal
+import threading
+
+import psycopg
+import pytest
+
+ROWS = 20_000
+TABLES = ("a", "b", "c")
+SEED = random.randrange(1 << 32)
+
+
+class Writes:
+    """Inserts, updates, deletes and puts back rows of all tables; every value written is larger than those before."""
+
+    def __init__(self, database):
+        self._database = database
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.failure = None
+
+    def _run(self):
+        try:
+            self._write()
+        except psycopg.Error as error:
+            self.failure = error
+
+    def _write(self):
+        chance = random.Random(SEED)
+        print("seed", SEED)
+        versions = itertools.count(1)
+        with psycopg.connect(self._database) as connection:
+            while not self._stop.is_set():
+                for _ in range(chance.randint(1, 4)):
+                    table, key = chance.choice(TABLES), chance.randint(1, ROWS + 500)
+                    if chance.random() < 0.3:
+                        connection.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
+                    else:
+                        connection.execute(
+                            f"INSERT INTO {table} VALUES (%(k)s, %(v)s) ON CONFLICT (id) DO UPDATE SET v = %(v)s",
+                            {"k": key, "v": next(versions)},
+                        )
+                connection.commit()
+                self._stop.wait(0.001)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join(30)
+        assert self.failure is None
+
+
+def replay(records):
+    """The table that a consumer has, and that no row went back."""
+    rows, newest = {}, {}
+    for record in records:
+        if record.value is None:
+            continue
+        key, after = record.key["id"], record.value["after"]
+        if after is None:
+            rows.pop(key, None)
+            continue
+        assert after["v"] >= newest.get(key, 0), f"row {key} went back in time"
+        rows[key] = newest[key] = after["v"]
+    return rows
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_killed_in_the_middle_of_the_snapshot(
+    worker, create, connector_config, sql, pg_database, read_topic, topic_end, wait_until, threads
+):
+    for table in TABLES:
+        sql(f"CREATE TABLE {table} (id int PRIMARY KEY, v int NOT NULL)")
+        sql(f"INSERT INTO {table} SELECT i, 0 FROM generate_series(1, {ROWS}) i", f"ANALYZE {table}")
+    slow = {
+        "producer.override.linger.ms": "0",
+        "producer.override.max.in.flight.requests.per.connection": "1",
+    }
+    name = connector_config["topic.prefix"]
+    topics = {table: f"{name}.public.{table}" for table in TABLES}
+    with Writes(pg_database):
+        create(connector_config | slow | {"snapshot.max.threads": threads})
+        for kill, (table, rows) in enumerate((("a", ROWS // 2), ("b", ROWS // 2))):
+            seen = topics[table]
+            wait_until(f"rows of {table}", lambda seen=seen, rows=rows: topic_end(seen) > rows)
+            pid = worker.task_pid()
+            os.kill(pid, signal.SIGKILL)
+            wait_until("another task", lambda pid=pid: worker.task_pid() not in {pid, None})
+            assert worker.request("GET", f"/connectors/{name}/snapshot")[0] == 200
+            assert topic_end(topics["c"]) < ROWS or kill, "the snapshot was over before it was killed"
+        worker.wait_task(name, "RUNNING")
+        wait_until(
+            "the snapshot's end",
+            lambda: worker.request("GET", f"/connectors/{name}/snapshot")[1]["state"] == "done",
+        )
+    for table in TABLES:
+        sql(f"INSERT INTO {table} VALUES (1000000, 2000000000)")
+    for table, topic in topics.items():
+        wait_until(f"the last row of {table}", lambda topic=topic: last_is_there(read_topic(topic)))
+        records = read_topic(topic)
+        found = dict(sql(f"SELECT id, v FROM {table}"))
+        assert replay(records) == found
+        reads = [r.value["op"] for r in records if r.value is not None].count("r")
+        if threads == "1" and table == "a":
+            assert reads < 3 * ROWS
+    if threads == "1":
+        snapshot = worker.request("GET", f"/connectors/{name}/snapshot")[1]
+        assert [t["table"] for t in snapshot["tables"]] != ["public.a", "public.b", "public.c"], (
+            "a table that had been sent was read again"
+        )
+        assert all(t["estimated_rows"] > 0 for t in snapshot["tables"])
+
+
+def last_is_there(records):
+    return any(r.key["id"] == 1000000 for r in records)
