@@ -72,10 +72,11 @@ def test_schema_change_in_the_stream(create, connector_config, sql, wait_records
 
 
 def test_a_new_table_although_the_catalog_session_was_ended(
-    create, connector_config, sql, wait_records, worker
+    create, connector_config, sql, wait_records, worker, wait_until
 ):
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config)
+    wait_until("the stream", lambda: streams(sql, name))  # the snapshot needs the session
     sql(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
         "AND application_name = 'tidings-capture' AND backend_type = 'client backend'"
@@ -143,9 +144,17 @@ def test_rest_api_answers_as_kafka_connect_does(worker, create, connector_config
     assert plugins[0]["class"] == connector_config["connector.class"]
 
 
-def test_pause_resume_stop_restart_delete(worker, create, connector_config, sql, wait_records):
+def streams(sql, name):
+    """Whether the stream has begun: RUNNING is said of the snapshot already."""
+    return sql(f"SELECT active FROM pg_replication_slots WHERE slot_name = '{name}' AND NOT temporary") == [
+        (True,)
+    ]
+
+
+def test_pause_resume_stop_restart_delete(worker, create, connector_config, sql, wait_records, wait_until):
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config)
+    wait_until("the stream", lambda: streams(sql, name))
     assert worker.request("PUT", f"/connectors/{name}/pause")[0] == 202
     worker.wait_task(name, "PAUSED")
     sql("INSERT INTO a VALUES (1)")
