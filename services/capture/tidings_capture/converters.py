@@ -6,16 +6,18 @@ name; options that only tune the Java implementation (caches) are accepted and i
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.avro_schema import avro_schema_json
 from tidings_envelope.codec import Codec, Frame
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec
-from tidings_envelope.registry import RegistryClient
 from tidings_envelope.schema import ConnectSchema
 from tidings_envelope.wire import header
 from tidings_service.errors import Retry, TidingsError
+
+if TYPE_CHECKING:
+    from tidings_envelope.registry import RegistryClient
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 CONFLUENT_AVRO_CONVERTER: Final = "io.confluent.connect.avro.AvroConverter"
@@ -79,7 +81,7 @@ class JsonConverter:
 class AvroConverter:
     """Confluent's AvroConverter, and Apicurio's in Confluent's wire format: subjects ``<topic>-key`` and ``-value``."""
 
-    def __init__(self, registry: RegistryClient, *, is_key: bool) -> None:
+    def __init__(self, registry: "RegistryClient", *, is_key: bool) -> None:
         self.codec: Codec = AvroCodec()
         self._registry = registry
         self._suffix = "key" if is_key else "value"
@@ -99,7 +101,7 @@ class AvroConverter:
 
 
 def make_converter(
-    properties: Mapping[str, str], *, is_key: bool, registry: RegistryClient | None = None
+    properties: Mapping[str, str], *, is_key: bool, registry: "RegistryClient | None" = None
 ) -> Converter:
     """Builds the converter that worker or connector properties name.
 
@@ -128,6 +130,9 @@ def make_converter(
             f"{name}={class_name or '(not set)'} is not supported",
             hint=f"use {JSON_CONVERTER}, {CONFLUENT_AVRO_CONVERTER} or {APICURIO_AVRO_CONVERTER}",
         )
+    # Its HTTP client costs a task process 20 MB and half a second, which JSON need not pay.
+    from tidings_envelope.registry import RegistryClient  # noqa: PLC0415
+
     return AvroConverter(registry or RegistryClient(url), is_key=is_key)
 
 
