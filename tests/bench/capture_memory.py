@@ -1,0 +1,36 @@
+"""Capture's resident memory through one giant transaction: worker and task together, sampled five times a second."""
+
+import threading
+import time
+
+from tests.bench.engines import bench
+from tests.bench.processes import resident_bytes
+
+TRANSACTION_ROWS = 5_000_000
+
+
+def run(rows: int) -> None:
+    """Print the highest resident memory; five million rows for the default of one million."""
+    rows = max(rows, 1) * TRANSACTION_ROWS // 1_000_000
+    with bench(debezium=False) as made:
+        (engine,) = made.engines
+        engine.put("giant", made.config(engine, "giant", "json", snapshot_mode="no_data"))
+        idle, highest, done = resident_bytes(engine.pid), 0, threading.Event()
+
+        def watch() -> None:
+            nonlocal highest
+            while not done.wait(0.2):
+                highest = max(highest, resident_bytes(engine.pid))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        made.write(0, rows, rows)
+        start = time.monotonic()
+        made.ends.wait("tidings_giant.public.bench", rows)
+        done.set()
+        watcher.join()
+        print(
+            f"  {rows:,} rows in one transaction: {highest / 1e6:.0f} MB at most, {idle / 1e6:.0f} MB before,"
+            f" the last row {time.monotonic() - start:.0f} s after the commit",
+            flush=True,
+        )
