@@ -22,19 +22,25 @@ _FLOAT = struct.Struct("<f").pack
 _DOUBLE = struct.Struct("<d").pack
 _SMALL: Final = tuple(bytes([n << 1]) for n in range(64))
 """Zigzag varints of 0 to 63: most lengths and counts."""
+PAIR_BITS: Final = 14
+PAIR_MASK: Final = (1 << PAIR_BITS) - 1
+PAIRS: Final = tuple(bytes((n & 127 | 128, n >> 7 | 128)) for n in range(1 << PAIR_BITS))
+"""Two bytes of a varint that goes on, by their 14 bits."""
+ENDS: Final = tuple(bytes((n,) if n < 128 else (n & 127 | 128, n >> 7)) for n in range(1 << PAIR_BITS))
+"""The last one or two bytes of a varint: a look in a table is a quarter of the cost of shifting byte by byte."""
 
 
 def long_avro(value: int) -> bytes:
     """A zigzag varint."""
-    if 0 <= value < 64:
-        return _SMALL[value]
     rest = value << 1 if value >= 0 else ~(value << 1)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    if rest <= PAIR_MASK:
+        return ENDS[rest]
+    out = PAIRS[rest & PAIR_MASK]
+    rest >>= PAIR_BITS
+    while rest > PAIR_MASK:
+        out += PAIRS[rest & PAIR_MASK]
+        rest >>= PAIR_BITS
+    return out + ENDS[rest]
 
 
 def bytes_avro(value: bytes) -> bytes:

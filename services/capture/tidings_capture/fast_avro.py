@@ -5,13 +5,14 @@ union branch of an optional column included, and gives the same bytes as the cod
 value. Avro writes text as its length and its UTF-8, so that most cells need no decoding at all.
 """
 
+import functools
 import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tidings_capture.fast_json import EPOCH, MINUTES, TWO_DIGITS, Memory, Snippet
+from tidings_capture.fast_json import EPOCH, MINUTES, Memory, Snippet
 from tidings_capture.types.conversion import Conversion, Kind
-from tidings_envelope.avro_codec import AvroCodec, long_avro, present_branch
+from tidings_envelope.avro_codec import ENDS, PAIRS, AvroCodec, long_avro, present_branch
 from tidings_envelope.schema import ConnectSchema
 
 _ZONED_BYTES: Final = 27
@@ -62,6 +63,9 @@ def snippet(conversion: Conversion, schema: ConnectSchema, name: str) -> Snippet
         "false": branch + b"\x00",
         "zoned": branch + long_avro(_ZONED_BYTES) + b"%bT%bZ",
         "branch": branch,
+        "double": struct.Struct(f"<{len(branch)}sd").pack,
+        "ends": _behind(branch, ENDS),
+        "pairs": _behind(branch, PAIRS),
     }
     if conversion.kind is Kind.DECIMAL:
         lines = tuple(line.replace("{point}", str(-conversion.parameters["scale"] - 1)) for line in lines)
@@ -71,48 +75,34 @@ def snippet(conversion: Conversion, schema: ConnectSchema, name: str) -> Snippet
     return lines, {**names, **{f"{name}_{key}": value for key, value in used.items()}}
 
 
-def integer_avro(value: int) -> bytes:
-    """A zigzag varint, unrolled for the numbers that keys, amounts and times are."""
-    z = value << 1 if value >= 0 else ~(value << 1)
-    if z < 0x80:
-        return _ONE[z]
-    if z < 0x4000:
-        return bytes((z & 127 | 128, z >> 7))
-    if z < 0x200000:
-        return bytes((z & 127 | 128, z >> 7 & 127 | 128, z >> 14))
-    if z < 0x10000000:
-        return bytes((z & 127 | 128, z >> 7 & 127 | 128, z >> 14 & 127 | 128, z >> 21))
-    if z < 0x800000000:
-        return bytes((z & 127 | 128, z >> 7 & 127 | 128, z >> 14 & 127 | 128, z >> 21 & 127 | 128, z >> 28))
-    return long_avro(value)
+@functools.cache
+def _behind(branch: bytes, table: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """A table of varint bytes with the union branch before each; shared by all columns."""
+    return tuple(branch + entry for entry in table) if branch else table
 
 
-_ONE: Final = tuple(bytes((n,)) for n in range(0x80))
+def _minute_micros_twice(minute: bytes) -> int:
+    return MINUTES[minute] * 2_000_000
 
 
-def microseconds_avro(micros: int) -> bytes:
-    """The varint of a time of this century in microseconds: always eight bytes."""
-    z = micros << 1
-    if not 0x2000000000000 <= z < 0x100000000000000:
-        return long_avro(micros)
-    return bytes(
-        (
-            z & 127 | 128,
-            z >> 7 & 127 | 128,
-            z >> 14 & 127 | 128,
-            z >> 21 & 127 | 128,
-            z >> 28 & 127 | 128,
-            z >> 35 & 127 | 128,
-            z >> 42 & 127 | 128,
-            z >> 49,
-        )
-    )
-
+MINUTE_MICROS_TWICE: Final = Memory(_minute_micros_twice)
+"""The zigzag form of a minute's microseconds since the epoch."""
 
 _TEXT: Final[Snippet] = (("{c} = {sizes}[len({c})] + {c}",), {})
 _REMEMBERED: Final[Snippet] = (("{c} = {remembered}[{c}]",), {})
 _TEMPLATES: Final[Mapping[Kind, Snippet]] = {
-    Kind.INTEGER: (("{c} = {branch} + integer_avro(int({c}))",), {"integer_avro": integer_avro}),
+    Kind.INTEGER: (
+        (
+            "n = int({c}) << 1",
+            "if 0 <= n < 16384:",
+            "    {c} = {ends}[n]",
+            "elif 0 < n < 268435456:",
+            "    {c} = {pairs}[n & 16383] + ENDS[n >> 14]",
+            "else:",
+            "    {c} = {branch} + long_avro(n >> 1)",
+        ),
+        {"ENDS": ENDS, "long_avro": long_avro},
+    ),
     Kind.BOOLEAN: (
         ("{c} = {true} if {c} == b't' else {false} if {c} == b'f' else {other}({c})",),
         {},
@@ -121,7 +111,7 @@ _TEMPLATES: Final[Mapping[Kind, Snippet]] = {
     Kind.PLAIN_TEXT: _TEXT,
     Kind.LABEL: _TEXT,
     Kind.DATE: _REMEMBERED,
-    Kind.DOUBLE: (("{c} = {branch} + double(float({c}))",), {"double": struct.Struct("<d").pack}),
+    Kind.DOUBLE: (("{c} = {double}({branch}, float({c}))",), {}),
     Kind.DECIMAL: (
         (
             "n = int({c}.replace(b'.', b'')) if {c}[{point}] == 46 else -1",
@@ -135,23 +125,27 @@ _TEMPLATES: Final[Mapping[Kind, Snippet]] = {
     ),
     Kind.MICROSECONDS: (
         (
-            "if len({c}) == 26 and {c} > EPOCH and {c}[19] == 46 and {c}[25] < 58:",
-            "    n = (MINUTES[{c}[:16]] + TWO_DIGITS[{c}[17:19]]) * 1000000 + int({c}[20:])",
-            "    {c} = {branch} + microseconds_avro(n)",
+            "size = len({c})",
+            "if {c} > EPOCH and (size == 19 or 20 < size < 27 and {c}[19] == 46) and {c}[4] == 45 and {c}[-1] < 58:",
+            "    n = MINUTE_MICROS_TWICE[{c}[:16]] + (int({c}[17:19] + {c}[20:].ljust(6, b'0')) << 1)",
+            "    if 4398046511104 <= n < 72057594037927936:  # eight bytes: from January 1970 to the year 3111",
+            "        {c} = {pairs}[n & 16383] + PAIRS[n >> 14 & 16383] + PAIRS[n >> 28 & 16383] + ENDS[n >> 42]",
+            "    else:",
+            "        {c} = {other}({c})",
             "else:",
             "    {c} = {other}({c})",
         ),
         {
+            "ENDS": ENDS,
             "EPOCH": EPOCH,
-            "MINUTES": MINUTES,
-            "TWO_DIGITS": TWO_DIGITS,
-            "microseconds_avro": microseconds_avro,
+            "MINUTE_MICROS_TWICE": MINUTE_MICROS_TWICE,
+            "PAIRS": PAIRS,
         },
     ),
     Kind.ZONED_MICROSECONDS: (
         (
-            "if len({c}) == 29 and {c}[26:] == b'+00' and {c}[19] == 46:",
-            "    {c} = {zoned} % ({c}[:10], {c}[11:26])",
+            "if len({c}) > 23 and {c}[19] == 46 and {c}[-3:] == b'+00':",
+            "    {c} = {zoned} % ({c}[:10], {c}[11:-3].ljust(15, b'0'))",
             "else:",
             "    {c} = {other}({c})",
         ),

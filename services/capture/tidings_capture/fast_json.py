@@ -85,10 +85,8 @@ def text(cell: bytes) -> bytes:
 
 
 def _other_zoned(cell: bytes) -> bytes:
-    size = len(cell)
-    if cell[-3:] == b"+00" and cell[4] == _DASH and (size == 22 or (23 < size < 29 and cell[19] == _POINT)):
-        # Fewer decimals than six: PostgreSQL leaves trailing zeros out.
-        return b'"%bT%b.%bZ"' % (cell[:10], cell[11:19], cell[20:-3].ljust(6, b"0"))
+    if len(cell) == 22 and cell[-3:] == b"+00" and cell[4] == _DASH:
+        return b'"%bT%b.000000Z"' % (cell[:10], cell[11:19])
     return b'"' + _ZONED_TEXT(cell).encode() + b'"'
 
 
@@ -154,8 +152,11 @@ _DOUBLE: Final[Snippet] = (
 
 _MICROSECONDS: Final[Snippet] = (
     (
-        "if len({c}) == 26 and {c} > EPOCH and {c}[19] == 46 and {c}[25] < 58:",
+        "size = len({c})",
+        "if size == 26 and {c} > EPOCH and {c}[19] == 46 and {c}[25] < 58:",
         "    {c} = b'%d%b' % (MINUTES[{c}[:16]] + TWO_DIGITS[{c}[17:19]], {c}[20:])",
+        "elif size == 19 and {c} > EPOCH and {c}[4] == 45:",
+        "    {c} = b'%d000000' % (MINUTES[{c}[:16]] + TWO_DIGITS[{c}[17:]])",
         "else:",
         "    {c} = other_microseconds({c})",
     ),
@@ -167,17 +168,19 @@ _MICROSECONDS: Final[Snippet] = (
     },
 )
 """A timestamp after 1970 with four digits of year and six decimals: it is 26 long, has its point at 19 and does not end
-with BC."""
+with BC. Or without decimals: then it is 19 long."""
 
 _ZONED: Final[Snippet] = (
     (
-        "if len({c}) == 29 and {c}[26:] == b'+00' and {c}[19] == 46:",
-        "    {c} = b'\"%bT%bZ\"' % ({c}[:10], {c}[11:26])",
+        "if len({c}) > 23 and {c}[19] == 46 and {c}[-3:] == b'+00':",
+        "    {c} = b'\"%bT%bZ\"' % ({c}[:10], {c}[11:-3].ljust(15, b'0'))",
         "else:",
         "    {c} = other_zoned({c})",
     ),
     {"other_zoned": _other_zoned},
 )
+"""A timestamp with decimals, of which PostgreSQL leaves trailing zeros out; its point is at 19, so that the year has four
+digits, and what ends with +00 does not end with BC."""
 
 _SNIPPETS: Final[Mapping[Kind, Snippet]] = {
     Kind.INTEGER: (("if not {c}.isdigit():", "    {c} = b'%d' % int({c})"), {}),

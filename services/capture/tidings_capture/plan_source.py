@@ -10,6 +10,7 @@ from tidings_capture.conversion_options import ConversionOptions
 from tidings_capture.event_context import EventContext
 from tidings_capture.relations import Table
 from tidings_envelope import semantic
+from tidings_envelope.avro_codec import long_avro
 from tidings_envelope.codec import Codec
 from tidings_envelope.json_codec import JsonCodec, string_json
 
@@ -199,9 +200,73 @@ class JsonSourceWriter(SourceWriter):
         )
 
 
+class AvroSourceWriter(SourceWriter):
+    """The same for Avro, where a text's length stands before it: it changes only with the LSN's number of digits."""
+
+    def _render(self, context: EventContext) -> None:
+        super()._render(context)
+        self._in_block = self._numbered and context.in_transaction
+        self._lsn_branch = self._lsn(0)[:-1]
+        self._before_lsn = self._before_id = b""
+        self._digits = 0
+        self._between_lsns = b'"]' + self._until_lsn + self._lsn_branch
+
+    def _render_digits(self, digits: int) -> None:
+        """What stands before the LSN's digits in ``sequence`` and in the transaction's id."""
+        zeros = "0" * digits
+        self._before_lsn = (
+            self._until_sequence + self._sequence(f'{self._last_commit}"{zeros}"]')[: -digits - 2]
+        )
+        self._before_id = self._until_end + self._open_block + self._string(f"{self._tx_id}{zeros}")[:-digits]
+        self._digits = digits
+
+    def tail(self, context: EventContext, op: str) -> bytes:
+        """See `SourceWriter.tail`."""
+        if context.epoch != self._epoch:
+            self._render(context)
+        if context.now_ns != self._now_ns:
+            self._render_time(context.now_ns)
+        lsn = b"%d" % context.lsn
+        if len(lsn) != self._digits:
+            self._render_digits(len(lsn))
+        if not self._in_block:
+            return b"".join(
+                (
+                    self._before_lsn,
+                    lsn,
+                    self._between_lsns,
+                    long_avro(context.lsn),
+                    self._until_end,
+                    self._no_block,
+                    self._ops_outside[op],
+                    self._time,
+                )
+            )
+        total_order = context.total_order = context.total_order + 1
+        counts = context.event_counts
+        name = self._name
+        order = counts[name] = counts.get(name, 0) + 1
+        return b"".join(
+            (
+                self._before_lsn,
+                lsn,
+                self._between_lsns,
+                long_avro(context.lsn),
+                self._before_id,
+                lsn,
+                self._block_1,
+                long_avro(total_order),
+                self._block_2,
+                long_avro(order),
+                self._ops[op],
+                self._time,
+            )
+        )
+
+
 def source_writer(
     table: Table, options: ConversionOptions, codec: Codec, fragments: tuple[bytes, ...], suffix: bytes
 ) -> SourceWriter:
     """The writer for a codec; arguments as `SourceWriter`'s."""
-    writer = JsonSourceWriter if isinstance(codec, JsonCodec) else SourceWriter
+    writer = JsonSourceWriter if isinstance(codec, JsonCodec) else AvroSourceWriter
     return writer(table, options, codec, fragments, suffix)
