@@ -92,7 +92,7 @@ def _drain(made: Bench, engine: Engine, name: str, before: int, written: int) ->
     engine.wait(name, "RUNNING")
     engine.pause(name)
     rows = written - first_rows
-    return Figure(rows / seconds, rows / cpu, resident)
+    return Figure(rows / seconds, rows / max(cpu, 0.01), resident)
 
 
 def _receive_only(made: Bench, written: int, rows: int) -> None:

@@ -188,7 +188,7 @@ def _worker(stack: Stack) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     )
     with (directory / "bench-worker.log").open("wb") as log:
         command = [str(Path(sys.executable).with_name("tidings-capture")), str(properties)]
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=dict(os.environ))
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONFAULTHANDLER": "1"})
     try:
         deadline = time.monotonic() + 60
         while True:
@@ -200,6 +200,11 @@ def _worker(stack: Stack) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
                     raise
                 check(deadline, "the worker to answer")
         yield process, port
+    except BaseException:
+        time.sleep(0.5)  # a process that dies closes its sockets before it can be waited for
+        print(f"the worker's log ends so (code {process.poll()}):")
+        print((directory / "bench-worker.log").read_text("utf-8", "replace")[-4_000:])
+        raise
     finally:
         process.terminate()
         process.wait(60)
