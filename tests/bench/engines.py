@@ -188,7 +188,9 @@ def _worker(stack: Stack) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     )
     with (directory / "bench-worker.log").open("wb") as log:
         command = [str(Path(sys.executable).with_name("tidings-capture")), str(properties)]
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONFAULTHANDLER": "1"})
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env={**os.environ, "PYTHONFAULTHANDLER": "1"}
+        )
     try:
         deadline = time.monotonic() + 60
         while True:
