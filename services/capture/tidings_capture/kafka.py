@@ -26,6 +26,11 @@ from tidings_capture.errors import BrokerError, retry_of_kafka
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0
+_LOOK_AGAIN_SECONDS: Final = 0.1
+_NOT_THERE_YET: Final = frozenset(
+    (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+)
+"""What a broker says of a topic that it is just about to create."""
 BROKER_DEFAULT: Final = -1
 """Partitions or replication factor of a new topic: what the broker is configured for."""
 
@@ -38,7 +43,8 @@ _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
     "batch.num.messages": 20_000,
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 65_536,
-    "compression.type": "none",
+    # Envelopes repeat themselves, schemas above all: sending less costs less CPU than compressing, here and at the broker.
+    "compression.type": "lz4",
     "delivery.timeout.ms": 120_000,
     "socket.keepalive.enable": True,
 }
@@ -230,11 +236,20 @@ def read_compacted(settings: Mapping[str, Any], topic: str) -> dict[bytes, bytes
         consumer.close()
 
 
+def _partitions(consumer: Consumer, topic: str) -> set[int]:
+    """A topic's partitions. A broker that has created a topic says for a moment that there is none."""
+    deadline = time.monotonic() + _REQUEST_SECONDS
+    while True:
+        metadata = consumer.list_topics(topic, timeout=_REQUEST_SECONDS).topics[topic]
+        if metadata.error is None:
+            return set(metadata.partitions)
+        if metadata.error.code() not in _NOT_THERE_YET or time.monotonic() > deadline:
+            raise KafkaException(metadata.error)
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
 def _read_to_end(consumer: Consumer, topic: str) -> dict[bytes, bytes]:
-    metadata = consumer.list_topics(topic, timeout=_REQUEST_SECONDS).topics[topic]
-    if metadata.error is not None:
-        raise KafkaException(metadata.error)
-    waiting = set(metadata.partitions)
+    waiting = _partitions(consumer, topic)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in sorted(waiting)])
     found: dict[bytes, bytes] = {}
     deadline = time.monotonic() + 4 * _REQUEST_SECONDS
@@ -247,7 +262,7 @@ def _read_to_end(consumer: Consumer, topic: str) -> dict[bytes, bytes]:
                 _apply(found, message)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own name
                 waiting.discard(message.partition())
-            else:
+            elif error.code() not in _NOT_THERE_YET:
                 raise KafkaException(error)
     return found
 
