@@ -31,7 +31,7 @@ DEADLINE_SECONDS = 60
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 SENTINEL = "zz_end"
 _HEARTBEAT = re.compile(r"heartbeat")
-_CLOCK = re.compile(rb'("op":"."),"ts_ms":\d+,"ts_us":\d+,"ts_ns":\d+')
+_CLOCK = re.compile(rb'("op":"."),"ts_ms":\d+(?:,"ts_us":\d+,"ts_ns":\d+)?')
 _READ = b'"op":"r"'
 _SNAPSHOT_POSITION = re.compile(
     rb'"(ts_ms|ts_us|ts_ns|txId|lsn)":(?:\d+|null)|"(sequence)":"\[null,\\"\d+\\"\]"'

@@ -59,6 +59,18 @@ class Markers:
         return (b"t", f"{context.tx_id} END {context.lsn} {context.total_order}".encode(), None)
 
 
+class FakeMessages:
+    topic = "p.message"
+
+    def records(self, message, context):
+        if message.transactional:
+            context.total_order += 1
+            value = f"{context.tx_id} {context.total_order} {context.lsn} M"
+        else:
+            value = f"{context.tx_id} {context.last_commit_lsn} {context.lsn} {context.ts_us} M"
+        return [(b"m", value.encode(), None)]
+
+
 def xlog(lsn, payload):
     return b"w" + struct.pack(">QQq", lsn, lsn, 0) + payload
 
@@ -83,6 +95,10 @@ def truncate(lsn):
     return xlog(lsn, b"T" + struct.pack(">IBI", 1, 0, OID))
 
 
+def message(lsn, flags=1):
+    return xlog(lsn, b"M" + struct.pack(">BQ", flags, lsn) + b"p\0\0\0\0\1x")
+
+
 def keepalive(lsn, reply=0):
     return b"k" + struct.pack(">QqB", lsn, 0, reply)
 
@@ -91,8 +107,9 @@ def keepalive(lsn, reply=0):
 HISTORY = [
     begin(10, 200, 100), insert(100), insert(120, OTHER_OID), insert(130), commit(200, 210),
     begin(11, 400, 110), insert(110), delete(140), insert(300), delete(300), insert(300), truncate(320),
-    insert(330, OTHER_OID), insert(340), commit(400, 410),
-    begin(12, 500, 450), insert(450), commit(500, 510),
+    message(325), insert(330, OTHER_OID), insert(340), commit(400, 410),
+    message(420, flags=0),
+    begin(12, 500, 450), insert(450), message(460), commit(500, 510),
 ]  # fmt: skip
 
 
@@ -102,7 +119,7 @@ class Run:
     def __init__(self, resume=SourceOffset(done_lsn=90, lsn=90), **options):  # noqa: B008 - frozen
         self.sent = []
         config = read_connector_config("c", {**OPTIONS, **options}, {}, run_id="r")
-        self.stream = Stream(config, FakeRoutes(), Markers(), resume, self._send)
+        self.stream = Stream(config, FakeRoutes(), Markers(), FakeMessages(), resume, self._send)
 
     def _send(self, topic, records):
         self.sent += [(topic, value) for _, value, _ in records]
@@ -116,11 +133,12 @@ class Run:
 def from_server(history, done_lsn):
     """What a server sends to a client that asks for `done_lsn`: whole transactions that end later."""
     result, transaction = [], []
-    for message in history:
-        transaction.append(message)
-        if message[25:26] == b"C":
-            (end,) = struct.unpack_from(">Q", message, 1)
-            if end > done_lsn:
+    for data in history:
+        transaction.append(data)
+        alone = data[25:27] == b"M\0"
+        if data[25:26] == b"C" or alone:
+            (end,) = struct.unpack_from(">Q", data, 1)
+            if end > done_lsn or (alone and end == done_lsn):
                 result += transaction
             transaction = []
     return result
@@ -137,7 +155,7 @@ def test_a_restart_anywhere_loses_nothing_and_repeats_nothing_that_was_stored(cu
     both = first.sent + second.sent
     assert sorted(set(both)) == sorted(set(whole.sent))
     repeated = len(both) - len(set(both))
-    if size == 1 and HISTORY[cut - 1][25:26] in b"ID" and (cut and HISTORY[cut - 1]):
+    if size == 1 and HISTORY[cut - 1][25:26] in b"IDM" and (cut and HISTORY[cut - 1]):
         assert repeated == 0
 
 
@@ -149,9 +167,22 @@ def test_begin_is_sent_once_for_a_transaction_that_is_resumed():
     assert second.sent[0] == ("p.public.a", b"11 3 300 I")
 
 
+def test_a_message_without_a_transaction_is_not_repeated_by_a_slot_that_is_behind():
+    first = Run().process(HISTORY[: HISTORY.index(message(420, flags=0)) + 1])
+    assert first.sent[-1] == ("p.message", b"None 420 420 946684801000000 M")
+    second = Run(decode_offset(encode_offset(first.stream.position()))).process(HISTORY)
+    assert second.sent[0] == ("p.transaction", b"12 BEGIN 450")
+
+
 def test_a_slot_behind_the_stored_offset_repeats_nothing():
     second = Run(SourceOffset(done_lsn=410, lsn=410, commit_lsn=410)).process(HISTORY)
-    assert [value for _, value in second.sent] == [b"12 BEGIN 450", b"12 1 450 I", b"12 END 510 1"]
+    assert [value for _, value in second.sent] == [
+        b"None 420 420 946684801000000 M",
+        b"12 BEGIN 450",
+        b"12 1 450 I",
+        b"12 2 460 M",
+        b"12 END 510 2",
+    ]
 
 
 def test_keepalives_move_an_idle_position_but_not_within_a_transaction():
@@ -177,4 +208,4 @@ def test_unknown_message_is_an_error():
 
 def test_without_metadata_no_markers_are_sent():
     run = Run(**{"provide.transaction.metadata": "false"}).process(HISTORY)
-    assert {topic for topic, _ in run.sent} == {"p.public.a"}
+    assert {topic for topic, _ in run.sent} == {"p.public.a", "p.message"}

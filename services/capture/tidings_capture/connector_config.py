@@ -12,7 +12,7 @@ from tidings_capture.conversion_options import (
     TimePrecision,
 )
 from tidings_capture.errors import OptionError
-from tidings_capture.filters import ColumnFilter, TableFilter, compile_list
+from tidings_capture.filters import ColumnFilter, MessageFilter, TableFilter, compile_list
 from tidings_capture.kafka_settings import translate_client_settings
 from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, check_options
 from tidings_capture.postgres import Endpoint
@@ -39,6 +39,7 @@ class ConnectorConfig:
     tables: TableFilter
     columns: ColumnFilter
     snapshot: SnapshotOptions
+    messages: MessageFilter
     skipped_operations: frozenset[str]
     heartbeat_seconds: float
     status_update_seconds: float
@@ -119,6 +120,9 @@ def read_connector_config(
         ),
         columns=ColumnFilter(value.patterns("column.include.list"), value.patterns("column.exclude.list")),
         snapshot=_snapshot(value, config),
+        messages=MessageFilter(
+            value.patterns("message.prefix.include.list"), value.patterns("message.prefix.exclude.list")
+        ),
         skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
         heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,

@@ -79,6 +79,18 @@ class TableFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageFilter:
+    """``message.prefix.include.list`` and ``message.prefix.exclude.list``: which logical messages are captured."""
+
+    include: tuple[re.Pattern[str], ...] = ()
+    exclude: tuple[re.Pattern[str], ...] = ()
+
+    def captures(self, prefix: str) -> bool:
+        """Whether messages of a prefix are captured."""
+        return matches(self.include, prefix) if self.include else not matches(self.exclude, prefix)
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnFilter:
     """``column.include.list`` and ``column.exclude.list``."""
 

@@ -112,6 +112,8 @@ _TABLE: Final = (
     Option("snapshot.tables.order.by.row.count", default="disabled", values=("disabled", "ascending", "descending")),
     Option("snapshot.include.collection.list", "list", check=_patterns),
     Option(OVERRIDES, "list"),
+    Option("message.prefix.include.list", "list", check=_patterns),
+    Option("message.prefix.exclude.list", "list", check=_patterns),
     Option("snapshot.fetch.size", "int", documentation="COPY streams: accepted, without effect."),
     Option("snapshot.lock.timeout.ms", "long", "10000", documentation="No locks are taken: accepted, without effect."),
     Option("tombstones.on.delete", "boolean", "true"),
@@ -212,8 +214,6 @@ NOT_IMPLEMENTED: Final = frozenset(
         "lsn.flush.timeout.action",
         "lsn.flush.timeout.ms",
         "message.key.columns",
-        "message.prefix.exclude.list",
-        "message.prefix.include.list",
         "notification.enabled.channels",
         "notification.sink.topic.name",
         "offset.mismatch.strategy",
@@ -256,6 +256,7 @@ _EXCLUSIVE: Final = (
     ("schema.include.list", "schema.exclude.list"),
     ("table.include.list", "table.exclude.list"),
     ("column.include.list", "column.exclude.list"),
+    ("message.prefix.include.list", "message.prefix.exclude.list"),
 )
 
 

@@ -188,7 +188,11 @@ def start_streaming(
     Args:
         wait: pauses for seconds; may raise to stop.
     """
-    options = (("proto_version", "1"), ("publication_names", quote(config.publication)))
+    options = (
+        ("proto_version", "1"),
+        ("publication_names", quote(config.publication)),
+        ("messages", "true"),
+    )
     deadline = time.monotonic() + config.slot_attempts * config.slot_retry_seconds
     pause = 0.1
     while True:

@@ -15,7 +15,8 @@ from tidings_capture.errors import OffsetError
 
 _TABLE_COUNT: Final = "transaction_data_collection_order_"
 _UNFINISHED: Final = "tidings_snapshot_tables_done"
-_ROW_TYPES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "TRUNCATE"})
+_ROW_TYPES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "TRUNCATE", "MESSAGE"})
+"""Of the last event, while a transaction is in progress; MESSAGE also stands for a message without a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,11 @@ def decode_offset(data: bytes) -> SourceOffset | None:
     )
     message_type = value.get("messageType")
     events = _number(value, "lsn_events_processed") or 0
+    done = _done_lsn(last, processed, commit, message_type, events)
+    if message_type == "MESSAGE" and done < last:
+        events = max(events, 1)  # Debezium does not count messages; each has an LSN of its own
     return SourceOffset(
-        done_lsn=_done_lsn(last, processed, commit, message_type, events),
+        done_lsn=done,
         lsn=last,
         commit_lsn=commit,
         tx_id=_number(value, "txId"),

@@ -18,9 +18,10 @@ from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import CaptureError
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput import decode_message
-from tidings_capture.pgoutput_messages import Begin, Commit, Origin, Relation, Truncate
+from tidings_capture.pgoutput_messages import Begin, Commit, LogicalMessage, Origin, Relation, Truncate
 from tidings_capture.plan import Record
 from tidings_capture.plan_markers import MarkerPlan
+from tidings_capture.plan_messages import MessagePlan
 from tidings_capture.postgres import parse_keepalive
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import SourceOffset
@@ -34,8 +35,11 @@ _KEEPALIVE: Final = ord("k")
 _TAG: Final = 25
 """Where the pgoutput message starts in an XLogData message."""
 _OID: Final = 26
+_COMMIT: Final = ord("C")
+_EVENTS: Final = frozenset(b"TM")
+"""Events of a transaction beside rows."""
 _OPERATIONS: Final = {"c": "I", "u": "U", "d": "D"}
-_ROW_TYPES: Final = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE"}
+_ROW_TYPES: Final = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE", "M": "MESSAGE"}
 
 
 class Stream:
@@ -47,9 +51,16 @@ class Stream:
     """
 
     def __init__(
-        self, config: ConnectorConfig, routes: Routes, markers: MarkerPlan, resume: SourceOffset, send: Send
+        self,
+        config: ConnectorConfig,
+        routes: Routes,
+        markers: MarkerPlan,
+        messages: MessagePlan,
+        resume: SourceOffset,
+        send: Send,
     ) -> None:
         self._routes = routes
+        self._messages = messages
         self._markers = markers if config.conversion.provide_transaction_metadata else None
         self._send = send
         skipped = config.skipped_operations
@@ -61,6 +72,8 @@ class Stream:
         self._resuming = False
         self._resume_seen = 0
         self._start = resume
+        self._message_context = EventContext()
+        self._message_context.ts_us = resume.ts_us or time.time_ns() // 1_000
         self._done_lsn = resume.done_lsn
         self._commit_lsn = resume.commit_lsn
         self._in_transaction = False
@@ -134,7 +147,7 @@ class Stream:
                 self._start, done_lsn=self.received_lsn, lsn=self.received_lsn, snapshot=None
             )
 
-    def process(self, messages: list[bytes]) -> None:  # noqa: C901 - the hot loop: a call per row costs more
+    def process(self, messages: list[bytes]) -> None:  # noqa: C901, PLR0912 - the hot loop: a call per row costs more
         """Convert and send a batch.
 
         Raises:
@@ -171,8 +184,10 @@ class Stream:
                         self._is_new(data)
                 else:
                     self._other(data)
-                    if tag == 0x43:  # Commit: rows before it need no position of their own
+                    if tag == _COMMIT:  # rows before it need no position of their own
                         last = None
+                    elif tag in _EVENTS and self._in_transaction:
+                        last = data
             else:
                 self._control(data)
         if last is not None and self._in_transaction:
@@ -184,7 +199,7 @@ class Stream:
         (lsn,) = _U64(last, 1)
         count = 0
         for data in reversed(messages):
-            if data[0] != _XLOG_DATA or data[_TAG] not in b"IUDT":
+            if data[0] != _XLOG_DATA or data[_TAG] not in b"IUDTM":
                 continue
             if _U64(data, 1)[0] != lsn:
                 break
@@ -237,8 +252,12 @@ class Stream:
                 self._context.from_origin(message.name, message.commit_lsn)
             case Truncate():
                 self._truncate(message, data)
+            case LogicalMessage() if message.transactional:
+                self._message(message, data)
+            case LogicalMessage():
+                self._message_alone(message)
             case _:
-                pass  # Type: the catalog tells more; logical messages are not asked for
+                pass  # Type: the catalog tells more
 
     def _begin(self, begin: Begin, lsn: int) -> None:
         context = self._context
@@ -296,3 +315,37 @@ class Stream:
             if not repeated:
                 route.records += len(records)
                 self._send(route.topic, records)
+
+    def _message(self, message: LogicalMessage, data: bytes) -> None:
+        if self._dropping:
+            return
+        context = self._context
+        context.lsn = message.lsn
+        repeated = self._resuming and not self._is_new(data)
+        records = self._messages.records(message, context)
+        if records and not repeated:
+            self._send(self._messages.topic, records)
+
+    def _message_alone(self, message: LogicalMessage) -> None:
+        """A message without a transaction: done as soon as it is sent, like a transaction of its own."""
+        lsn = message.lsn
+        if lsn < self._done_lsn or (self._stop_lsn is not None and lsn >= self._stop_lsn):
+            return
+        context = self._message_context
+        context.now_ns = self._context.now_ns
+        context.ts_us = self._context.ts_us or context.ts_us
+        context.origin, context.origin_lsn = self._context.origin, self._context.origin_lsn
+        context.lsn = context.last_commit_lsn = self._commit_lsn = lsn
+        records = self._messages.records(message, context)
+        if records:
+            self._send(self._messages.topic, records)
+        # The server sends what begins at the requested position or after it.
+        self._done_lsn = lsn + 1
+        self.received_lsn = max(self.received_lsn, self._done_lsn)
+        self._start = SourceOffset(
+            done_lsn=self._done_lsn,
+            lsn=lsn,
+            commit_lsn=lsn,
+            ts_us=context.ts_us,
+            message_type="MESSAGE",
+        )

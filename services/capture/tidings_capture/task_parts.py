@@ -13,6 +13,7 @@ from tidings_capture.converters import make_converter
 from tidings_capture.errors import BrokerError
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
 from tidings_capture.plan_markers import compile_markers
+from tidings_capture.plan_messages import MessagePlan
 from tidings_capture.postgres import Session
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
@@ -67,6 +68,7 @@ class TaskParts:
         value = make_converter(config.converters, is_key=False)
         self._converters = (key, value)
         self.markers = compile_markers(config.conversion, key, value)
+        self.messages = MessagePlan(config, self._converters, self.ensure_topic)
         self.routes = Routes(config, self.catalog, self._converters, self.ensure_topic)
 
     @property

@@ -121,7 +121,9 @@ class TaskRun:
             raise
         self._replication = replication
         self._unfinished = resume.unfinished
-        self._stream = stream = Stream(config, self._routes, self._markers, resume, self._producer.send)
+        self._stream = stream = Stream(
+            config, self._routes, self._markers, self._parts.messages, resume, self._producer.send
+        )
         if until is None:
             self._progress.state = "streaming"
         else:
