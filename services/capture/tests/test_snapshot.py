@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows, parse_copy_line
+from tidings_capture.copy_format import parse_copy_line
+from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows
 
 
 @pytest.mark.parametrize(

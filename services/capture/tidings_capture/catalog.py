@@ -34,6 +34,10 @@ SELECT t.oid, t.typname, t.typtype::text, t.typbasetype, t.typtypmod,
             THEN ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder) END
   FROM pg_type t WHERE t.oid = ANY(%s)
 """
+_TYPE_NAMES: Final = """
+SELECT format_type(t.oid, t.modifier)
+  FROM unnest(%s::oid[], %s::int4[]) WITH ORDINALITY AS t(oid, modifier, place) ORDER BY t.place
+"""
 _RELATION: Final = """
 SELECT c.oid, c.relreplident::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = %s AND c.relname = %s
@@ -119,6 +123,11 @@ class Catalog:
             replica_identity=ReplicaIdentity(identity),
             excluded_columns=self._filter.excluded(schema, name, [a.name for a in attributes]),
         )
+
+    def type_names(self, types: list[tuple[int, int]]) -> list[str]:
+        """The SQL names of types, such as ``numeric(10,2)``, by oid and modifier; ``???`` of a type that has gone."""
+        oids, modifiers = [oid for oid, _ in types], [modifier for _, modifier in types]
+        return [name for (name,) in self._session.rows(_TYPE_NAMES, (oids, modifiers))]
 
     def _attributes(self, oid: int) -> list[_Attribute]:
         return [_Attribute(*row) for row in self._session.rows(_COLUMNS, (oid,))]

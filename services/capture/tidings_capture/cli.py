@@ -1,106 +1,26 @@
-"""The command ``tidings-capture worker.properties``: a worker like Kafka Connect's, until SIGTERM.
+"""The command ``tidings-capture``: a worker, or one of the commands that need no Kafka.
 
-Exit codes: 0 after a stop, 1 when Kafka cannot be reached, 2 for properties that cannot be used.
+``tidings-capture worker.properties`` runs a worker (`worker_cli`), ``tidings-capture tail URL`` shows a database's changes
+(`tail_cli`), ``tidings-capture ddl install URL`` adds the trigger for DDL (`ddl_cli`). Each loads only what it needs.
 """
 
-import argparse
-import asyncio
-import contextlib
-import functools
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-
-from prometheus_client import REGISTRY
-
-from tidings_capture.connector_config import read_endpoint
-from tidings_capture.metrics import ConnectorCollector
-from tidings_capture.properties import load_properties
-from tidings_capture.rest import RestApi
-from tidings_capture.supervisor import Supervisor
-from tidings_capture.wal import WalMonitor
-from tidings_capture.worker_config import WorkerConfig, read_worker_config
-from tidings_service import (
-    Health,
-    ServiceSettings,
-    TidingsError,
-    add_observability,
-    configure_logging,
-    get_logger,
-    load_settings,
-    report_error,
-    run_service,
-    serve_application,
-)
-
-_SERVICE = "capture"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="tidings-capture",
-        description="A worker that takes Debezium PostgreSQL connectors over Kafka Connect's REST API.",
-    )
-    parser.add_argument("properties", type=Path, help="a Kafka Connect distributed worker's .properties file")
-    given = parser.parse_args(arguments)
-    configure_logging(_SERVICE)
-    try:
-        settings = load_settings(ServiceSettings)
-        configure_logging(_SERVICE, level=settings.log_level, format=settings.log_format)
-        worker = read_worker_config(load_properties(given.properties))
-    except TidingsError as error:
-        return report_error(error, service=_SERVICE)
-    return run_service(functools.partial(run_worker, worker, settings), service=_SERVICE)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    match given[:1]:
+        case ["tail"]:
+            from tidings_capture.tail_cli import main as command  # noqa: PLC0415 - needs no Kafka
+        case ["ddl"]:
+            from tidings_capture.ddl_cli import main as command  # noqa: PLC0415 - needs no Kafka
+        case _:
+            from tidings_capture.worker_cli import main as worker  # noqa: PLC0415 - loads Kafka's client
 
-
-async def run_worker(worker: WorkerConfig, settings: ServiceSettings, stop: asyncio.Event) -> int:
-    """Run a worker until `stop` is set.
-
-    Raises:
-        BrokerError: Kafka cannot be reached.
-        SettingsError: the listener's address cannot be used.
-    """
-    log = get_logger("tidings_capture.worker")
-    for name in worker.unknown:
-        log.warning("unknown worker property is ignored", property=name)
-    health = Health()
-    health.set("kafka", False, "not connected yet")
-    log_format = settings.log_format
-    if log_format == "auto":
-        log_format = "console" if sys.stderr.isatty() else "json"
-    supervisor = Supervisor(
-        worker, _worker_id(worker), health, log_level=settings.log_level, log_format=log_format
-    )
-    # The listener comes first: a port that is taken must be found before a connector is started.
-    api = RestApi(supervisor).application()
-    add_observability(api, health, REGISTRY)
-    server = await serve_application(api, worker.host, worker.port)
-    supervisor.worker_id = _worker_id(worker, server.port)
-    wal = WalMonitor(lambda: [read_endpoint(run.config) for run in supervisor.runs.values()])
-    collectors = (ConnectorCollector(supervisor.runs.values), wal)
-    for collector in collectors:
-        REGISTRY.register(collector)
-    try:
-        await supervisor.start()
-        log.info("listening", url=server.url)
-        watching = asyncio.create_task(wal.run(), name="wal")
-        await stop.wait()
-        log.info("stopping")
-        watching.cancel()
-        await supervisor.stop()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
-    finally:
-        for collector in collectors:
-            REGISTRY.unregister(collector)
-        await server.close()
-    return 0
-
-
-def _worker_id(worker: WorkerConfig, port: int | None = None) -> str:
-    host = worker.advertised_host or ("127.0.0.1" if worker.host in {"0.0.0.0", "::"} else worker.host)  # noqa: S104
-    return f"{host}:{worker.advertised_port or port or worker.port}"
+            return worker(given)
+    return command(given[1:])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ class ConnectorConfig:
     columns: ColumnFilter
     snapshot: SnapshotOptions
     messages: MessageFilter
+    schema_changes: bool
+    """``tidings.schema.changes``: publish ``<prefix>.schema-changes``."""
     skipped_operations: frozenset[str]
     heartbeat_seconds: float
     status_update_seconds: float
@@ -123,6 +125,7 @@ def read_connector_config(
         messages=MessageFilter(
             value.patterns("message.prefix.include.list"), value.patterns("message.prefix.exclude.list")
         ),
+        schema_changes=value.boolean("tidings.schema.changes"),
         skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
         heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,

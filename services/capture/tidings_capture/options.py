@@ -138,6 +138,7 @@ _TABLE: Final = (
     Option("poll.interval.ms", "long", "500", documentation="Nothing is polled: accepted, without effect."),
     Option("topic.creation.default.partitions", "int", "-1"),
     Option("topic.creation.default.replication.factor", "int", "-1"),
+    Option("tidings.schema.changes", "boolean", "false"),
     Option("key.converter", "class"),
     Option("value.converter", "class"),
     Option("header.converter", "class"),

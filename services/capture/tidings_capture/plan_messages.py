@@ -11,6 +11,7 @@ from typing import Any, Final
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.conversion_options import BinaryHandling, ConversionOptions
 from tidings_capture.converters import Converter
+from tidings_capture.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput_messages import LogicalMessage
 from tidings_capture.plan import Record
@@ -72,7 +73,7 @@ class MessagePlan:
 
     def records(self, message: LogicalMessage, context: EventContext) -> list[Record]:
         """The message's record; none when the filters leave it out. Counts it in its transaction."""
-        if not self._captures(message.prefix):
+        if message.prefix == MESSAGE_PREFIX or not self._captures(message.prefix):
             return []
         encode_key, encode_value = self._encoders or self._compile()
         value = {

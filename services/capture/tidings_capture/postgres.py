@@ -5,6 +5,7 @@ one thread. Output is asked for in the formats that conversion expects (ISO date
 protocol: PostgreSQL documentation, "Streaming Replication Protocol".
 """
 
+import getpass
 import re
 import select
 import struct
@@ -17,6 +18,7 @@ import psycopg
 from psycopg import pq, sql
 
 from tidings_capture.errors import PostgresError
+from tidings_service import Retry
 
 _FORMATS: Final = "-c DateStyle=ISO,MDY -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 -c bytea_output=hex"
 _COPY_BYTES: Final = 1_000_000
@@ -68,6 +70,39 @@ class Endpoint:
         if replication:
             found["replication"] = "database"
         return found
+
+
+def read_url(url: str) -> Endpoint:
+    """An endpoint from a URL or a libpq connection string; what it does not say comes from libpq's defaults.
+
+    Raises:
+        PostgresError: it is neither; the message never holds the text, which may hold a password.
+    """
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error as error:
+        raise PostgresError(
+            "the database's URL cannot be read",
+            hint="write postgresql://user:password@host:port/database",
+            retry=Retry.NEVER,
+        ) from error
+    known = {
+        default.keyword.decode(): (default.val or b"").decode() for default in pq.Conninfo.get_defaults()
+    }
+
+    def take(name: str, otherwise: str) -> str:
+        return str(given.pop(name, None) or known.get(name) or otherwise)
+
+    user = take("user", getpass.getuser())
+    return Endpoint(
+        host=take("host", "localhost"),
+        port=int(take("port", "5432")),
+        user=user,
+        database=take("dbname", user),
+        password=take("password", ""),
+        sslmode=take("sslmode", "prefer"),
+        extra=tuple((name, str(value)) for name, value in given.items() if value is not None),
+    )
 
 
 def _refused(endpoint: Endpoint, text: str) -> PostgresError:

@@ -5,19 +5,14 @@ first_in_data_collection > true; the marker of a row needs the row after it, so 
 With several readers the tables' rows mix, and "first" and "last" are the first and the last row that is sent.
 """
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
+from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.event_context import EventContext
-from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.plan import Record
 from tidings_capture.routes import Route
-
-_ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
-_ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +25,6 @@ class SnapshotPoint:
     tx_id: int | None
     ts_us: int
     """When the snapshot was taken, microseconds since the Unix epoch; every row's ``source.ts_us``."""
-
-
-def parse_copy_line(line: bytes) -> Cells:
-    """The cells of a line of COPY's text format (PostgreSQL documentation, "COPY", "Text Format")."""
-    cells: list[bytes] = line.rstrip(b"\n").split(b"\t")
-    if b"\\" not in line:
-        return list(cells)
-    return [None if cell == b"\\N" else _unescape(cell) for cell in cells]
-
-
-def _unescape(cell: bytes) -> bytes:
-    if b"\\" not in cell:
-        return cell
-    return _ESCAPE.sub(lambda match: _ESCAPES.get(match.group(1), match.group(1)), cell)
 
 
 class TableRows:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidings_capture.connector_config import ConnectorConfig
+from tidings_capture.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.errors import CaptureError
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput import decode_message
@@ -22,6 +23,7 @@ from tidings_capture.pgoutput_messages import Begin, Commit, LogicalMessage, Ori
 from tidings_capture.plan import Record
 from tidings_capture.plan_markers import MarkerPlan
 from tidings_capture.plan_messages import MessagePlan
+from tidings_capture.plan_schema_changes import SchemaChangePlan
 from tidings_capture.postgres import parse_keepalive
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import SourceOffset
@@ -58,9 +60,11 @@ class Stream:
         messages: MessagePlan,
         resume: SourceOffset,
         send: Send,
+        schema_changes: SchemaChangePlan | None = None,
     ) -> None:
         self._routes = routes
         self._messages = messages
+        self._schema_changes = schema_changes
         self._markers = markers if config.conversion.provide_transaction_metadata else None
         self._send = send
         skipped = config.skipped_operations
@@ -247,7 +251,7 @@ class Stream:
             case Commit():
                 self._commit(message)
             case Relation():
-                self._routes.add_relation(message)
+                self._relation(message)
             case Origin():
                 self._context.from_origin(message.name, message.commit_lsn)
             case Truncate():
@@ -322,9 +326,21 @@ class Stream:
         context = self._context
         context.lsn = message.lsn
         repeated = self._resuming and not self._is_new(data)
-        records = self._messages.records(message, context)
+        changes = self._schema_changes if message.prefix == MESSAGE_PREFIX else None
+        if changes is not None:
+            topic, records = changes.topic, changes.of_message(message, context)
+        else:
+            topic, records = self._messages.topic, self._messages.records(message, context)
         if records and not repeated:
-            self._send(self._messages.topic, records)
+            self._send(topic, records)
+
+    def _relation(self, relation: Relation) -> None:
+        changes = self._schema_changes
+        if changes is not None:
+            records = changes.of_relation(relation, self._context)
+            if records and not (self._dropping or self._resuming):
+                self._send(changes.topic, records)
+        self._routes.add_relation(relation)
 
     def _message_alone(self, message: LogicalMessage) -> None:
         """A message without a transaction: done as soon as it is sent, like a transaction of its own."""

@@ -14,6 +14,7 @@ from tidings_capture.errors import BrokerError
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.plan_messages import MessagePlan
+from tidings_capture.plan_schema_changes import SchemaChangePlan
 from tidings_capture.postgres import Session
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
@@ -69,6 +70,14 @@ class TaskParts:
         self._converters = (key, value)
         self.markers = compile_markers(config.conversion, key, value)
         self.messages = MessagePlan(config, self._converters, self.ensure_topic)
+        self.schema_changes: SchemaChangePlan | None = None
+        if config.schema_changes:
+            self.schema_changes = SchemaChangePlan(
+                config,
+                self._converters,
+                self.ensure_topic,
+                lambda types: self.catalog(False).type_names(types),
+            )
         self.routes = Routes(config, self.catalog, self._converters, self.ensure_topic)
 
     @property

@@ -122,7 +122,13 @@ class TaskRun:
         self._replication = replication
         self._unfinished = resume.unfinished
         self._stream = stream = Stream(
-            config, self._routes, self._markers, self._parts.messages, resume, self._producer.send
+            config,
+            self._routes,
+            self._markers,
+            self._parts.messages,
+            resume,
+            self._producer.send,
+            self._parts.schema_changes,
         )
         if until is None:
             self._progress.state = "streaming"

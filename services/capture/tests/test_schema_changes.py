@@ -1,0 +1,173 @@
+"""DDL as events: from the event trigger with its statements, and from Relation messages without it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+CHANGES = [
+    "CREATE TABLE items (id int PRIMARY KEY, name varchar(20) NOT NULL)",
+    "INSERT INTO items VALUES (1, 'a')",
+    "ALTER TABLE items ADD COLUMN price numeric(10,2) DEFAULT 1.5, DROP COLUMN name",
+    "INSERT INTO items VALUES (2, 3)",
+    "ALTER TABLE items RENAME TO things",
+    "CREATE TABLE \"left out\" (id int)",
+    "CREATE TYPE mood AS ENUM ('good')",
+    "INSERT INTO things VALUES (3, 4)",
+    "DROP TABLE things",
+    "DROP TYPE mood",
+    "CREATE TABLE zz_end (id int PRIMARY KEY)",
+]  # fmt: skip
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    script = str(Path(sys.executable).with_name("tidings-capture"))
+    return subprocess.run(
+        [script, *arguments], capture_output=True, text=True, timeout=60, env=dict(os.environ), check=False
+    )
+
+
+@pytest.fixture
+def trigger(pg_database):
+    done = command("ddl", "install", pg_database)
+    assert (done.returncode, done.stdout) == (0, "the DDL trigger is installed\n"), done.stderr
+
+
+@pytest.fixture
+def capture(create, connector_config):
+    def start(**options):
+        create(
+            {
+                **connector_config,
+                "snapshot.mode": "no_data",
+                "tidings.schema.changes": "true",
+                "provide.transaction.metadata": "true",
+                "table.exclude.list": "public\\.left out",
+                **options,
+            }
+        )
+
+    return start
+
+
+def shape(table):
+    return table and [(column["name"], column["type"]) for column in table["columns"]]
+
+
+def test_statements_in_order_with_before_and_after(trigger, capture, sql, wait_records, unique_name):
+    capture()
+    sql(*CHANGES)
+    records = wait_records(f"{unique_name}.schema-changes", 7)
+    told = [
+        (r.value["command"], r.value["object"], shape(r.value["before"]), shape(r.value["after"]))
+        for r in records
+    ]
+    old, new = (
+        [("id", "integer"), ("name", "character varying(20)")],
+        [("id", "integer"), ("price", "numeric(10,2)")],
+    )
+    assert told == [
+        ("CREATE TABLE", "public.items", None, old),
+        ("ALTER TABLE", "public.items", old, new),
+        ("ALTER TABLE", "public.things", new, new),
+        ("CREATE TYPE", "public.mood", None, None),
+        ("DROP TABLE", "public.things", new, None),
+        ("DROP TYPE", "public.mood", None, None),
+        ("CREATE TABLE", "public.zz_end", None, [("id", "integer")]),
+    ]
+    assert [r.value["statement"] for r in records] == [
+        s for s in CHANGES if not s.startswith("INSERT") and "left out" not in s
+    ]
+    rename = records[2].value
+    assert (rename["before"]["name"], rename["after"]["name"], rename["after"]["key"]) == (
+        "items",
+        "things",
+        ["id"],
+    )
+    assert records[1].value["after"]["columns"][1] == {
+        "name": "price", "type": "numeric(10,2)", "nullable": True, "default": "1.5",
+    }  # fmt: skip
+    assert {r.value["origin"] for r in records} == {"trigger"}
+    lsns = [r.value["source"]["lsn"] for r in records]
+    assert lsns == sorted(set(lsns))
+    assert all(r.value["source"]["txId"] and r.value["source"]["ts_us"] for r in records)
+    assert records[0].key["table"] == "items"
+
+
+def test_messages_of_the_trigger_never_show_as_messages(
+    trigger, capture, sql, wait_records, read_topic, unique_name
+):
+    capture(**{"tidings.schema.changes": "false"})
+    sql("CREATE TABLE items (id int)", "SELECT pg_logical_emit_message(false, 'other', 'x')")
+    (record,) = wait_records(f"{unique_name}.message", 1)
+    assert record.key == {"prefix": "other"}
+    assert read_topic(f"{unique_name}.schema-changes") == []
+
+
+def test_without_the_trigger_relation_messages_tell(capture, sql, wait_records, read_topic, unique_name):
+    capture()
+    sql(*CHANGES, "INSERT INTO zz_end VALUES (1)")
+    wait_records(f"{unique_name}.public.zz_end", 1)
+    told = [
+        (
+            r.value["origin"],
+            shape(r.value["before"]),
+            shape(r.value["after"]),
+            r.value["after"]["key"],
+            r.key["table"],
+        )
+        for r in read_topic(f"{unique_name}.schema-changes")
+    ]
+    old, new = (
+        [("id", "integer"), ("name", "character varying(20)")],
+        [("id", "integer"), ("price", "numeric(10,2)")],
+    )
+    assert told == [("relation", old, new, ["id"], "items"), ("relation", new, new, ["id"], "things")]
+
+
+def test_a_rolled_back_statement_is_not_told_and_a_savepoint_is_honoured(
+    trigger, capture, sql, wait_records, unique_name
+):
+    capture()
+    sql(
+        "BEGIN", "CREATE TABLE undone (id int)", "ROLLBACK",
+        "BEGIN", "SAVEPOINT a", "CREATE TABLE gone (id int)", "ROLLBACK TO a", "CREATE TABLE kept (id int)", "COMMIT",
+        "DROP TABLE kept",
+    )  # fmt: skip
+    records = wait_records(f"{unique_name}.schema-changes", 2)
+    assert [r.value["object"] for r in records] == ["public.kept", "public.kept"]
+
+
+def test_install_remove_and_status(pg_database, sql):
+    assert command("ddl", "status", pg_database).returncode == 3
+    for _ in range(2):
+        assert command("ddl", "install", pg_database).returncode == 0
+    assert command("ddl", "status", pg_database).returncode == 0
+    for _ in range(2):
+        assert command("ddl", "remove", pg_database).returncode == 0
+    assert sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'tidings'") == [(0,)]
+    assert sql("SELECT count(*) FROM pg_event_trigger") == [(0,)]
+
+
+def test_installing_needs_a_superuser_and_says_so(pg_database, sql, unique_name):
+    sql(f"CREATE ROLE {unique_name} LOGIN PASSWORD 'secret-word'")
+    sql(
+        f"GRANT CREATE ON DATABASE {psycopg.conninfo.conninfo_to_dict(pg_database)['dbname']} TO {unique_name}"
+    )
+    try:
+        url = psycopg.conninfo.make_conninfo(pg_database, user=unique_name, password="secret-word")
+        done = command("ddl", "install", url)
+        assert done.returncode == 1
+        assert "superuser" in done.stderr
+        assert "secret-word" not in done.stderr
+        assert sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'tidings'") == [(0,)]
+    finally:
+        sql(f"DROP OWNED BY {unique_name}", f"DROP ROLE {unique_name}")
+
+
+def test_the_trigger_never_makes_a_statement_fail(trigger, sql):
+    sql("ALTER TABLE tidings.ddl_tables RENAME TO broken", "CREATE TABLE still_works (id int)")
+    assert sql("SELECT to_regclass('still_works') IS NOT NULL") == [(True,)]

@@ -1,0 +1,167 @@
+"""`tidings-capture tail`: what a newcomer sees, and that nothing stays behind in his database."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tidings_capture.pgoutput_messages import UNCHANGED, Relation, RelationColumn
+from tidings_capture.tail_output import JsonOutput, Moment, TextOutput
+
+COMMAND = [str(Path(sys.executable).with_name("tidings-capture")), "tail"]
+SETUP = (
+    "CREATE TABLE orders (id int PRIMARY KEY, name text, price numeric, ok bool, doc jsonb)",
+    "CREATE TABLE other (id int PRIMARY KEY)",
+    """INSERT INTO orders VALUES (1, E'é\\n', 12.50, true, '{"a": 1}')""",
+)
+
+
+@pytest.fixture
+def tail(pg_database, tmp_path):
+    """Starts the command; the process and the file its standard output goes to."""
+    processes = []
+
+    def start(*arguments, ready="waiting for changes"):
+        out, errors = tmp_path / f"out{len(processes)}", tmp_path / f"errors{len(processes)}"
+        with out.open("w") as output, errors.open("w") as error:
+            process = subprocess.Popen([*COMMAND, pg_database, *arguments], stdout=output, stderr=error)
+        processes.append(process)
+        while ready not in errors.read_text():
+            if process.poll() is not None:
+                raise AssertionError(errors.read_text())
+        return process, out
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait(10)
+
+
+def refused(*arguments):
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, env=dict(os.environ), check=False
+    )
+    assert done.returncode == 1, done
+    return done.stderr
+
+
+def left_behind(sql):
+    return sql(
+        "SELECT slot_name::text FROM pg_replication_slots WHERE database = current_database()"
+        " UNION ALL SELECT pubname::text FROM pg_publication"
+    )
+
+
+def test_lines_for_people_and_nothing_left_behind(tail, sql, wait_until):
+    sql(*SETUP)
+    process, out = tail("orders", "--snapshot")
+    sql(
+        "INSERT INTO orders VALUES (2, 'b', NULL, false, NULL)",
+        "INSERT INTO other VALUES (1)",
+        "ALTER TABLE orders REPLICA IDENTITY FULL",
+        "UPDATE orders SET name = 'c' WHERE id = 2; DELETE FROM orders WHERE id = 1",
+        "TRUNCATE orders",
+    )
+    wait_until("the truncate", lambda: "TRUNCATE" in out.read_text() and "COMMIT" in out.read_text()[-40:])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0
+    lines = [line for line in out.read_text().splitlines() if not line.startswith(("BEGIN", "COMMIT"))]
+    assert lines == [
+        """READ     public.orders  id=1 name='é\\n' price=12.50 ok=true doc='{"a": 1}'""",
+        "  INSERT   public.orders  id=2 name='b' price=null ok=false doc=null",
+        "  UPDATE   public.orders  id=2 name='b'→'c' price=null ok=false doc=null",
+        """  DELETE   public.orders  id=1 name='é\\n' price=12.50 ok=true doc='{"a": 1}'""",
+        "  TRUNCATE public.orders",
+    ]
+    assert out.read_text().count("BEGIN") == out.read_text().count("COMMIT") == 3
+    assert left_behind(sql) == []
+
+
+def test_a_durable_slot_goes_on_where_it_ended(tail, sql, wait_until, tmp_path, pg_database, unique_name):
+    sql(*SETUP)
+    lines = tmp_path / "changes.jsonl"
+    durable = ("--slot", unique_name, "--output", str(lines))
+    process, _ = tail(*durable)
+    sql("INSERT INTO other VALUES (1)")
+    wait_until("a line", lambda: lines.exists() and lines.read_text().endswith("\n"))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    sql("INSERT INTO other VALUES (2); DELETE FROM other WHERE id = 1")
+    process, _ = tail(*durable, ready="going on after")
+    wait_until("the rest", lambda: lines.read_text().count("\n") == 3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0
+    found = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [(f["op"], f.get("after"), f.get("before")) for f in found] == [
+        ("insert", {"id": 1}, None),
+        ("insert", {"id": 2}, None),
+        ("delete", None, {"id": 1}),
+    ]
+    assert subprocess.run([*COMMAND, pg_database, "--slot", unique_name, "--drop"], check=True, timeout=60)
+    assert left_behind(sql) == []
+
+
+def test_a_killed_run_leaves_nothing_for_long(tail, sql, wait_until):
+    sql(*SETUP)
+    process, _ = tail()
+    process.kill()
+    process.wait(10)
+    wait_until("the server notices", lambda: len(left_behind(sql)) == 1)
+    process, _ = tail()
+    assert len(left_behind(sql)) == 2  # its own slot and publication
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+    assert left_behind(sql) == []
+
+
+def test_what_is_wrong_is_said(pg_database, sql, unique_name, pg_server):
+    sql(*SETUP)
+    assert "did you mean public.orders" in refused(pg_database, "ordes")
+    assert "cannot be read" in refused("postgresql://user:secret-word@[")
+    wrong = psycopg.conninfo.make_conninfo(pg_database, dbname="nowhere")
+    assert "nowhere" in refused(wrong)
+    sql(f"CREATE ROLE {unique_name} LOGIN PASSWORD 'secret-word'")
+    try:
+        weak = psycopg.conninfo.make_conninfo(pg_database, user=unique_name, password="secret-word")
+        assert f'ALTER ROLE "{unique_name}" REPLICATION' in refused(weak)
+        sql(f"ALTER ROLE {unique_name} REPLICATION")
+        assert "may not publish all tables" in (told := refused(weak))
+        assert "secret-word" not in told
+    finally:
+        sql(f"DROP ROLE {unique_name}")
+    replica = pg_server("16", wal_level="replica")
+    assert "wal_level" in refused(replica.url)
+    replica.close()
+
+
+def test_kafka_is_not_even_loaded():
+    program = "import sys, tidings_capture.tail_cli; sys.exit('confluent_kafka' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
+RELATION = Relation(
+    1, "public", "t",  "d",
+    (RelationColumn("id", 23, -1, True), RelationColumn("v", 25, -1, False), RelationColumn("n", 1700, -1, False)),
+)  # fmt: skip
+
+
+def test_values_cannot_move_the_cursor_and_long_ones_are_cut():
+    text = TextOutput(colours=False).change(
+        "insert", RELATION, None, [b"1", b"\x1b[2J" + b"x" * 500, b"NaN"], Moment(16, 5, 0)
+    )
+    assert "\x1b" not in text
+    assert len(text) < 300
+    assert text.endswith("n=NaN\n")
+
+
+def test_json_lines_are_json_whatever_the_value():
+    line = JsonOutput().change("update", RELATION, None, [b"1", UNCHANGED, b"NaN"], Moment(16, 5, 0))
+    assert json.loads(line) == {
+        "op": "update", "schema": "public", "table": "t", "after": {"id": 1, "n": "NaN"}, "unchanged": ["v"],
+        "xid": 5, "lsn": "0/10", "commit_time": "1970-01-01T00:00:00.000000Z",
+    }  # fmt: skip

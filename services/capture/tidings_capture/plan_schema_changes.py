@@ -1,0 +1,173 @@
+"""Changes of schemas as records of ``<prefix>.schema-changes``: our own topic, which Debezium's connector does not have.
+
+Two origins. ``trigger``: the messages of `ddl_trigger`, which tell the statement and the table before and after.
+``relation``: a Relation message that differs from the one before it of the same table; it tells names, types and the
+replica identity's columns, and only what changed while this task ran. A difference that a message has told already is
+not told again.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from tidings_capture.connector_config import ConnectorConfig
+from tidings_capture.converters import Converter
+from tidings_capture.errors import CaptureError
+from tidings_capture.event_context import EventContext
+from tidings_capture.pgoutput_messages import LogicalMessage, Relation
+from tidings_capture.plan import Record
+from tidings_capture.plan_messages import source_of
+from tidings_envelope import semantic
+from tidings_envelope.schema import ConnectSchema, ConnectType
+
+FormatTypes = Callable[[list[tuple[int, int]]], list[str]]
+"""Type oids and modifiers to SQL names, such as ``numeric(10,2)``."""
+
+_NAME: Final = "tidings.capture.SchemaChange"
+_COLUMN: Final = semantic.struct(
+    f"{_NAME}.Column",
+    (
+        ("name", semantic.STRING),
+        ("type", semantic.STRING),
+        ("nullable", ConnectSchema(ConnectType.BOOLEAN, optional=True)),
+        ("default", semantic.OPTIONAL_STRING),
+    ),
+)
+_TABLE: Final = semantic.struct(
+    f"{_NAME}.Table",
+    (
+        ("schema", semantic.STRING),
+        ("name", semantic.STRING),
+        ("columns", semantic.array(_COLUMN)),
+        ("key", semantic.array(semantic.STRING)),
+    ),
+).as_optional()
+_KEY: Final = semantic.struct(
+    f"{_NAME}Key",
+    (
+        ("database", semantic.STRING),
+        ("schema", semantic.OPTIONAL_STRING),
+        ("table", semantic.OPTIONAL_STRING),
+    ),
+    version=1,
+)
+_VALUE: Final = semantic.struct(
+    _NAME,
+    (
+        ("origin", semantic.STRING),
+        ("command", semantic.OPTIONAL_STRING),
+        ("object_type", semantic.STRING),
+        ("object", semantic.STRING),
+        ("schema", semantic.OPTIONAL_STRING),
+        ("table", semantic.OPTIONAL_STRING),
+        ("statement", semantic.OPTIONAL_STRING),
+        ("before", _TABLE),
+        ("after", _TABLE),
+        ("source", semantic.POSTGRES_SOURCE),
+        ("ts_ms", semantic.OPTIONAL_INT64),
+        ("ts_us", semantic.OPTIONAL_INT64),
+        ("ts_ns", semantic.OPTIONAL_INT64),
+    ),
+    version=1,
+)
+
+
+class SchemaChangePlan:
+    """Encodes changes of schemas; topic and schemas are made with the first one.
+
+    Changes are counted in no transaction: ``source.txId`` tells to which one they belong.
+    """
+
+    def __init__(
+        self,
+        config: ConnectorConfig,
+        converters: tuple[Converter, Converter],
+        ensure_topic: Callable[[str], None],
+        format_types: FormatTypes,
+    ) -> None:
+        self.topic = f"{config.topic_prefix}.schema-changes"
+        self._options = config.conversion
+        self._tables = config.tables
+        self._converters = converters
+        self._ensure_topic = ensure_topic
+        self._format_types = format_types
+        self._relations: dict[int, Relation] = {}
+        self._told: set[int] = set()
+        """Relations of which a message has told the next difference."""
+        self._encoders: tuple[Callable[[Any], bytes], Callable[[Any], bytes]] | None = None
+
+    def of_message(self, message: LogicalMessage, context: EventContext) -> list[Record]:
+        """The record of a message of the trigger's.
+
+        Raises:
+            CaptureError: somebody else wrote a message of that prefix.
+        """
+        try:
+            told = orjson.loads(message.content)
+            change = {name: told[name] for name in ("command", "object_type", "object", "schema", "table",
+                                                    "statement", "before", "after")}  # fmt: skip
+            oid = told["oid"]
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise CaptureError(
+                f"the logical message {message.prefix!r} at LSN {message.lsn} is none of the event trigger's",
+                hint="no other program may write messages of that prefix",
+            ) from error
+        if change["table"] is not None:
+            self._told.add(oid)
+            if not self._tables.captures(change["schema"], change["table"]):
+                return []
+        return [self._record({"origin": "trigger", **change}, context)]
+
+    def of_relation(self, relation: Relation, context: EventContext) -> list[Record]:
+        """The record of a Relation message that differs from the one before it; of the first one none."""
+        former = self._relations.get(relation.oid)
+        self._relations[relation.oid] = relation
+        told = relation.oid in self._told
+        self._told.discard(relation.oid)
+        schema = relation.schema or "pg_catalog"
+        if former is None or told or not self._tables.captures(schema, relation.name):
+            return []
+        if (former.schema, former.name, former.columns) == (relation.schema, relation.name, relation.columns):
+            return []
+        return [
+            self._record(
+                {
+                    "origin": "relation",
+                    "command": None,
+                    "object_type": "table",
+                    "object": f"{schema}.{relation.name}",
+                    "schema": schema,
+                    "table": relation.name,
+                    "statement": None,
+                    "before": self._table(former),
+                    "after": self._table(relation),
+                },
+                context,
+            )
+        ]
+
+    def _table(self, relation: Relation) -> dict[str, Any]:
+        types = self._format_types([(column.type_oid, column.typmod) for column in relation.columns])
+        return {
+            "schema": relation.schema or "pg_catalog",
+            "name": relation.name,
+            "columns": [
+                {"name": column.name, "type": name, "nullable": None, "default": None}
+                for column, name in zip(relation.columns, types, strict=True)
+            ],
+            "key": [column.name for column in relation.columns if column.is_key],
+        }
+
+    def _record(self, change: dict[str, Any], context: EventContext) -> Record:
+        if self._encoders is None:
+            self._ensure_topic(self.topic)
+            key, value = self._converters
+            self._encoders = key.encoder(self.topic, _KEY), value.encoder(self.topic, _VALUE)
+        encode_key, encode_value = self._encoders
+        schema, table = change["schema"], change["table"]
+        source = source_of(context, self._options) | {"schema": schema or "", "table": table or ""}
+        now_us = context.now_ns // 1_000
+        times = {"ts_ms": now_us // 1_000, "ts_us": now_us, "ts_ns": context.now_ns}
+        key_value = {"database": self._options.database, "schema": schema, "table": table}
+        return encode_key(key_value), encode_value({**change, "source": source, **times}), None
