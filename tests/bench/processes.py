@@ -44,11 +44,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of the tree, in bytes."""
+    """Resident memory of the tree, in bytes; pages that its processes share (libraries) are counted once (Linux's Pss)."""
     total = 0
     for member in tree(pid):
         try:
-            total += int(_stat(member)[21]) * os.sysconf("SC_PAGE_SIZE")
+            rollup = Path(f"/proc/{member}/smaps_rollup").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return total
+        total += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+    return total * 1024
