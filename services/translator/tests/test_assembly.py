@@ -11,15 +11,10 @@ from bikes.topics import Record, records_of, snapshot_record, with_repeats
 
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError
-from tidings_translator.assembly import (
-    Assembler,
-    CompleteTransaction,
-    LostTransaction,
-    Progress,
-    SnapshotRow,
-)
+from tidings_translator.assembly import Assembler
 from tidings_translator.errors import SequenceError
 from tidings_translator.records import Partition
+from tidings_translator.transactions import CompleteTransaction, LostTransaction, Progress, SnapshotRow
 
 TABLES = frozenset({"public.orders", "public.order_items", "public.payments", "public.customers"})
 MARKERS = Partition("p.transaction", 0)

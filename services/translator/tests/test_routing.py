@@ -7,11 +7,11 @@ import pytest
 from bikes import domain as bikes_domain
 
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
-from tidings_translator.assembly import CompleteTransaction, SnapshotRow
 from tidings_translator.changes import ChangeSet
 from tidings_translator.domain import load_domain
 from tidings_translator.memory import Memory
 from tidings_translator.routing import Router
+from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 
 @pytest.fixture

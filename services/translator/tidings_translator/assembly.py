@@ -21,133 +21,26 @@ Memory: `held` names partitions that ran ahead of the transaction topic and must
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
-
-import msgspec
 
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, lsn_of, txid_of
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.errors import SequenceError
 from tidings_translator.records import Partition
+from tidings_translator.transactions import (
+    Assembled,
+    CompleteTransaction,
+    LostTransaction,
+    OpenTransaction,
+    Place,
+    PlacedRow,
+    Progress,
+    SnapshotRow,
+)
 
 _FINISHED_KEPT = 256
 _GAPS_KEPT = 16
 _PENDING_ENDS = 20_000
 """Transactions whose END was read but not all rows; more hold the transaction topic."""
-
-
-class CompleteTransaction(NamedTuple):
-    """All rows of the tables that are read, by `total_order`."""
-
-    txid: int
-    commit_lsn: int
-    rows: list[Envelope]
-
-
-class SnapshotRow(NamedTuple):
-    """A row that was read by a snapshot; belongs to no transaction."""
-
-    envelope: Envelope
-
-
-class PlacedRow(NamedTuple):
-    """A row and where it was read."""
-
-    envelope: Envelope
-    partition: Partition
-    offset: int
-
-
-class LostTransaction(NamedTuple):
-    """A transaction that can't be completed, because a record of it was unreadable; for the dead letters as a whole."""
-
-    txid: int
-    commit_lsn: int | None
-    rows: list[PlacedRow]
-    reason: str
-
-
-Assembled = CompleteTransaction | SnapshotRow | LostTransaction
-
-
-class Progress(msgspec.Struct):
-    """What must survive a restart; stored in the same Kafka transaction as what came out.
-
-    Attributes:
-        commit_lsn: of the last transaction that came out, None before the first.
-        finished: txid to commit LSN of the last ones that came out, oldest first.
-        gaps: (after, up to and including) commit LSNs between which an unreadable marker was.
-        unreadable: (topic, partition, offset) of unreadable rows that no transaction was given up for yet.
-        snapshot_open: snapshot rows came out, and it is not known yet that these were all.
-        snapshot_lsn: the highest LSN of a snapshot's row.
-    """
-
-    commit_lsn: int | None = None
-    finished: dict[int, int] = {}
-    gaps: list[tuple[int, int]] = []
-    unreadable: list[tuple[str, int, int]] = []
-    snapshot_open: bool = True
-    snapshot_lsn: int = 0
-
-
-class _Open:
-    """A transaction of which something is missing."""
-
-    __slots__ = (
-        "counts",
-        "done",
-        "end_lsn",
-        "last_commit_lsn",
-        "missing",
-        "needed",
-        "places",
-        "rows",
-        "since",
-        "txid",
-    )
-
-    def __init__(self, txid: int, since: float) -> None:
-        self.txid = txid
-        self.since = since
-        self.rows: dict[int, PlacedRow] = {}
-        self.counts: dict[str, int] = {}
-        self.places: dict[Partition, list[int]] = {}
-        """Partition to [number of rows, offset of the last one]."""
-        self.last_commit_lsn: int | None = None
-        self.end_lsn: int | None = None
-        self.needed: dict[str, int] = {}
-        self.missing = 0
-        self.done = False
-
-    def short(self) -> dict[str, int]:
-        """Table to number of rows that have not come; only known after END."""
-        counts = self.counts
-        return {t: n - counts.get(t, 0) for t, n in self.needed.items() if n > counts.get(t, 0)}
-
-    def __str__(self) -> str:
-        where = "" if self.end_lsn is None else f" (commit {lsn_to_text(self.end_lsn)})"
-        return f"transaction {self.txid}{where}"
-
-
-class _Place:
-    """How far a partition has been read, and the transactions that still need records of it, oldest first."""
-
-    __slots__ = ("buffered", "next_offset", "runs", "streaming", "table")
-
-    def __init__(self, table: str | None, next_offset: int) -> None:
-        self.table = table
-        self.next_offset = next_offset
-        self.buffered = 0
-        self.streaming = False
-        """A row from after the snapshot was read, so all of the snapshot's rows of this partition were."""
-        self.runs: deque[tuple[int, _Open]] = deque()
-
-    def needed_from(self) -> int:
-        """The offset from which it must be read again after a restart."""
-        runs = self.runs
-        while runs and runs[0][1].done:
-            runs.popleft()
-        return runs[0][0] if runs else self.next_offset
 
 
 class Assembler:
@@ -178,10 +71,10 @@ class Assembler:
         self._max_buffered_rows = max_buffered_rows
         self._read_ahead_rows = read_ahead_rows
         self._grace_seconds = grace_seconds
-        self._open: dict[int, _Open] = {}
-        self._pending: deque[_Open] = deque()
+        self._open: dict[int, OpenTransaction] = {}
+        self._pending: deque[OpenTransaction] = deque()
         self._out: list[Assembled] = []
-        self._places = {p: _Place(table_of[p.topic], offset) for p, offset in partitions.items()}
+        self._places = {p: Place(table_of[p.topic], offset) for p, offset in partitions.items()}
         self._barrier: dict[Partition, int] | None = None
         self._held: set[Partition] = set()
         self._gap_after: int | None = None
@@ -258,7 +151,7 @@ class Assembler:
         if self._gap_after is not None:
             self.progress.gaps = [*self.progress.gaps, (self._gap_after, end_lsn)][-_GAPS_KEPT:]
             self._gap_after = None
-        transaction = self._open.get(txid) or _Open(txid, now)
+        transaction = self._open.get(txid) or OpenTransaction(txid, now)
         self._open[txid] = transaction
         transaction.end_lsn = end_lsn
         for collection in marker.data_collections or ():
@@ -350,13 +243,13 @@ class Assembler:
         place = self._places[partition]
         place.next_offset = max(place.next_offset, position)
 
-    def _awaits_snapshot(self, head: _Open) -> bool:
+    def _awaits_snapshot(self, head: OpenTransaction) -> bool:
         """Whether `head` comes after a snapshot of which rows may still be unread."""
         progress = self.progress
         assert head.end_lsn is not None
         return progress.snapshot_open and head.end_lsn > progress.snapshot_lsn
 
-    def _snapshot_passed(self, head: _Open) -> bool:
+    def _snapshot_passed(self, head: OpenTransaction) -> bool:
         if not self._awaits_snapshot(head):
             return True
         if all(place.streaming for place in self._places.values() if place.table is not None):
@@ -430,7 +323,7 @@ class Assembler:
         if self._barrier is not None and offset >= self._barrier.get(partition, 0):
             self._barrier = None
 
-    def _new_transaction(self, txid: int, row: PlacedRow, now: float) -> _Open | None:
+    def _new_transaction(self, txid: int, row: PlacedRow, now: float) -> OpenTransaction | None:
         """A transaction whose first row this is, or None for a row that has come too late."""
         source = row.envelope.source
         last_commit_lsn = source.last_commit_lsn
@@ -442,7 +335,7 @@ class Assembler:
             else:
                 self.duplicates += 1
             return None
-        transaction = self._open[txid] = _Open(txid, now)
+        transaction = self._open[txid] = OpenTransaction(txid, now)
         transaction.last_commit_lsn = last_commit_lsn
         return transaction
 
@@ -483,7 +376,7 @@ class Assembler:
                 hint="has the database been restored or replaced? Give the new one another topic.prefix",
             )
 
-    def _given_up(self, head: _Open, now: float) -> LostTransaction | None:
+    def _given_up(self, head: OpenTransaction, now: float) -> LostTransaction | None:
         """The head as lost, if unreadable rows explain all that it lacks and it has waited long enough."""
         noted = self.progress.unreadable
         if not noted or now - self._touched < self._grace_seconds:
@@ -500,7 +393,7 @@ class Assembler:
         rows = [head.rows[order] for order in sorted(head.rows)]
         return LostTransaction(head.txid, head.end_lsn, rows, f"unreadable rows at {places}")
 
-    def _finish(self, transaction: _Open) -> None:
+    def _finish(self, transaction: OpenTransaction) -> None:
         assert transaction.end_lsn is not None
         self._pending.popleft()
         progress = self.progress
@@ -533,7 +426,7 @@ class Assembler:
                 )
                 self._forget(transaction)
 
-    def _forget(self, transaction: _Open) -> None:
+    def _forget(self, transaction: OpenTransaction) -> None:
         transaction.done = True
         del self._open[transaction.txid]
         for partition, (count, _) in transaction.places.items():
@@ -541,7 +434,7 @@ class Assembler:
         self.buffered_rows -= len(transaction.rows)
         transaction.rows = {}
 
-    def _too_many(self, transaction: _Open) -> None:
+    def _too_many(self, transaction: OpenTransaction) -> None:
         needed = sum(transaction.needed.values())
         size = f"has {needed} rows" if needed else "is not complete"
         raise SequenceError(

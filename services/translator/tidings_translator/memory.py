@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidings_translator.assembly import Progress
+from tidings_translator.transactions import Progress
 
 _Row = dict[str, Any]
 _PROGRESS_KEY = b"progress"

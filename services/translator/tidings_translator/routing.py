@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from tidings_envelope.envelope import Envelope
-from tidings_translator.assembly import CompleteTransaction, SnapshotRow
 from tidings_translator.changes import ChangeSet, RowChange, identity
 from tidings_translator.domain import Domain, Role, TableUse
 from tidings_translator.memory import Memory
 from tidings_translator.model import Row
+from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 _Row = dict[str, Any]
 _References = dict[str, dict[str, _Row]]

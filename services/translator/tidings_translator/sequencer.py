@@ -14,7 +14,7 @@ from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import HEADER_BYTES
 from tidings_service import Retry, get_logger
 from tidings_translator import metrics
-from tidings_translator.assembly import Assembler, CompleteTransaction, LostTransaction, SnapshotRow
+from tidings_translator.assembly import Assembler
 from tidings_translator.changes import ChangeSet, encode_change_set
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.domain import Domain
@@ -25,6 +25,7 @@ from tidings_translator.records import Batch, FetchedRecord, Output, Partition
 from tidings_translator.routing import Router
 from tidings_translator.settings import SequencerSettings
 from tidings_translator.stage import Stage
+from tidings_translator.transactions import CompleteTransaction, LostTransaction, SnapshotRow
 
 log = get_logger(__name__)
 
