@@ -99,7 +99,8 @@ def worker_url(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -
 def pair(
     pg_database: str, connect_url: str, worker_url: str, kafka_bootstrap: str
 ) -> Iterator[Callable[..., Pair]]:
-    """Starts one configuration on both: `pair(options, setup, ..., suffix="")`; setup is SQL that runs before."""
+    """Starts one configuration on both: `pair(options, setup, ..., suffix="")`; setup is SQL that runs before; `{mine}` and
+    `{theirs}` in it are the connectors' names."""
     made: list[Pair] = []
 
     def start(options: Mapping[str, str], *setup: str, suffix: str = "") -> Pair:
@@ -108,7 +109,8 @@ def pair(
         mine = Side(worker_url, f"t{token}", kafka_bootstrap)
         made.append(Pair(pg_database, theirs, mine, options, suffix))
         for statement in setup:
-            made[-1].connection.execute(statement)  # type: ignore[call-overload]
+            named = statement.replace("{mine}", mine.base).replace("{theirs}", theirs.base)
+            made[-1].connection.execute(named)  # type: ignore[call-overload]
         made[-1].start()
         return made[-1]
 

@@ -99,6 +99,10 @@ class Catalog:
             excluded_columns=self._filter.excluded(schema, relation.name, names),
         )
 
+    def has_table(self, schema: str, name: str) -> bool:
+        """Whether there is such a table."""
+        return bool(self._session.rows(_RELATION, (schema, name)))
+
     def table_by_name(self, schema: str, name: str, publication: str) -> Table:
         """A table as a snapshot reads it: the columns that pgoutput would send."""
         ((oid, identity),) = self._session.rows(_RELATION, (schema, name))

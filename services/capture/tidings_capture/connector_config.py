@@ -16,6 +16,7 @@ from tidings_capture.filters import ColumnFilter, MessageFilter, TableFilter, co
 from tidings_capture.kafka_settings import translate_client_settings
 from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, check_options
 from tidings_capture.postgres import Endpoint
+from tidings_capture.signal_options import SignalOptions, table_name
 from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
 
 _TOPIC_CREATION = "topic.creation.default."
@@ -42,6 +43,7 @@ class ConnectorConfig:
     messages: MessageFilter
     schema_changes: bool
     """``tidings.schema.changes``: publish ``<prefix>.schema-changes``."""
+    signals: SignalOptions
     skipped_operations: frozenset[str]
     heartbeat_seconds: float
     status_update_seconds: float
@@ -119,6 +121,7 @@ def read_connector_config(
             value.patterns("schema.exclude.list"),
             value.patterns("table.include.list"),
             value.patterns("table.exclude.list"),
+            table_name(value.text("signal.data.collection")),
         ),
         columns=ColumnFilter(value.patterns("column.include.list"), value.patterns("column.exclude.list")),
         snapshot=_snapshot(value, config),
@@ -126,6 +129,7 @@ def read_connector_config(
             value.patterns("message.prefix.include.list"), value.patterns("message.prefix.exclude.list")
         ),
         schema_changes=value.boolean("tidings.schema.changes"),
+        signals=_signals(value, config, prefix),
         skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
         heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,
@@ -157,6 +161,27 @@ def _snapshot(value: "_Values", config: Mapping[str, str]) -> SnapshotOptions:
         order=value.text("snapshot.tables.order.by.row.count").lower(),
         include=value.patterns("snapshot.include.collection.list"),
         selects=select_overrides(config),
+    )
+
+
+def _signals(value: "_Values", config: Mapping[str, str], prefix: str) -> SignalOptions:
+    consumer = "signal.consumer."
+    kafka = {"group.id": value.text("signal.kafka.groupId")}
+    if config.get("signal.kafka.bootstrap.servers"):
+        kafka["bootstrap.servers"] = value.text("signal.kafka.bootstrap.servers")
+    overrides = {n.removeprefix(consumer): v for n, v in config.items() if n.startswith(consumer)}
+    return SignalOptions(
+        table=table_name(value.text("signal.data.collection")),
+        channels=value.names("signal.enabled.channels"),
+        file=value.text("signal.file"),
+        kafka_topic=value.text("signal.kafka.topic") or f"{prefix}-signal",
+        kafka_settings={**kafka, **translate_client_settings(overrides)},
+        poll_seconds=value.integer("signal.poll.interval.ms") / 1000,
+        chunk_rows=value.integer("incremental.snapshot.chunk.size"),
+        close_by_delete=value.text("incremental.snapshot.watermarking.strategy").lower() == "insert_delete",
+        read_only=value.boolean("read.only"),
+        notifications=value.names("notification.enabled.channels"),
+        notification_topic=value.text("notification.sink.topic.name"),
     )
 
 
@@ -209,6 +234,9 @@ class _Values:
 
     def boolean(self, name: str) -> bool:
         return self.text(name).lower() == "true"
+
+    def names(self, name: str) -> frozenset[str]:
+        return frozenset(part.strip().lower() for part in self.text(name).split(",")) - {""}
 
     def patterns(self, name: str) -> tuple[re.Pattern[str], ...]:
         return compile_list(self.text(name))

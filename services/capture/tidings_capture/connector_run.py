@@ -97,6 +97,10 @@ class ConnectorRun:
         """The task's process."""
         return None if self._process is None else self._process.pid
 
+    def signal(self, text: str) -> bool:
+        """Hand a signal to the task; False when none is running."""
+        return self._process is not None and self._process.signal(text)
+
     def counters(self) -> Counters:
         """Totals over all processes of this connector."""
         records = dict(self._base.records)

@@ -25,6 +25,7 @@ class EventContext:
         "now_ns",
         "origin",
         "origin_lsn",
+        "repeats",
         "snapshot",
         "total_order",
         "ts_us",
@@ -49,6 +50,8 @@ class EventContext:
         """The envelope's own ``ts_ns``: the wall clock in nanoseconds. The task sets it as often as it reads."""
         self.origin: str | None = None
         self.origin_lsn: int | None = None
+        self.repeats = False
+        """Whether a change that was sent before is converted again, for its numbering alone."""
         self.in_transaction = False
         """Whether events are numbered and carry a transaction block (where the options ask for one at all)."""
         self.total_order = 0
@@ -56,6 +59,12 @@ class EventContext:
         self.event_counts: dict[str, int] = {}
         """The number of events so far by ``schema.table``: its value after adding one is
         ``data_collection_order``."""
+
+    def follow(self, other: "EventContext") -> None:
+        """An incremental snapshot's rows stand behind the change that `other` is about."""
+        self.lsn = other.lsn
+        self.last_commit_lsn = other.last_commit_lsn
+        self.epoch += 1
 
     def begin(self, tx_id: int, ts_us: int, last_commit_lsn: int | None) -> None:
         """A streamed transaction starts: numbering starts at one, the source is no snapshot."""

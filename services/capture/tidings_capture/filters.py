@@ -40,10 +40,14 @@ class TableFilter:
     schema_exclude: tuple[re.Pattern[str], ...] = ()
     table_include: tuple[re.Pattern[str], ...] = ()
     table_exclude: tuple[re.Pattern[str], ...] = ()
+    signal_table: tuple[str, str] | None = None
+    """``signal.data.collection``, which is captured whatever the lists say."""
 
     def captures(self, schema: str, table: str) -> bool:
         """Whether changes of a table are captured."""
         name = f"{schema}.{table}"
+        if (schema, table) == self.signal_table:
+            return True
         if schema in _SYSTEM_SCHEMAS or schema.startswith("pg_temp"):
             return False
         if self.schema_include and not matches(self.schema_include, schema):

@@ -31,3 +31,19 @@ def _string_hash(text: str) -> int:
 def _spread(value: int) -> int:
     """What HashMap does with a hash code."""
     return value ^ value >> 16
+
+
+def copied_map_order(copied: Sequence[str], added: Sequence[str]) -> list[str]:
+    """The order of a HashMap that was made from a map of `copied` and then got the keys `added`.
+
+    Such a map begins with the smallest power of two that holds what is copied (``HashMap.putMapEntries``).
+    """
+    buckets = _INITIAL_BUCKETS
+    if copied:
+        buckets = 1
+        while buckets < int(len(copied) / 0.75 + 1):
+            buckets *= 2
+    keys = [*copied, *added]
+    while len(keys) > int(buckets * 0.75):
+        buckets *= 2
+    return sorted(keys, key=lambda key: _spread(_string_hash(key)) & (buckets - 1))

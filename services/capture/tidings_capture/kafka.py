@@ -328,3 +328,50 @@ class TopicAdmin:
             asked = f" for {setting}" if setting else ""
             raise _failure(f"cannot create topic {name}{asked}", error) from error
         return True
+
+
+class SignalConsumer:
+    """Reads the signals topic, partition 0, from where its group has come; nothing counts as read before `commit`."""
+
+    def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
+        self._topic = topic
+        self._consumer = Consumer(
+            {
+                "group.id": "kafka-signal",
+                "auto.offset.reset": "earliest",
+                **settings,
+                "enable.auto.commit": False,
+            },
+            logger=_LOG,
+        )
+        self._consumer.assign([TopicPartition(topic, 0)])
+        self._last: Message | None = None
+
+    def poll(self) -> list[tuple[bytes | None, bytes | None]]:
+        """Key and value of what has arrived; never waits for more."""
+        found = []
+        for message in self._consumer.consume(100, timeout=0.05):
+            error = message.error()
+            if error is None:
+                self._last = message
+                found.append((message.key(), message.value()))
+            elif error.fatal():
+                raise _failure(f"cannot read {self._topic}", error)
+        return found
+
+    def commit(self) -> None:
+        """What `poll` gave need not be given again.
+
+        Raises:
+            BrokerError: Kafka refused.
+        """
+        if self._last is None:
+            return
+        last, self._last = self._last, None
+        try:
+            self._consumer.commit(message=last, asynchronous=False)
+        except KafkaException as error:
+            raise _failure(f"cannot commit on {self._topic}", error) from error
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from tidings_capture.filters import compile_list
 from tidings_capture.kafka_settings import unknown_settings
+from tidings_capture.signal_options import table_name
 from tidings_capture.snapshot_options import OVERRIDES, select_overrides
 
 Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
@@ -70,6 +71,26 @@ def _one_task(value: str) -> str | None:
     return None if int(value) >= 1 else "must be at least 1"
 
 
+def _table(value: str) -> str | None:
+    try:
+        table_name(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _channels(known: set[str]) -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        wrong = {part.strip().lower() for part in value.split(",")} - known - {""}
+        return (
+            f"takes {', '.join(sorted(known))}; {', '.join(sorted(wrong))} is not implemented"
+            if wrong
+            else None
+        )
+
+    return check
+
+
 _TABLE: Final = (
     Option("name"),
     Option("connector.class", "class", required=True, values=(CONNECTOR_CLASS, "PostgresConnector", "PostgresSource")),
@@ -114,6 +135,19 @@ _TABLE: Final = (
     Option(OVERRIDES, "list"),
     Option("message.prefix.include.list", "list", check=_patterns),
     Option("message.prefix.exclude.list", "list", check=_patterns),
+    Option("signal.data.collection", check=_table),
+    Option("signal.enabled.channels", "list", "source", check=_channels({"source", "kafka", "file"})),
+    Option("signal.file", default="file-signals.txt"),
+    Option("signal.kafka.topic"),
+    Option("signal.kafka.groupId", default="kafka-signal"),
+    Option("signal.kafka.bootstrap.servers"),
+    Option("signal.kafka.poll.timeout.ms", "int", "0", documentation="The loop never waits for signals: accepted, without effect."),
+    Option("signal.poll.interval.ms", "long", "5000", check=_not_negative),
+    Option("incremental.snapshot.chunk.size", "int", "1024", check=_one_task),
+    Option("incremental.snapshot.watermarking.strategy", default="insert_insert", values=("insert_insert", "insert_delete")),
+    Option("read.only", "boolean", "false"),
+    Option("notification.enabled.channels", "list", "", check=_channels({"log", "sink"})),
+    Option("notification.sink.topic.name"),
     Option("snapshot.fetch.size", "int", documentation="COPY streams: accepted, without effect."),
     Option("snapshot.lock.timeout.ms", "long", "10000", documentation="No locks are taken: accepted, without effect."),
     Option("tombstones.on.delete", "boolean", "true"),
@@ -147,6 +181,7 @@ _TABLE: Final = (
 OPTIONS: Final = {option.name: option for option in _TABLE}
 
 PRODUCER_OVERRIDE: Final = "producer.override."
+SIGNAL_CONSUMER: Final = "signal.consumer."
 PASS_THROUGH: Final = (
     "key.converter.",
     "value.converter.",
@@ -154,6 +189,7 @@ PASS_THROUGH: Final = (
     "topic.creation.default.",
     PRODUCER_OVERRIDE,
     f"{OVERRIDES}.",
+    SIGNAL_CONSUMER,
 )
 """Prefixes whose options belong to somebody else: a converter, a topic, the producer, a table."""
 
@@ -171,7 +207,6 @@ FIXED: Final = {
     "lsn.flush.mode": "connector",
     "max.queue.size.in.bytes": "0",
     "money.fraction.digits": "2",
-    "read.only": "false",
     "replica.identity.autoset.values": "",
     "schema.name.adjustment.mode": "none",
     "schema.refresh.mode": "columns_diff",
@@ -209,28 +244,18 @@ NOT_IMPLEMENTED: Final = frozenset(
         "heartbeat.action.query",
         "include.schema.comments",
         "incremental.snapshot.allow.schema.changes",
-        "incremental.snapshot.chunk.size",
-        "incremental.snapshot.watermarking.strategy",
         "legacy.snapshot.max.threads",
         "lsn.flush.timeout.action",
         "lsn.flush.timeout.ms",
         "message.key.columns",
-        "notification.enabled.channels",
-        "notification.sink.topic.name",
         "offset.mismatch.strategy",
         "offsets.storage.topic",
         "poll.dispatch.interval.ms",
         "post.processors",
         "query.fetch.size",
         "queue.provider.type",
-        "signal.data.collection",
         "signal.emit.failure.backoff.ms",
         "signal.emit.failure.max.retries",
-        "signal.enabled.channels",
-        "signal.file",
-        "signal.kafka.bootstrap.servers",
-        "signal.kafka.topic",
-        "signal.poll.interval.ms",
         "snapshot.locking.mode.custom.name",
         "snapshot.max.threads.multiplier",
         "snapshot.mode.custom.name",
@@ -249,7 +274,6 @@ _NOT_IMPLEMENTED_PREFIXES: Final = (
     "column.truncate.",
     "openlineage.",
     "predicates.",
-    "signal.consumer.",
     "topic.creation.",
     "transforms.",
 )
@@ -275,6 +299,12 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         problems.setdefault("plugin.name", []).append(
             "plugin.name defaults to decoderbufs, which is not implemented: set plugin.name to pgoutput"
         )
+    if "sink" in config.get("notification.enabled.channels", "") and not config.get(
+        "notification.sink.topic.name"
+    ):
+        problems.setdefault("notification.sink.topic.name", []).append(
+            "notification.sink.topic.name is required where notification.enabled.channels has sink"
+        )
     try:
         select_overrides(config)
     except ValueError as error:
@@ -290,8 +320,8 @@ def _check_one(name: str, value: str) -> str | None:
     if option is not None:
         wrong = _check_value(option, value)
         return None if wrong is None else f"{name} {wrong}"
-    if name.startswith(PRODUCER_OVERRIDE):
-        unknown = unknown_settings([name.removeprefix(PRODUCER_OVERRIDE)])
+    if name.startswith((PRODUCER_OVERRIDE, SIGNAL_CONSUMER)):
+        unknown = unknown_settings([name.removeprefix(PRODUCER_OVERRIDE).removeprefix(SIGNAL_CONSUMER)])
         return f"{name} has no counterpart in librdkafka" if unknown else None
     if name.startswith(PASS_THROUGH):
         return None

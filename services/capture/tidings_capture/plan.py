@@ -116,6 +116,11 @@ class Plan:
         """A row of the snapshot (op ``r``)."""
         return self._with_after("r", cells, context, self._headers)
 
+    def read_incremental(self, cells: Cells, context: EventContext) -> list[Record]:
+        """A row of an incremental snapshot (op ``r``)."""
+        row, key = self._encoded(cells)
+        return [(key, self._only_after + row + self._source.incremental_tail(context), self._headers)]
+
     def update(
         self, old_kind: str | None, old: Cells | None, new: Cells, context: EventContext
     ) -> list[Record]:

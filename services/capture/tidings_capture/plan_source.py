@@ -104,10 +104,22 @@ class SourceWriter:
 
     def _render(self, context: EventContext) -> None:
         """Everything that stays the same until the context's epoch changes."""
+        values = self._values(context)
+        pieces = [
+            b"" if name in ("sequence", "lsn") else self._source[index](values[name])
+            for name, index in _SOURCE_FIELDS.items()
+        ]
+        self._until_sequence = self._between(pieces, 0, _SEQUENCE_FIELD)
+        self._until_lsn = self._between(pieces, _SEQUENCE_FIELD + 1, _LSN_FIELD)
+        self._until_end = self._between(pieces, _LSN_FIELD + 1, len(pieces))
+        self._epoch = context.epoch
+
+    def _values(self, context: EventContext) -> dict[str, Any]:
+        """The source's fields but ``sequence`` and ``lsn``."""
         last_commit = "null" if context.last_commit_lsn is None else f'"{context.last_commit_lsn}"'
         self._last_commit = f"[{last_commit},"
         self._tx_id = f"{context.tx_id}:"
-        values: dict[str, Any] = {
+        return {
             "version": self._options.version,
             "connector": "postgresql",
             "name": self._options.topic_prefix,
@@ -124,14 +136,18 @@ class SourceWriter:
             "origin": context.origin,
             "origin_lsn": context.origin_lsn,
         }
-        pieces = [
-            b"" if name in ("sequence", "lsn") else self._source[index](values[name])
-            for name, index in _SOURCE_FIELDS.items()
-        ]
-        self._until_sequence = self._between(pieces, 0, _SEQUENCE_FIELD)
-        self._until_lsn = self._between(pieces, _SEQUENCE_FIELD + 1, _LSN_FIELD)
-        self._until_end = self._between(pieces, _LSN_FIELD + 1, len(pieces))
-        self._epoch = context.epoch
+
+    def incremental_tail(self, context: EventContext) -> bytes:
+        """Everything behind ``after`` of a row of an incremental snapshot: its source has a sequence, but no position,
+        and the clock's time to the nanosecond."""
+        now_ns = context.now_ns
+        self._render_time(now_ns)
+        values = self._values(context)
+        times = {"ts_ms": now_ns // 1_000_000, "ts_us": now_ns // 1_000, "ts_ns": now_ns}
+        values |= {"sequence": f'{self._last_commit}"{context.lsn}"]', "lsn": None, "txId": None, **times}
+        pieces = [self._source[index](values[name]) for name, index in _SOURCE_FIELDS.items()]
+        source = self._between(pieces, 0, len(pieces))
+        return b"".join((source, self._no_block, self._ops_outside["r"], self._time))
 
     def _between(self, pieces: list[bytes], start: int, end: int) -> bytes:
         """The fields from `start` up to `end`, with the fragments before each and before `end`."""

@@ -6,6 +6,7 @@ a configuration that comes back with the mask keeps the stored password.
 
 import asyncio
 import json
+import uuid
 from typing import Any, Final
 
 from aiohttp import web
@@ -15,7 +16,7 @@ from tidings_capture.errors import OptionError
 from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION, passwords
 from tidings_capture.rest_errors import BadRequestError, connect_errors, error_response
 from tidings_capture.stores import PAUSED, STARTED, STOPPED
-from tidings_capture.supervisor import MASK, NotFoundError, Supervisor
+from tidings_capture.supervisor import MASK, ConflictError, NotFoundError, Supervisor
 from tidings_capture.validation import invalid_message, validate, validation_report
 
 KAFKA_CONNECT_VERSION: Final = "4.3.1"
@@ -42,6 +43,7 @@ class RestApi:
         add("PUT", f"{name}/config", self._put_config)
         add("GET", f"{name}/status", self._status)
         add("GET", f"{name}/snapshot", self._snapshot)
+        add("POST", f"{name}/signals", self._signal)
         add("GET", f"{name}/tasks", self._tasks)
         add("GET", f"{name}/tasks/{{task}}/status", self._task_status)
         add("POST", f"{name}/tasks/{{task}}/restart", self._restart_task)
@@ -131,6 +133,17 @@ class RestApi:
                 ],
             }
         )
+
+    async def _signal(self, request: web.Request) -> web.Response:
+        """Ours: a signal for the running task."""
+        body = await _json_object(request)
+        data = body.get("data", {})
+        if not isinstance(body.get("type"), str) or not isinstance(data, dict):
+            raise BadRequestError("a signal is an object with type, a string, and data, an object")
+        signal = {"id": str(body.get("id") or uuid.uuid4()), "type": body["type"], "data": data}
+        if not self._run(request).signal(json.dumps(signal)):
+            raise ConflictError("no task is running that could take a signal")
+        return web.json_response({"id": signal["id"]}, status=202)
 
     async def _tasks(self, request: web.Request) -> web.Response:
         run = self._run(request)

@@ -58,6 +58,8 @@ class Routes:
         self._ensure_topic = ensure_topic
         self.by_oid: dict[int, Route | None] = {}
         self._former_records: dict[str, int] = {}
+        self.on_route: Callable[[Route], None] | None = None
+        """Called with every route that is made."""
 
     def add_relation(self, relation: Relation) -> None:
         """Take note of a Relation message."""
@@ -70,6 +72,14 @@ class Routes:
     def add_table(self, table: Table) -> Route:
         """A table that a snapshot reads."""
         return self._add(table)
+
+    def detached(self, table: Table) -> Route:
+        """A route that the stream does not use: its next rows may be of an older version of the table."""
+        return self._made(table)
+
+    def count(self, topic: str, records: int) -> None:
+        """Records that were made without a route of the stream's."""
+        self._former_records[topic] = self._former_records.get(topic, 0) + records
 
     def records(self) -> dict[str, int]:
         """Records made so far, by topic."""
@@ -94,9 +104,14 @@ class Routes:
             if former.table == table:
                 return former
             self._former_records[former.topic] = self._former_records.get(former.topic, 0) + former.records
+        route = self._made(table)
+        self.by_oid[table.oid] = route
+        if self.on_route is not None:
+            self.on_route(route)
+        return route
+
+    def _made(self, table: Table) -> Route:
         topic = topic_name(self._config, table.schema, table.name)
         self._ensure_topic(topic)
         plan = compile_plan(table, self._config.conversion, self._key, self._value, topic)
-        route = Route(table, plan, topic)
-        self.by_oid[table.oid] = route
-        return route
+        return Route(table, plan, topic)

@@ -25,6 +25,8 @@ class SnapshotPoint:
     tx_id: int | None
     ts_us: int
     """When the snapshot was taken, microseconds since the Unix epoch; every row's ``source.ts_us``."""
+    last_commit_lsn: int | None = None
+    """The first part of ``source.sequence``, within the stream."""
 
 
 class TableRows:
@@ -131,3 +133,4 @@ class SnapshotRows:
     def _mark(self, marker: str) -> None:
         point = self._point
         self._context.snapshot_row(marker, point.lsn, point.tx_id, point.ts_us)
+        self._context.last_commit_lsn = point.last_commit_lsn

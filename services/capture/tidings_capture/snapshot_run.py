@@ -30,8 +30,11 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from tidings_capture.catalog import Catalog
+from tidings_capture.java_hash_order import java_hash_order
+from tidings_capture.notifications import INITIAL
 from tidings_capture.postgres import Replication, Session
 from tidings_capture.preparation import read_slot
 from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows
@@ -83,11 +86,14 @@ class SnapshotRun:
             stored = SourceOffset(done_lsn=lsn, lsn=lsn, unfinished=work.done)
             if work.catch_up is not None:
                 _log.info("catching up with the snapshot", connector=config.name, lsn=created.consistent_lsn)
-                stored = replace(stored, commit_lsn=self._catch_up(work.catch_up, lsn).commit_lsn)
+                reached = self._catch_up(work.catch_up, lsn)
+                stored = replace(stored, commit_lsn=reached.commit_lsn, incremental=reached.incremental)
             parts.progress.state = "snapshot"
             session = parts.session
             tx_id = session.value("SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END")
-            point = SnapshotPoint(created.snapshot or "", lsn, tx_id, time.time_ns() // 1000)
+            point = SnapshotPoint(
+                created.snapshot or "", lsn, tx_id, time.time_ns() // 1000, stored.commit_lsn
+            )
             if not work.blocking:
                 parts.checkpoints.take_and_wait(stored)
             rows = self._copy_tables(session, point, tables, work, stored)
@@ -134,6 +140,7 @@ class SnapshotRun:
                 parts.checkpoints.take(replace(stored, unfinished=tuple(done)))
 
         rows = SnapshotRows(point, parts.producer.send, sent)
+        tell, names = self._notifications(tables, work)
         begin_snapshot(session, point.snapshot)
         catalog = Catalog(session, config.columns)
         opened, statements = [], []
@@ -142,12 +149,24 @@ class SnapshotRun:
             opened.append(TableRows(f"{schema}.{name}", route))
             select = work.selects.get(f"{schema}.{name}")
             statements.append(copy_statement(session, route.table, select))
+        hashed = ",".join(java_hash_order(sorted(table.name for table in opened)))
+        told: set[str] = set()
         for number, lines in read_all(
             session, config.endpoint, point.snapshot, statements, config.snapshot.threads, parts.breathe
         ):
             table = opened[number]
+            if table.name not in told:
+                told.add(table.name)
+                tell(
+                    "IN_PROGRESS", {"current_collection_in_progress": table.name, "data_collections": hashed}
+                )
             if lines is None:
                 rows.end(table)
+                scanned = {"scanned_collection": table.name, "data_collections": names}
+                tell(
+                    "TABLE_SCAN_COMPLETED",
+                    scanned | {"total_rows_scanned": str(table.rows), "status": "SUCCEEDED"},
+                )
             else:
                 rows.take(table, lines)
                 parts.progress.snapshot_rows = rows.rows
@@ -156,6 +175,23 @@ class SnapshotRun:
             parts.checkpoints.poll()
             parts.breathe()
         rows.finish()
+        tell("COMPLETED")
         parts.progress.snapshot_rows = rows.rows
         session.execute("COMMIT")
         return rows.rows
+
+    def _notifications(
+        self, tables: list[tuple[tuple[str, str], int | None]], work: SnapshotWork
+    ) -> tuple[Callable[..., None], str]:
+        """What tells of this snapshot, and all its tables' names, the signal table's among them as in Debezium."""
+        tell = partial(self._parts.notifier.tell, INITIAL)
+        signals = self._config.signals.table
+        own = [] if work.blocking or signals is None else [signals]
+        found = [*(table for table, _ in tables), *own]
+        alphabetical = sorted(found)
+        if not self._config.tables.table_include:
+            found = alphabetical
+        names, resolved = (",".join(f"{schema}.{name}" for schema, name in n) for n in (found, alphabetical))
+        tell("STARTED")
+        tell("DATA_COLLECTIONS_RESOLVED", {"data_collections": resolved})
+        return tell, names

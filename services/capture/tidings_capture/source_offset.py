@@ -6,12 +6,14 @@ sent in part, its rows before `lsn`, and the first `events_at_lsn` rows at `lsn`
 LSN (COPY writes many rows in one WAL record), which is why their number is stored. Pure.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from tidings_capture.errors import OffsetError
+from tidings_capture.incremental_state import FIELDS as INCREMENTAL_FIELDS
 
 _TABLE_COUNT: Final = "transaction_data_collection_order_"
 _UNFINISHED: Final = "tidings_snapshot_tables_done"
@@ -46,6 +48,9 @@ class SourceOffset:
     """While a snapshot is being taken: the tables (``schema.table``) that have been sent as a whole. Debezium, which
     does not know the field it is stored in, sees an initial snapshot that was interrupted and takes a new one."""
 
+    incremental: Mapping[str, Any] | None = None
+    """The fields of an incremental snapshot that is under way (`incremental_state`)."""
+
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction was sent in part.
@@ -66,6 +71,7 @@ def encode_offset(offset: SourceOffset) -> bytes:
     if offset.tx_id is not None:
         value["txId"] = offset.tx_id
     value["lsn"] = offset.lsn
+    value |= offset.incremental or {}
     if offset.snapshot is not None:
         value |= {"snapshot": offset.snapshot, "last_snapshot_record": True, "snapshot_completed": True}
         return orjson.dumps(value)
@@ -133,6 +139,7 @@ def decode_offset(data: bytes) -> SourceOffset | None:
         event_counts=counts,
         snapshot=None if unfinished is not None else value.get("snapshot") or None,
         unfinished=None if unfinished is None else tuple(unfinished),
+        incremental={n: value[n] for n in INCREMENTAL_FIELDS if n in value} or None,
     )
 
 

@@ -4,6 +4,7 @@ All of ``snapshot.mode`` is here. The server has been checked before; whatever i
 """
 
 import contextlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,7 @@ from tidings_capture.preparation import (
     read_slot,
     server_lsn,
 )
+from tidings_capture.signals import Signal, condition_for
 from tidings_capture.source_offset import SourceOffset, decode_offset
 from tidings_capture.task_parts import TaskParts
 from tidings_envelope.position import lsn_to_text
@@ -63,7 +65,8 @@ def decide(parts: TaskParts) -> Start:
     check_server(session)
     captured = captured_tables(session, config)
     ensure_publication(session, config, captured)
-    tables = [table for table in captured if options.includes(*table)]
+    # A signal is no data: what the signal table holds has been said to somebody before.
+    tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
     data = parts.stored_offset()
     stored = None if data is None else decode_offset(data)
     slot = read_slot(session, config)
@@ -126,3 +129,16 @@ def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffse
     # Stored at once: a slot that is dropped before the first record must be noticed, too.
     parts.checkpoints.take_and_wait(start)
     return start
+
+
+def blocking_work(parts: TaskParts, signal: Signal, position: SourceOffset) -> SnapshotWork:
+    """The snapshot that a signal asks for in the middle of the stream; its filters are whole SELECT statements."""
+    names = signal.names() or []
+    tables = [
+        (schema, table)
+        for schema, table in parts.captured()
+        if any(re.fullmatch(name.replace('"', ""), f"{schema}.{table}") for name in names)
+    ]
+    selects = {f"{s}.{t}": text for s, t in tables if (text := condition_for(signal, f"{s}.{t}"))}
+    _log.info("blocking snapshot asked for", connector=parts.config.name, signal=signal.id, tables=names)
+    return SnapshotWork(tables, catch_up=position, selects=selects, blocking=True)

@@ -10,6 +10,7 @@ the rows that are done are converted again, so that the numbering stays what it 
 
 import struct
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -71,7 +72,9 @@ class Stream:
         self._rows = frozenset(ord(tag) for op, tag in _OPERATIONS.items() if op not in skipped)
         self._skipped = frozenset(b"IUD") - self._rows
         self._truncates = "t" not in skipped
-        self._context = EventContext()
+        self.context = self._context = EventContext()
+        self.recent_transactions: deque[int] = deque(maxlen=1000)
+        """The ids (32 bits) of the last transactions of the stream."""
         self._resume: SourceOffset | None = resume if resume.in_transaction else None
         self._resuming = False
         self._resume_seen = 0
@@ -232,7 +235,11 @@ class Stream:
         route = self._routes.by_oid.get(_U32(data, _OID)[0])
         if route is not None:
             (self._context.lsn,) = _U64(data, 1)
-            route.plan.change(data, _TAG, self._context)
+            self._context.repeats = True
+            try:
+                route.plan.change(data, _TAG, self._context)
+            finally:
+                self._context.repeats = False
 
     def _control(self, data: bytes) -> None:
         if data[0] != _KEEPALIVE:
@@ -266,6 +273,7 @@ class Stream:
     def _begin(self, begin: Begin, lsn: int) -> None:
         context = self._context
         self._in_transaction = True
+        self.recent_transactions.append(begin.xid)
         self._last_row = None
         # The server starts with the transaction after the requested position; a slot may be behind it.
         self._dropping = begin.final_lsn < self._done_lsn

@@ -15,7 +15,8 @@ import uuid
 from typing import Final
 
 from tidings_capture.connector_config import read_connector_config
-from tidings_capture.task_channel import Failure, Report, TaskJob, decode_job, encode_report
+from tidings_capture.signals import Signal, signal_of_json
+from tidings_capture.task_channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
 from tidings_capture.task_run import TaskRun
 from tidings_envelope.errors import EnvelopeError
 from tidings_service import TidingsError, configure_logging, get_logger
@@ -31,6 +32,7 @@ class Pipes:
         self.descriptor = sys.stdin.fileno()
         self._stop = False
         self._buffer = b""
+        self._signals: list[Signal] = []
 
     def read_job(self) -> TaskJob:
         """The first line."""
@@ -40,17 +42,34 @@ class Pipes:
                 raise SystemExit("tidings_capture.task is started by tidings-capture")
             self._buffer += data
         line, self._buffer = self._buffer.split(b"\n", 1)
-        self._stop = b"stop" in self._buffer
+        self._take_lines()
         return decode_job(line)
 
     def stop_requested(self) -> bool:
-        """Whether the supervisor said stop, or is gone; any further line means stop."""
+        """Whether the supervisor said stop, or is gone."""
         if not self._stop:
             ready, _, _ = select.select([self.descriptor], [], [], 0)
             if ready:
-                os.read(self.descriptor, 65536)
-                self._stop = True
+                data = os.read(self.descriptor, 65536)
+                self._stop = not data
+                self._buffer += data
+                self._take_lines()
         return self._stop
+
+    def signals(self) -> list[Signal]:
+        """Signals that came since the last call."""
+        self.stop_requested()
+        found, self._signals = self._signals, []
+        return found
+
+    def _take_lines(self) -> None:
+        *lines, self._buffer = self._buffer.split(b"\n")
+        for line in lines:
+            signal = decode_request(line).signal
+            if signal is None:
+                self._stop = True
+            elif (made := signal_of_json(signal)) is not None:
+                self._signals.append(made)
 
     def request_stop(self) -> None:
         self._stop = True

@@ -1,7 +1,8 @@
 """What a task's process and the supervisor tell each other: JSON lines over the child's standard input and output.
 
 Down: one `TaskJob` first (with the connector's configuration, passwords included: never in arguments or environment),
-later ``{"stop": true}``; the end of the pipe means stop as well. Up: `Report`s. Anything else a task has to say is a
+later `Request`s; the end of the
+pipe means stop as well. Up: `Report`s. Anything else a task has to say is a
 log line on standard error.
 """
 
@@ -25,6 +26,14 @@ class TaskJob(msgspec.Struct, frozen=True):
     topic_creation: bool
     log_level: str = "INFO"
     log_format: str = "json"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A line after the job: a signal, or else to stop."""
+
+    stop: bool = False
+    signal: str | None = None
+    """A signal as JSON text."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -70,5 +79,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 encode_report = msgspec.json.Encoder().encode
 decode_report = msgspec.json.Decoder(Report).decode
 encode_job = msgspec.json.Encoder().encode
+decode_request = msgspec.json.Decoder(Request).decode
+encode_request = msgspec.json.Encoder().encode
 decode_job = msgspec.json.Decoder(TaskJob).decode
 STOP = b'{"stop":true}\n'

@@ -12,10 +12,12 @@ from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.converters import make_converter
 from tidings_capture.errors import BrokerError
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
+from tidings_capture.notifications import Notifier
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.plan_messages import MessagePlan
 from tidings_capture.plan_schema_changes import SchemaChangePlan
 from tidings_capture.postgres import Session
+from tidings_capture.preparation import captured_tables
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
 from tidings_capture.task_channel import TableProgress, TaskJob
@@ -78,6 +80,9 @@ class TaskParts:
                 self.ensure_topic,
                 lambda types: self.catalog(False).type_names(types),
             )
+        self.notifier = Notifier(
+            config.signals, config.topic_prefix, self._converters, self.producer.send, self.ensure_topic
+        )
         self.routes = Routes(config, self.catalog, self._converters, self.ensure_topic)
 
     @property
@@ -93,6 +98,10 @@ class TaskParts:
             self._session.close()
             self._session = None
         return Catalog(self.session, self.config.columns)
+
+    def captured(self) -> list[tuple[str, str]]:
+        """The tables the filters choose, as they are now."""
+        return captured_tables(self.session, self.config)
 
     def stored_offset(self) -> bytes | None:
         """The connector's offset as it stands in the offsets topic."""

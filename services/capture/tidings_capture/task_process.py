@@ -7,7 +7,16 @@ from typing import Final
 
 import msgspec
 
-from tidings_capture.task_channel import STOP, Failure, Report, TaskJob, decode_report, encode_job
+from tidings_capture.task_channel import (
+    STOP,
+    Failure,
+    Report,
+    Request,
+    TaskJob,
+    decode_report,
+    encode_job,
+    encode_request,
+)
 
 _LINE_LIMIT: Final = 4 * 1024 * 1024
 
@@ -52,6 +61,19 @@ class TaskProcess:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+    def signal(self, text: str) -> bool:
+        """Hand a signal on; False when no process listens."""
+        process = self._process
+        if (
+            process is None
+            or process.returncode is not None
+            or process.stdin is None
+            or process.stdin.is_closing()
+        ):
+            return False
+        process.stdin.write(encode_request(Request(signal=text)) + b"\n")
+        return True
 
     async def stop(self, seconds: float) -> None:
         """Ask the process to end, and kill it when it has not after `seconds`."""

@@ -12,11 +12,15 @@ from typing import Final, Protocol
 
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import BrokerError, PostgresError
+from tidings_capture.incremental import IncrementalSnapshots
+from tidings_capture.notifications import INITIAL
 from tidings_capture.postgres import Replication
 from tidings_capture.preparation import start_streaming
+from tidings_capture.signal_desk import SignalDesk
+from tidings_capture.signals import Signal
 from tidings_capture.snapshot_run import SnapshotRun
 from tidings_capture.source_offset import SourceOffset
-from tidings_capture.starting import decide
+from tidings_capture.starting import blocking_work, decide
 from tidings_capture.stream import Stream
 from tidings_capture.task_channel import Report, TaskJob
 from tidings_capture.task_parts import TaskParts
@@ -47,6 +51,10 @@ class Supervision(Protocol):
 
     def report(self, report: Report) -> None: ...
 
+    def signals(self) -> list[Signal]:
+        """Signals that came through the worker since the last call."""
+        ...
+
 
 class TaskRun:
     """One task's work, from its configuration."""
@@ -67,6 +75,9 @@ class TaskRun:
         self._progress = parts.progress
         self._producer, self._checkpoints = parts.producer, parts.checkpoints
         self._markers, self._routes = parts.markers, parts.routes
+        self._blocking: Signal | None = None
+        self._incremental = IncrementalSnapshots(parts, self._breathe)
+        self._desk = SignalDesk(parts, self._incremental, self._block, self._settle)
 
     def run(self) -> None:
         """Work until stopped.
@@ -86,7 +97,9 @@ class TaskRun:
         start = decide(self._parts)
         resume, work = start.resume, start.snapshot
         options = self._config.snapshot
-        if work is not None:
+        if work is None:
+            self._parts.notifier.tell(INITIAL, "SKIPPED")
+        else:
             self._pause(options.delay_seconds)
             resume = SnapshotRun(self._parts, self._catch_up).take(work)
             if not options.streams:
@@ -96,8 +109,12 @@ class TaskRun:
         if resume is None:
             self._progress.state = "idle"
             self._idle()
-        else:
-            self._run_stream(resume)
+        while resume is not None:
+            resume = self._run_stream(resume)
+            signal, self._blocking = self._blocking, None
+            if signal is not None:
+                work = blocking_work(self._parts, signal, resume)
+                resume = SnapshotRun(self._parts, self._catch_up).take(work)
 
     def _catch_up(self, resume: SourceOffset, lsn: int) -> SourceOffset:
         """Stream what was committed before `lsn`; everything else stays on the server."""
@@ -138,34 +155,41 @@ class TaskRun:
         _log.info("streaming", connector=config.name, slot=config.slot, lsn=lsn_to_text(resume.done_lsn))
         self._tell_server()
         self._report()
+        self._incremental.attach(stream, resume)
         try:
             self._loop(replication, stream)
         except StopRequested:
             self._finish(replication, stream)
             raise
-        self._checkpoints.take(self._position(stream))
+        position = self._position(stream)
+        self._checkpoints.take(position)
         self._replication = self._stream = None
         replication.close()
         self._progress.connected = False
         self._former_transactions += stream.transactions
         self._former_events += stream.events
-        return stream.position()
+        return position
 
     def _position(self, stream: Stream) -> SourceOffset:
         """What is stored for where the stream stands."""
         position = stream.position()
-        return position if self._unfinished is None else replace(position, unfinished=self._unfinished)
+        incremental = self._incremental.state()
+        if self._unfinished is None and incremental is None:
+            return position
+        return replace(position, unfinished=self._unfinished, incremental=incremental)
 
     def _loop(self, replication: Replication, stream: Stream) -> None:
         next_heartbeat = time.monotonic() + self._config.heartbeat_seconds
         next_idle = time.monotonic() + _IDLE_ADVANCE_SECONDS
         next_question = 0.0
-        while not stream.reached_stop:
+        while not self._is_over(stream):
             messages = replication.read(_BATCH)
             if messages:
                 stream.process(messages)
             self._checkpoints.poll()
             now = time.monotonic()
+            self._incremental.poll()
+            self._desk.poll(now, self._supervision.signals())
             if stream.caught_up and (now >= next_idle or stream.reply_requested):
                 next_idle = now + _IDLE_ADVANCE_SECONDS
                 stream.advance()
@@ -179,12 +203,28 @@ class TaskRun:
                 stream.reply_requested = False
                 self._tell_server()
             self._breathe()
-            if stream.stops and now >= next_question:
+            if (stream.stops or self._incremental.waiting) and now >= next_question:
                 next_question = now + _QUESTION_SECONDS
                 self._tell_server(reply=True)  # an idle server says how far it is only when it is asked
             if not messages:
                 pending = self._producer.outstanding() or self._checkpoints.pending
                 replication.wait(0.02 if pending else 0.25, self._supervision.descriptor)
+
+    def _is_over(self, stream: Stream) -> bool:
+        if stream.stops:
+            return stream.reached_stop
+        return self._blocking is not None and stream.between_transactions
+
+    def _block(self, signal: Signal) -> None:
+        """A blocking snapshot was asked for: the stream ends after this transaction."""
+        if self._blocking is not None:
+            _log.warning("another blocking snapshot is about to begin", signal=signal.id)
+            return
+        self._blocking = signal
+
+    def _settle(self) -> None:
+        if self._stream is not None:
+            self._checkpoints.take_and_wait(self._position(self._stream))
 
     def _finish(self, replication: Replication, stream: Stream) -> None:
         self._deadline = time.monotonic() + _STOP_FLUSH_SECONDS
@@ -261,4 +301,5 @@ class TaskRun:
     def _close(self) -> None:
         if self._replication is not None:
             self._replication.close()
+        self._desk.close()
         self._parts.close()

@@ -1,0 +1,456 @@
+"""Incremental snapshots: tables are read in chunks while the stream goes on, and merged with it by watermarks.
+
+The method is DBLog's (Netflix, "DBLog: A Watermark Based Change-Data-Capture Framework"), as Debezium does it. A chunk is
+the next rows by key. Its rows are as of the moment they were read, and go to the topic at a point of the stream that is
+surely later than that moment; a row whose key the stream has changed between a surely earlier point and that one is
+left out, because the stream's row is newer. The two points are the low and the high watermark:
+
+* With a signal table, a row is written to it before the chunk is read and one after (or the first is deleted,
+  ``insert_delete``); the stream shows where they stand among the changes.
+* ``read.only`` writes nothing. The low watermark is where the stream stands when the chunk is read, and the high one the
+  end of the WAL after it was read: every transaction that the chunk can show has its commit before that. One thing must
+  be seen to: a transaction's commit is in the WAL, and so perhaps in the stream, a moment before others see it. So the
+  chunk is read only when no transaction that was just streamed is still in progress in ``pg_current_snapshot()``.
+
+The state is stored with the stream's position, and holds the key of the last row *sent*: a restart reads the chunk
+whose rows were still waiting for their high watermark again. Watermarks of a former run are ignored by their id.
+"""
+
+import math
+import re
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from tidings_capture.chunk_query import chunk_columns, chunk_query, count_query, literal, maximum_query
+from tidings_capture.copy_format import parse_copy_line
+from tidings_capture.errors import PostgresError
+from tidings_capture.event_context import EventContext
+from tidings_capture.incremental_state import Collection, IncrementalState, Key, restored_state
+from tidings_capture.notifications import INCREMENTAL
+from tidings_capture.pgoutput_messages import Cells
+from tidings_capture.postgres import quote
+from tidings_capture.preparation import server_lsn
+from tidings_capture.relations import Column
+from tidings_capture.routes import Route
+from tidings_capture.signals import Signal, condition_for
+from tidings_capture.source_offset import SourceOffset
+from tidings_capture.stream import Stream
+from tidings_capture.task_parts import TaskParts
+from tidings_capture.watching import WatchingPlan
+from tidings_service import Retry, get_logger
+
+_OPEN: Final = "snapshot-window-open"
+_CLOSE: Final = "snapshot-window-close"
+_VISIBILITY_SECONDS: Final = 0.01
+
+_log = get_logger(__name__)
+
+
+class IncrementalSnapshots:
+    """A task's incremental snapshots.
+
+    Args:
+        breathe: called while it waits.
+    """
+
+    def __init__(self, parts: TaskParts, breathe: Callable[[], None]) -> None:
+        self._parts = parts
+        self._options = parts.config.signals
+        self._breathe = breathe
+        self._tell = parts.notifier.tell
+        self._state = IncrementalState()
+        self._stream: Stream | None = None
+        self._context = EventContext()
+        self._window: dict[bytes | int, Cells] = {}
+        self._watched: WatchingPlan | None = None
+        self._window_open = False
+        self._chunk_id: str | None = None
+        self._opened_at = ""
+        self._about: tuple[str | None, str] | None = None
+        self._close_lsn: int | None = None
+        self._route: Route | None = None
+        self._columns: tuple[Column, ...] = ()
+        self._rows_scanned = self._chunks = self._total = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next chunk waits for the stream to reach an LSN."""
+        return self._close_lsn is not None
+
+    def attach(self, stream: Stream, resume: SourceOffset) -> None:
+        """A stream begins; an incremental snapshot that was under way goes on."""
+        self._stream = stream
+        if not self._state.running:
+            self._state = restored_state(resume.incremental)
+        self._forget_chunk()
+        if self._state.running:
+            _log.info("incremental snapshot goes on", connector=self._name, tables=self._names())
+            self._state.chunk_end = self._state.last_sent
+            self._read_chunk()
+
+    def state(self) -> dict[str, object] | None:
+        """What is stored with the stream's position."""
+        return self._state.stored()
+
+    def on_route(self, route: Route) -> None:
+        """A relation was announced in a new version: what the chunk holds has another form than what follows."""
+        current = self._state.collections[0].table if self._state.running else None
+        if not self._window_open or (route.table.schema, route.table.name) != current:
+            return
+        if self._watched is None:
+            self._watch()  # announced for the first time
+        else:
+            _log.info("the table changed: the chunk is read again", connector=self._name)
+            self._forget_chunk()
+            self._state.chunk_end = self._state.last_sent
+            self._read_chunk()
+
+    # Signals
+
+    def execute(self, signal: Signal) -> None:
+        """Read tables: they are put behind those that are being read."""
+        names = signal.names()
+        if names is None:
+            _log.warning("data-collections is missing or is no list of strings", signal=signal.id)
+            return
+        if self._options.table is None and not self._options.read_only:
+            _log.warning(
+                "an incremental snapshot needs signal.data.collection, or read.only=true", signal=signal.id
+            )
+            return
+        key = signal.data.get("surrogate-key") or ""
+        new = [
+            Collection(name, condition_for(signal, name), str(key), signal.id)
+            for name in self._expanded(names)
+        ]
+        idle = not self._state.running
+        self._state.collections = [*self._state.collections, *new]
+        self._state.correlation_id = signal.id
+        _log.info("incremental snapshot asked for", connector=self._name, signal=signal.id, tables=names)
+        if idle:
+            self._notify("STARTED", {"data_collections": self._names()})
+            self._notify("DATA_COLLECTIONS_RESOLVED", {"data_collections": self._names()})
+            self._read_chunk()
+
+    def stop(self, signal: Signal) -> None:
+        """Leave tables out from the next chunk on; all, when none is named."""
+        if not self._state.running:
+            return
+        if signal.data.get("data-collections") and signal.names() is None:
+            _log.warning("data-collections is no list of strings", signal=signal.id)
+            return
+        self._state.stopping += signal.names() or [".*"]
+
+    def pause(self) -> None:
+        """Read no further chunk."""
+        if self._state.running and not self._state.paused:
+            self._state.paused = True
+            self._notify("PAUSED", {"data_collections": self._names()})
+
+    def resume(self) -> None:
+        """Go on."""
+        if self._state.running and self._state.paused:
+            self._state.paused = False
+            self._notify("RESUMED", {"data_collections": self._names()})
+            self._read_chunk()
+
+    def window(self, id_: str, *, closes: bool) -> None:
+        """A watermark of the signal table was streamed."""
+        if self._chunk_id is None or not id_.startswith(self._chunk_id):
+            return  # of another run, or of a connector that shares the table
+        if closes:
+            self._send_window()
+            self._read_chunk()
+        else:
+            self._watch()
+
+    def poll(self) -> None:
+        """Called between batches of the stream: closes a window that has no row to close it."""
+        stream = self._stream
+        if (
+            self._close_lsn is not None
+            and stream is not None
+            and stream.between_transactions
+            and stream.received_lsn >= self._close_lsn
+        ):
+            self._send_window()
+            self._read_chunk()
+
+    # Chunks
+
+    def _read_chunk(self) -> None:
+        self._forget_chunk()
+        self._apply_stops()
+        state = self._state
+        if not state.running or state.paused:
+            return
+        self._chunk_id = str(uuid.uuid4())
+        self._open_window()
+        while state.running:
+            status = self._next_rows()
+            if status is None:
+                break
+            self._table_done(status)
+        self._close_window()
+
+    def _next_rows(self) -> str | None:
+        """Fill the window from the current table; else why the table is done."""
+        collection = self._state.collections[0]
+        try:
+            status = self._find_table(collection)
+            if status is None:
+                status = self._find_maximum(collection)
+            if status is None and not self._fill_window(collection):
+                status = "SUCCEEDED"
+        except (PostgresError, LookupError) as error:
+            if isinstance(error, PostgresError) and error.retry is Retry.TIMED:
+                raise  # the connection: a restart goes on from here
+            _log.warning(
+                "incremental snapshot leaves a table out",
+                connector=self._name,
+                table=collection.name,
+                reason=str(error),
+            )
+            return "SQL_EXCEPTION"
+        return status
+
+    def _find_table(self, collection: Collection) -> str | None:
+        parts = self._parts
+        schema, name = collection.table
+        if not parts.config.tables.captures(schema, name) or not parts.catalog(False).has_table(schema, name):
+            _log.warning("no such captured table", connector=self._name, table=collection.name)
+            return "UNKNOWN_SCHEMA"
+        table = parts.catalog(False).table_by_name(schema, name, parts.config.publication)
+        if self._route is None or self._route.table != table:
+            self._route = parts.routes.detached(table)
+        self._columns = chunk_columns(table, collection.surrogate_key)
+        if not self._columns:
+            _log.warning("the table has no key", connector=self._name, table=collection.name)
+            return "NO_PRIMARY_KEY"
+        return None
+
+    def _find_maximum(self, collection: Collection) -> str | None:
+        state = self._state
+        if state.maximum is not None:
+            return None
+        assert self._route is not None
+        found = self._lines(maximum_query(self._route.table, self._columns, collection.condition))
+        if not found:
+            return "EMPTY"
+        state.maximum = [_text(cell) for cell in parse_copy_line(found[0])]
+        if self._parts.notifier.enabled:
+            self._total = self._parts.session.value(count_query(self._route.table, collection.condition))
+        return None
+
+    def _fill_window(self, collection: Collection) -> bool:
+        state, route = self._state, self._route
+        assert route is not None
+        rows = self._options.chunk_rows
+        query = chunk_query(
+            route.table, self._columns, collection.condition, state.chunk_end, state.maximum, rows
+        )
+        if self._options.read_only:
+            self._wait_for_visibility()
+        self._context.now_ns = time.time_ns()
+        self._context.snapshot_row("incremental", 0, None, 0)
+        cells: Cells = []
+        for number, line in enumerate(self._lines(query)):
+            cells = parse_copy_line(line)
+            ((key, _, _),) = route.plan.read(cells, self._context)
+            self._window[number if key is None else key] = cells
+        if not self._window:
+            return False
+        state.chunk_end = self._key_of(cells)
+        self._rows_scanned += len(self._window)
+        self._chunks += 1
+        self._notify_chunk(collection)
+        return True
+
+    def _send_window(self) -> None:
+        stream, route = self._stream, self._route
+        if self._window:
+            assert stream is not None
+            assert route is not None
+            context, send = self._context, self._parts.producer.send
+            context.now_ns = time.time_ns()
+            context.follow(stream.context)
+            cells: Cells = []
+            for cells in self._window.values():
+                send(route.topic, route.plan.read_incremental(cells, context))
+            self._parts.routes.count(route.topic, len(self._window))
+        if self._chunk_id is not None and self._state.running and self._state.chunk_end is not None:
+            self._state.last_sent = self._state.chunk_end
+        self._forget_chunk()
+
+    def _forget_chunk(self) -> None:
+        if self._watched is not None:
+            self._watched.stop()
+        self._watched = self._chunk_id = self._close_lsn = None
+        self._window_open = False
+        self._window = {}
+
+    def _table_done(self, status: str) -> None:
+        data = {
+            "data_collections": self._names(),
+            "scanned_collection": self._state.collections[0].name,
+            "total_rows_scanned": str(self._rows_scanned),
+            "status": status,
+        }
+        if status == "SUCCEEDED":
+            data["total_rows"] = str(self._total)
+        self._notify("TABLE_SCAN_COMPLETED", data)
+        _log.info(
+            "table read",
+            connector=self._name,
+            table=self._state.collections[0].name,
+            rows=self._rows_scanned,
+            status=status,
+        )
+        self._next_table()
+
+    def _next_table(self) -> None:
+        self._state.next_table()
+        self._route = None
+        self._rows_scanned = self._chunks = self._total = 0
+        if not self._state.running:
+            self._notify("COMPLETED", {})
+            self._state.correlation_id = None
+            _log.info("incremental snapshot finished", connector=self._name)
+
+    def _apply_stops(self) -> None:
+        state = self._state
+        names, state.stopping = self._expanded(state.stopping), []
+        if not names or not state.running:
+            return
+        current, *others = state.collections
+        stopped = [c.name for c in others if c.name in names]
+        state.collections = [current, *(c for c in others if c.name not in names)]
+        if current.name in names:
+            stopped.append(current.name)
+            state.next_table()
+            self._route = None
+            self._rows_scanned = self._chunks = self._total = 0
+        self._notify("ABORTED", {"data_collections": ",".join(stopped)})
+        if not state.collections:
+            state.correlation_id = None
+        _log.info("incremental snapshot stopped", connector=self._name, tables=stopped)
+
+    # Watermarks
+
+    def _open_window(self) -> None:
+        collection = self._state.collections[0]
+        self._about = (collection.correlation_id, collection.name)
+        self._opened_at = _now()
+        if not self._options.read_only:
+            self._write(f"{self._chunk_id}-open", _OPEN, {"openWindowTimestamp": self._opened_at})
+
+    def _close_window(self) -> None:
+        if self._options.read_only:
+            self._close_lsn = server_lsn(self._parts.session)
+            self._watch()
+        elif self._options.close_by_delete:
+            table = self._signal_table()
+            self._parts.session.execute(f"DELETE FROM {table} WHERE id = {literal(f'{self._chunk_id}-open')}")  # noqa: S608
+        else:
+            times = {"openWindowTimestamp": self._opened_at, "closeWindowTimestamp": _now()}
+            self._write(f"{self._chunk_id}-close", _CLOSE, times)
+
+    def _write(self, id_: str, type_: str, times: dict[str, str]) -> None:
+        assert self._about is not None
+        correlation, table = self._about
+        data = {**times, **({"correlationId": correlation} if correlation else {}), "dataCollectionId": table}
+        text = ", ".join(f'"{name}": {_json(value)}' for name, value in data.items())
+        values = ", ".join(literal(value) for value in (id_, type_, f"{{{text}}}"))
+        self._parts.session.execute(f"INSERT INTO {self._signal_table()} VALUES ({values})")  # noqa: S608
+
+    def _watch(self) -> None:
+        """From here on a change takes its key out of the window."""
+        self._window_open = True
+        if self._route is None or self._watched is not None:
+            return
+        route = self._parts.routes.by_oid.get(self._route.table.oid)
+        if route is not None:
+            self._watched = WatchingPlan(route, self._window)
+
+    def _wait_for_visibility(self) -> None:
+        stream = self._stream
+        assert stream is not None
+        while True:
+            text = str(self._parts.session.value("SELECT pg_current_snapshot()::text"))
+            _, upper, running = text.split(":")
+            hidden = {int(xid) & 0xFFFFFFFF for xid in running.split(",") if xid}
+            newest = int(upper)
+            if not any(
+                xid in hidden or 0 <= (xid - newest) & 0xFFFFFFFF < 1 << 31
+                for xid in stream.recent_transactions
+            ):
+                return
+            self._breathe()
+            time.sleep(_VISIBILITY_SECONDS)
+
+    # Parts
+
+    @property
+    def _name(self) -> str:
+        return self._parts.config.name
+
+    def _names(self) -> str:
+        return ",".join(collection.name for collection in self._state.collections)
+
+    def _signal_table(self) -> str:
+        assert self._options.table is not None
+        return ".".join(quote(part) for part in self._options.table)
+
+    def _expanded(self, names: list[str]) -> list[str]:
+        """Names may be regular expressions of captured tables."""
+        if not names:
+            return []
+        known = [f"{schema}.{table}" for schema, table in self._parts.captured()]
+        found: dict[str, None] = {}
+        for name in names:
+            matching = [table for table in known if re.fullmatch(name, table)]
+            found |= dict.fromkeys(matching or [name.replace('"', "")])
+        return list(found)
+
+    def _lines(self, statement: str) -> list[bytes]:
+        return [line for lines in self._parts.session.copy_out(statement) for line in lines]
+
+    def _key_of(self, cells: Cells) -> Key:
+        assert self._route is not None
+        places = {column.name: place for place, column in enumerate(self._route.table.columns)}
+        return [_text(cells[places[column.name]]) for column in self._columns]
+
+    def _notify(self, type_: str, data: dict[str, str]) -> None:
+        self._tell(INCREMENTAL, type_, data, id_=self._state.correlation_id)
+
+    def _notify_chunk(self, collection: Collection) -> None:
+        if not self._parts.notifier.enabled:
+            return
+        state = self._state
+        self._notify(
+            "IN_PROGRESS",
+            {
+                "data_collections": self._names(),
+                "current_collection_in_progress": collection.name,
+                "maximum_key": ",".join(value or "<null>" for value in state.maximum or []),
+                "last_processed_key": ",".join(value or "<null>" for value in state.chunk_end or []),
+                "chunk_index": str(self._chunks),
+                "total_chunks": str(math.ceil(self._total / self._options.chunk_rows)),
+                "total_rows": str(self._total),
+            },
+        )
+
+
+def _text(cell: object) -> str | None:
+    return cell.decode() if isinstance(cell, bytes) else None
+
+
+def _json(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,149 @@
+"""Signals: what an operator asks a running connector to do, and the channels they come through.
+
+A signal has an id, a type (``execute-snapshot``, ``stop-snapshot``, ``pause-snapshot``, ``resume-snapshot``, ``log``) and
+data, a JSON object; Debezium's documentation, "Sending signals to a Debezium connector". They come as rows of a table
+(through the stream, so exactly where they stand in it), as lines of a file, as records of a Kafka topic, and through
+the worker's REST API. A signal that cannot be understood is a warning in the log that names its id, as in Debezium.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tidings_capture.errors import CaptureError
+from tidings_capture.kafka import SignalConsumer
+from tidings_capture.pgoutput_messages import Cells
+from tidings_capture.signal_options import SignalOptions
+from tidings_service import get_logger
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One signal."""
+
+    id: str
+    type: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def names(self, field_name: str = "data-collections") -> list[str] | None:
+        """A list of strings in the data; None when it is missing, empty or something else."""
+        found = self.data.get(field_name)
+        if not isinstance(found, list) or not found or not all(isinstance(name, str) for name in found):
+            return None
+        return [name.strip() for name in found]
+
+
+def signal_of_row(cells: Cells) -> Signal | None:
+    """The signal that a row of the signal table is: its first three columns, whatever they are called."""
+    id_, type_, data = (cell.decode() if isinstance(cell, bytes) else None for cell in cells[:3])
+    if id_ is None or type_ is None:
+        return None
+    return _made(id_, type_, data or "{}")
+
+
+def signal_of_json(text: str | bytes) -> Signal | None:
+    """A signal as a JSON object with ``id``, ``type`` and ``data``; None, with a warning, when it is none."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("type"), str):
+        _log.warning("a signal is no JSON object with id, type and data")
+        return None
+    return _made(str(found.get("id", "")), found["type"], found.get("data") or {})
+
+
+def _made(id_: str, type_: str, data: Any) -> Signal | None:
+    if isinstance(data, str):
+        try:
+            data = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            data = None
+    if not isinstance(data, dict):
+        _log.warning("a signal's data is no JSON object", signal=id_, type=type_)
+        return None
+    return Signal(id_, type_, data)
+
+
+def condition_for(signal: Signal, name: str) -> str:
+    """The filter of the first of a signal's ``additional-conditions`` that is about a table.
+
+    Raises:
+        CaptureError: the conditions are not of their form.
+    """
+    for condition in signal.data.get("additional-conditions") or []:
+        try:
+            if re.fullmatch(condition["data-collection"], name, re.IGNORECASE):
+                return str(condition["filter"])
+        except (KeyError, TypeError, re.error) as error:
+            raise CaptureError(f"additional-conditions of signal {signal.id} is malformed") from error
+    return ""
+
+
+class SignalChannels:
+    """The file and the topic; `poll` gives what is new, `done` lets go of it.
+
+    Args:
+        client: librdkafka's settings of the worker.
+        key: the connector's ``topic.prefix``: records of the topic with another key are for other connectors.
+    """
+
+    def __init__(self, options: SignalOptions, client: Mapping[str, str], key: str) -> None:
+        self._file = Path(options.file) if "file" in options.channels else None
+        self._taken = 0
+        self._consumer: SignalConsumer | None = None
+        if "kafka" in options.channels:
+            settings = {**client, **options.kafka_settings}
+            self._consumer = SignalConsumer(settings, options.kafka_topic)
+        self._key = key.encode()
+
+    @property
+    def any(self) -> bool:
+        return self._file is not None or self._consumer is not None
+
+    def poll(self) -> list[Signal]:
+        """New signals, in order; they are given again unless `done` is called."""
+        found: list[Signal | None] = []
+        if self._consumer is not None:
+            found += [
+                signal_of_json(value)
+                for key, value in self._consumer.poll()
+                if key == self._key and value is not None
+            ]
+        if self._file is not None:
+            found += [signal_of_json(line) for line in self._lines(self._file)]
+        return [signal for signal in found if signal is not None]
+
+    def done(self) -> None:
+        """What `poll` gave has been dealt with, and what came of it is stored."""
+        if self._consumer is not None:
+            self._consumer.commit()
+        if self._file is not None and self._taken:
+            with self._file.open("r+b") as file:
+                file.seek(self._taken)
+                rest = file.read()  # what was written since stays
+                file.seek(0)
+                file.write(rest)
+                file.truncate(len(rest))
+                os.fsync(file.fileno())
+            self._taken = 0
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def _lines(self, path: Path) -> list[bytes]:
+        try:
+            data = path.read_bytes()
+        except (FileNotFoundError, IsADirectoryError):
+            return []
+        end = data.rfind(b"\n") + 1  # a line that is still being written waits
+        self._taken = end
+        return [line for line in data[:end].splitlines() if line.strip()]
