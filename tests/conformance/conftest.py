@@ -22,6 +22,7 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from side_by_side import Pair, Side
 from worker_process import worker_process
 
@@ -30,12 +31,13 @@ from tidings_capture.conversion_options import (
     BinaryHandling,
     ConversionOptions,
     DecimalHandling,
+    HstoreHandling,
     IntervalHandling,
     TimePrecision,
 )
 from tidings_capture.converters import make_converter
 from tidings_capture.event_context import EventContext
-from tidings_capture.filters import ColumnFilter, compile_list
+from tidings_capture.filters import ColumnFilter, TableFilter, compile_list
 from tidings_capture.pgoutput import Begin, Commit, Delete, Insert, Relation, Truncate, Update, decode_message
 from tidings_capture.plan import Plan, Record, compile_plan
 from tidings_capture.plan_markers import compile_markers
@@ -44,13 +46,12 @@ from tidings_capture.postgres import Endpoint, Session
 HERE = Path(__file__).parent
 DEADLINE_SECONDS = 120
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
-EXCLUDED = ("c_point", "c_money")
-"""Columns of unknown_types that Tidings refuses, so that the connectors leave them out."""
-NOT_FOR_AVRO = "Odd-Name 1"
-"""A table whose name and columns Avro does not allow."""
 READABLE = (
     "TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1"
 )
+
+TYPES = (("types.sql", "changes.sql"),)
+MORE_TYPES = (("more_types.sql", "more_changes.sql"),)
 
 Records = dict[str, list[Record]]
 """By topic, in order."""
@@ -70,6 +71,8 @@ class Scenario:
     url: str
     prefix: str
     options: dict[str, str] = field(default_factory=dict)
+    files: tuple[tuple[str, str], ...] = TYPES
+    """Pairs of SQL files: tables, and the changes to them."""
 
     @property
     def database(self) -> str:
@@ -81,7 +84,6 @@ class Scenario:
             "topic.prefix": self.prefix,
             "provide.transaction.metadata": "true",
             "skipped.operations": "none",
-            "column.exclude.list": ",".join(f"public.unknown_types.{name}" for name in EXCLUDED),
             **self.options,
         }
 
@@ -137,18 +139,19 @@ def compare(pair: Callable[..., Pair]) -> Callable[..., dict[tuple[str, int], li
 
 
 @pytest.fixture
-def scenario(pg_database: str, unique_name: str) -> Iterator[Callable[[Mapping[str, str]], Scenario]]:
+def scenario(pg_database: str, unique_name: str) -> Iterator[Callable[..., Scenario]]:
     """Makes the tables, a publication and the slot that `ours` reads."""
     with psycopg.connect(pg_database, autocommit=True) as connection:
 
-        def make(options: Mapping[str, str]) -> Scenario:
-            for statement in statements("types.sql"):
-                connection.execute(statement)
+        def make(options: Mapping[str, str], files: Sequence[tuple[str, str]] = TYPES) -> Scenario:
+            for tables, _ in files:
+                for statement in statements(tables):
+                    connection.execute(statement)
             connection.execute("CREATE PUBLICATION reference FOR ALL TABLES")
             connection.execute(
                 "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [f"{unique_name}_raw"]
             )
-            return Scenario(pg_database, unique_name, dict(options))
+            return Scenario(pg_database, unique_name, dict(options), tuple(files))
 
         yield make
 
@@ -163,6 +166,7 @@ def reference(
     def run(scenario: Scenario) -> Records:
         database = psycopg.conninfo.conninfo_to_dict(scenario.url)
         connectors.append(scenario.prefix)
+        create_topics(kafka_bootstrap, scenario)
         rest(
             f"{connect_url}/connectors/{scenario.prefix}/config",
             "PUT",
@@ -186,7 +190,7 @@ def reference(
                 "Debezium's slot is active",
                 lambda: slot_is_active(connection, f"{scenario.prefix}_dbz", connect_url),
             )
-            changes = statements("changes.sql")
+            changes = [statement for _, name in scenario.files for statement in statements(name)]
             for statement in changes:
                 connection.execute(statement)
         return read_until_end(kafka_bootstrap, scenario.prefix, transactions(changes))
@@ -196,6 +200,19 @@ def reference(
         rest(f"{connect_url}/connectors/{name}", "DELETE")
     with psycopg.connect(pg_database, autocommit=True) as connection:
         until("Debezium has let go of its slot", lambda: not any_slot_is_active(connection))
+
+
+def create_topics(bootstrap: str, scenario: Scenario) -> None:
+    """All topics at once: a topic that the broker makes for a producer costs Debezium a second."""
+    with psycopg.connect(scenario.url) as connection:
+        tables = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+        )
+        names = ["transaction", *(f"public.{name}" for (name,) in tables)]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [NewTopic(re.sub(r"[^A-Za-z0-9._-]", "_", f"{scenario.prefix}.{name}"), 1, 1) for name in names]
+    for made in admin.create_topics(topics).values():
+        made.result(DEADLINE_SECONDS)
 
 
 def slot_is_active(connection: psycopg.Connection[Any], slot: str, connect_url: str) -> bool:
@@ -280,7 +297,8 @@ def convert(scenario: Scenario, raw: list[tuple[int, bytes]], catalog_session: S
     options, properties = conversion_options(scenario), scenario.properties()
     key_converter, value_converter = (make_converter(properties, is_key=is_key) for is_key in (True, False))
     markers = compile_markers(options, key_converter, value_converter)
-    catalog = Catalog(catalog_session, ColumnFilter(exclude=compile_list(properties["column.exclude.list"])))
+    catalog = Catalog(catalog_session, ColumnFilter())
+    tables = captured_tables(scenario)
     records: Records = defaultdict(list)
     plans: dict[int, Plan] = {}
     checked_plans: dict[int, Plan] = {}
@@ -296,7 +314,7 @@ def convert(scenario: Scenario, raw: list[tuple[int, bytes]], catalog_session: S
             case Commit() as commit:
                 context.lsn = last_commit_lsn = commit.end_lsn
                 records[markers.transaction_topic].append(markers.end(context))
-            case Relation() as relation if relation.name not in excluded_tables(scenario):
+            case Relation() as relation if tables.captures(relation.schema, relation.name):
                 table = catalog.table_of_relation(relation)
                 topic = re.sub(r"[^A-Za-z0-9._-]", "_", f"{scenario.prefix}.{table.qualified_name}")
                 plans[relation.oid], checked_plans[relation.oid] = (
@@ -323,9 +341,11 @@ def convert(scenario: Scenario, raw: list[tuple[int, bytes]], catalog_session: S
     return records
 
 
-def excluded_tables(scenario: Scenario) -> frozenset[str]:
-    """The one table that a scenario may leave out."""
-    return frozenset({NOT_FOR_AVRO}) if "table.exclude.list" in scenario.options else frozenset()
+def captured_tables(scenario: Scenario) -> TableFilter:
+    lists = [
+        compile_list(scenario.options.get(f"table.{which}.list", "")) for which in ("include", "exclude")
+    ]
+    return TableFilter((), (), *lists)
 
 
 def conversion_options(scenario: Scenario) -> ConversionOptions:
@@ -338,6 +358,8 @@ def conversion_options(scenario: Scenario) -> ConversionOptions:
         time_precision=TimePrecision(options.get("time.precision.mode", "adaptive")),
         binary_handling=BinaryHandling(options.get("binary.handling.mode", "bytes")),
         interval_handling=IntervalHandling(options.get("interval.handling.mode", "numeric")),
+        hstore_handling=HstoreHandling(options.get("hstore.handling.mode", "json")),
+        money_fraction_digits=int(options.get("money.fraction.digits", "2")),
         include_unknown_datatypes=options.get("include.unknown.datatypes") == "true",
         tombstones_on_delete=options.get("tombstones.on.delete") != "false",
     )

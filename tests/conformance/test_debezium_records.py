@@ -13,10 +13,11 @@ wanted differences, which the scenario therefore leaves out:
 import json
 import re
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.conformance.conftest import MORE_TYPES, TYPES
 
 from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_stack.connect import avro_converter_settings
@@ -49,12 +50,41 @@ _OPTIONS = {
         "binary.handling.mode": "base64-url-safe",
     },
 }
+_MORE_OPTIONS = {
+    "milliseconds and microseconds": {},
+    "text times, text decimals, unknown types as bytes, maps": {
+        "value.converter.schemas.enable": "false",
+        "time.precision.mode": "isostring",
+        "decimal.handling.mode": "string",
+        "hstore.handling.mode": "map",
+        "interval.handling.mode": "string",
+        "include.unknown.datatypes": "true",
+    },
+    "nanoseconds, doubles, unknown types in hex": {
+        "time.precision.mode": "nanoseconds",
+        "decimal.handling.mode": "double",
+        "include.unknown.datatypes": "true",
+        "binary.handling.mode": "hex",
+        # deletes of rows with a timestamp that must not be null end Debezium's task in this mode
+        "table.exclude.list": "public\\.times_not_null",
+    },
+    "structured times, money with four decimals": {
+        "time.precision.mode": "structured",
+        "money.fraction.digits": "4",
+        "include.unknown.datatypes": "true",
+        "binary.handling.mode": "base64",
+    },
+    "microseconds": {
+        "time.precision.mode": "microseconds",
+        "table.include.list": "public\\.(times.*|numbers)",
+    },
+}
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("options", _OPTIONS.values(), ids=_OPTIONS.keys())
 def test_every_record_is_debeziums(
-    scenario: Callable[[Mapping[str, str]], Any],
+    scenario: Callable[..., Any],
     reference: Callable[[Any], dict[str, Any]],
     ours: Callable[[Any], dict[str, Any]],
     options: dict[str, str],
@@ -64,14 +94,31 @@ def test_every_record_is_debeziums(
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize("options", _MORE_OPTIONS.values(), ids=_MORE_OPTIONS.keys())
+def test_every_record_of_more_types_is_debeziums(
+    scenario: Callable[..., Any],
+    reference: Callable[[Any], dict[str, Any]],
+    ours: Callable[[Any], dict[str, Any]],
+    options: dict[str, str],
+) -> None:
+    made = scenario({"key.converter": JSON, "value.converter": JSON, **options}, MORE_TYPES)
+    compare(reference(made), ours(made))
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("files", [TYPES, MORE_TYPES], ids=["types", "more types"])
 def test_every_avro_record_and_schema_is_that_of_apicurios_converter(
-    scenario: Callable[[Mapping[str, str]], Any],
+    scenario: Callable[..., Any],
     reference: Callable[[Any], dict[str, Any]],
     ours: Callable[[Any], dict[str, Any]],
     registry_url: str,
+    files: tuple[tuple[str, str], ...],
 ) -> None:
     """The registry gives equal schemas the same id, so that equal records mean equal schemas."""
-    made = scenario({**avro_converter_settings(registry_url), "table.exclude.list": "public\\.Odd-Name 1"})
+    options = (
+        {"table.exclude.list": "public\\.Odd-Name 1"} if files is TYPES else {"hstore.handling.mode": "map"}
+    )
+    made = scenario({**avro_converter_settings(registry_url), **options}, files)
     theirs, mine = reference(made), ours(made)
     for topic in sorted(theirs):
         for their_record, my_record in zip(theirs[topic], mine[topic], strict=True):
@@ -91,11 +138,13 @@ def compare(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
     assert {topic: len(records) for topic, records in mine.items()} == {
         topic: len(records) for topic, records in theirs.items()
     }
-    for topic in sorted(theirs):
-        for number, (their_record, my_record) in enumerate(zip(theirs[topic], mine[topic], strict=True)):
-            assert differences(comparable(topic, my_record), comparable(topic, their_record)) == [], (
-                f"record {number} of {topic}"
-            )
+    found = [
+        f"record {number} of {topic}: {difference}"
+        for topic in sorted(theirs)
+        for number, (their_record, my_record) in enumerate(zip(theirs[topic], mine[topic], strict=True))
+        for difference in differences(comparable(topic, my_record), comparable(topic, their_record))
+    ]
+    assert not found, "\n".join([f"{len(found)} differences", *found[:20]])
 
 
 def differences(mine: Any, theirs: Any) -> list[str]:

@@ -102,7 +102,11 @@ class AvroCodec:
         if schema.items is None:
             raise SchemaError(f"a schema of type {schema.type} needs the schema of its items")
         item = self.encoder(schema.items)
-        return _array(item) if schema.type is ConnectType.ARRAY else _map(item)
+        if schema.type is ConnectType.ARRAY:
+            return _array(item)
+        if schema.keys is not None and schema.keys.type is not ConnectType.STRING:
+            return _entries(self.encoder(schema.keys), item)
+        return _map(item)
 
 
 def present_branch(schema: ConnectSchema) -> bytes:
@@ -128,5 +132,16 @@ def _map(item: Encoder) -> Encoder:
         return b"".join(
             [long_avro(len(values)), *[string_avro(k) + item(v) for k, v in values.items()], _FIRST]
         )
+
+    return encode
+
+
+def _entries(key: Encoder, item: Encoder) -> Encoder:
+    """A map whose keys are not strings: an array of records of key and value."""
+
+    def encode(values: dict[Any, Any]) -> bytes:
+        if not values:
+            return _FIRST
+        return b"".join([long_avro(len(values)), *[key(k) + item(v) for k, v in values.items()], _FIRST])
 
     return encode

@@ -37,6 +37,7 @@ _LOGICAL_TYPES: Final = {
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DEFAULT_NAMESPACE: Final = "io.confluent.connect.avro"
+_MAP_ENTRY: Final = f"{_DEFAULT_NAMESPACE}.MapEntry"
 
 
 def avro_schema_json(schema: ConnectSchema) -> str:
@@ -68,8 +69,9 @@ class _Writer:
             head = b'"type":"array","items":' + self.schema(_required(schema.items), namespace)
         elif schema.type is ConnectType.MAP:
             if schema.keys is None or schema.keys.type is not ConnectType.STRING or schema.keys.optional:
-                raise SchemaError("a map whose keys are not strings is not supported in Avro")
-            head = b'"type":"map","values":' + self.schema(_required(schema.items), namespace)
+                head = b'"type":"array","items":' + self._entry(schema, namespace)
+            else:
+                head = b'"type":"map","values":' + self.schema(_required(schema.items), namespace)
         elif properties:
             head = b'"type":"' + _PRIMITIVES[schema.type].encode() + b'"'
         else:
@@ -90,6 +92,17 @@ class _Writer:
         fields = b",".join(self._field(field.name, field.schema, space) for field in schema.fields)
         parts.append(b'"fields":[' + fields + b"]")
         return b"{" + b",".join([*parts, *self._properties(schema)]) + b"}"
+
+    def _entry(self, schema: ConnectSchema, namespace: str | None) -> bytes:
+        """The record of key and value that a map's entries are where its keys are not strings; it has no
+        ``connect.name``."""
+        space, _, name = _MAP_ENTRY.rpartition(".")
+        head = b'"type":"record","name":"' + name.encode() + b'"'
+        if space != (namespace or ""):
+            head += b',"namespace":"' + space.encode() + b'"'
+        key = self._field("key", _required(schema.keys), space)
+        value = self._field("value", _required(schema.items), space)
+        return b"{" + head + b',"fields":[' + key + b"," + value + b"]}"
 
     def _field(self, name: str, schema: ConnectSchema, namespace: str) -> bytes:
         _check_name(name, f"the field name {name!r}")

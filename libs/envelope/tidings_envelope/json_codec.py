@@ -161,7 +161,7 @@ class JsonCodec:
             return _array(self.encoder(_items(schema)))
         if schema.type is ConnectType.MAP:
             if _keys(schema).type is not ConnectType.STRING:
-                raise SchemaError("a map whose keys are not strings cannot be written as JSON")
+                return _pairs(self.encoder(_keys(schema)), self.encoder(_items(schema)))
             return _map(self.encoder(_items(schema)))
         return self._struct(schema)
 
@@ -187,6 +187,13 @@ def _array(item: Encoder) -> Encoder:
 def _map(item: Encoder) -> Encoder:
     return lambda values: (
         b"{" + b",".join([string_json(k) + b":" + item(v) for k, v in values.items()]) + b"}"
+    )
+
+
+def _pairs(key: Encoder, item: Encoder) -> Encoder:
+    """A map whose keys are not strings: an array of arrays of two."""
+    return lambda values: (
+        b"[" + b",".join([b"[" + key(k) + b"," + item(v) + b"]" for k, v in values.items()]) + b"]"
     )
 
 

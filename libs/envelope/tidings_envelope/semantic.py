@@ -24,12 +24,22 @@ TIME: Final = ConnectSchema(_INT32, name="io.debezium.time.Time", version=1)
 """Milliseconds since midnight."""
 MICRO_TIME: Final = ConnectSchema(_INT64, name="io.debezium.time.MicroTime", version=1)
 """Microseconds since midnight."""
+NANO_TIME: Final = ConnectSchema(_INT64, name="io.debezium.time.NanoTime", version=1)
+"""Nanoseconds since midnight."""
+ISO_TIME: Final = ConnectSchema(_STRING, name="io.debezium.time.IsoTime", version=1)
+"""ISO 8601 with a Z."""
+ISO_DATE: Final = ConnectSchema(_STRING, name="io.debezium.time.IsoDate", version=1)
+"""ISO 8601 with a Z."""
 ZONED_TIME: Final = ConnectSchema(_STRING, name="io.debezium.time.ZonedTime", version=1)
 """ISO 8601 in UTC."""
 TIMESTAMP: Final = ConnectSchema(_INT64, name="io.debezium.time.Timestamp", version=1)
 """Milliseconds since 1970-01-01 00:00 without a time zone."""
 MICRO_TIMESTAMP: Final = ConnectSchema(_INT64, name="io.debezium.time.MicroTimestamp", version=1)
 """Microseconds since 1970-01-01 00:00 without a time zone."""
+NANO_TIMESTAMP: Final = ConnectSchema(_INT64, name="io.debezium.time.NanoTimestamp", version=1)
+"""Nanoseconds since 1970-01-01 00:00 without a time zone."""
+ISO_TIMESTAMP: Final = ConnectSchema(_STRING, name="io.debezium.time.IsoTimestamp", version=1)
+"""ISO 8601 with a Z."""
 ZONED_TIMESTAMP: Final = ConnectSchema(_STRING, name="io.debezium.time.ZonedTimestamp", version=1)
 """ISO 8601 in UTC."""
 MICRO_DURATION: Final = ConnectSchema(_INT64, name="io.debezium.time.MicroDuration", version=1)

@@ -16,7 +16,8 @@ from tidings_capture.postgres import Session
 from tidings_capture.relations import Column, ElementType, ReplicaIdentity, Table
 
 _COLUMNS: Final = """
-SELECT a.attname, a.atttypid, a.atttypmod, a.attnotnull,
+SELECT a.attname, a.atttypid, a.atttypmod,
+       a.attnotnull OR EXISTS (SELECT FROM pg_type t WHERE t.oid = a.atttypid AND t.typtype = 'd' AND t.typnotnull),
        CASE WHEN a.attidentity = '' AND a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
        a.attgenerated <> '',
        (SELECT k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
@@ -178,14 +179,21 @@ def _base(oid: int, typmod: int, types: dict[int, _Type]) -> tuple[_Type, int, s
     return found, typmod, domain
 
 
+def _element(oid: int, types: dict[int, _Type]) -> ElementType:
+    item = types.get(oid)
+    base, _, _ = _base(oid, -1, types)
+    if item is not None and item.kind == "d":
+        return ElementType(item.oid, item.name, is_enum=base.kind == "e", is_domain=True)
+    return ElementType(base.oid, base.name, base.labels, is_enum=base.kind == "e")
+
+
 def _column(
     attribute: _Attribute, type_oid: int, typmod: int, types: dict[int, _Type], *, keyed: bool
 ) -> Column:
     base, modifier, domain = _base(type_oid, typmod, types)
     element: ElementType | None = None
     if base.element:
-        item, _, _ = _base(base.element, -1, types)
-        element = ElementType(item.oid, item.name, item.labels)
+        element = _element(base.element, types)
     return Column(
         name=attribute.name,
         type_oid=base.oid,

@@ -8,6 +8,8 @@ from tidings_capture.conversion_options import (
     BinaryHandling,
     ConversionOptions,
     DecimalHandling,
+    FailureHandling,
+    HstoreHandling,
     IntervalHandling,
     TimePrecision,
 )
@@ -200,6 +202,9 @@ def _conversion(value: "_Values", prefix: str, run_id: str, task: int) -> Conver
         decimal_handling=DecimalHandling(value.text("decimal.handling.mode").lower()),
         time_precision=TimePrecision(value.text("time.precision.mode").lower()),
         binary_handling=BinaryHandling(value.text("binary.handling.mode").lower()),
+        hstore_handling=HstoreHandling(value.text("hstore.handling.mode").lower()),
+        money_fraction_digits=value.integer("money.fraction.digits"),
+        converting_failure=FailureHandling(value.text("event.converting.failure.handling.mode").lower()),
         interval_handling=IntervalHandling(value.text("interval.handling.mode").lower()),
         include_unknown_datatypes=value.boolean("include.unknown.datatypes"),
         tombstones_on_delete=value.boolean("tombstones.on.delete"),

@@ -21,6 +21,10 @@ class TimePrecision(StrEnum):
     ADAPTIVE = "adaptive"
     ADAPTIVE_TIME_MICROSECONDS = "adaptive_time_microseconds"
     CONNECT = "connect"
+    ISOSTRING = "isostring"
+    MICROSECONDS = "microseconds"
+    NANOSECONDS = "nanoseconds"
+    STRUCTURED = "structured"
 
 
 class BinaryHandling(StrEnum):
@@ -30,6 +34,23 @@ class BinaryHandling(StrEnum):
     BASE64 = "base64"
     BASE64_URL_SAFE = "base64-url-safe"
     HEX = "hex"
+
+
+class HstoreHandling(StrEnum):
+    """``hstore.handling.mode``."""
+
+    JSON = "json"
+    MAP = "map"
+
+
+class FailureHandling(StrEnum):
+    """``event.converting.failure.handling.mode``: what happens to a value without a representation."""
+
+    WARN = "warn"
+    """It becomes null, with a warning."""
+    SKIP = "skip"
+    """It becomes null."""
+    FAIL = "fail"
 
 
 class IntervalHandling(StrEnum):
@@ -49,6 +70,9 @@ class ConversionOptions:
     time_precision: TimePrecision = TimePrecision.ADAPTIVE
     binary_handling: BinaryHandling = BinaryHandling.BYTES
     interval_handling: IntervalHandling = IntervalHandling.NUMERIC
+    hstore_handling: HstoreHandling = HstoreHandling.JSON
+    money_fraction_digits: int = 2
+    converting_failure: FailureHandling = FailureHandling.WARN
     include_unknown_datatypes: bool = False
     """``include.unknown.datatypes``: columns of unknown types are opaque bytes rather than left out."""
     tombstones_on_delete: bool = True

@@ -19,6 +19,14 @@ def java_hash_order(keys: Sequence[str]) -> list[str]:
     return sorted(keys, key=lambda key: _spread(_string_hash(key)) & (buckets - 1))
 
 
+def java_map_order(keys: Sequence[int]) -> list[int]:
+    """Numbers of 16 bits, their own hash codes, in the order of a HashMap made for as many as there are."""
+    buckets = 1
+    while buckets < len(keys) or len(keys) * 4 > buckets * 3:
+        buckets *= 2
+    return sorted(keys, key=lambda key: key & (buckets - 1))
+
+
 def _string_hash(text: str) -> int:
     """``String.hashCode``: over UTF-16 units, in 32 bits."""
     units = text.encode("utf-16-be")

@@ -56,7 +56,7 @@ def _python_text(schema: ConnectSchema, value: Any) -> str:
         return "[" + ",".join(value_text(items, item) for item in value) + "]"
     if isinstance(value, dict):
         fields = [(field.name, field.schema) for field in schema.fields]
-        return struct_text(fields, [value[name] for name, _ in fields]).decode()
+        return struct_text(fields, [value.get(name) for name, _ in fields]).decode()
     return _quoted(value)
 
 

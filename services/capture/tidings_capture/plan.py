@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from tidings_capture import fast_avro, fast_json
-from tidings_capture.conversion_options import ConversionOptions
+from tidings_capture.conversion_options import ConversionOptions, FailureHandling
 from tidings_capture.converters import Converter
 from tidings_capture.event_context import EventContext
 from tidings_capture.fast_json import Snippet
@@ -77,7 +77,7 @@ class Plan:
         prefix, suffix = value_converter.frame(topic, envelope)
         fragments = value_codec.struct_fragments(envelope)
         null_row = value_codec.null(row_schema)
-        self._columns = [ColumnEncoder(c, value_codec) for c in row]
+        self._columns = [ColumnEncoder(c, value_codec, options.converting_failure) for c in row]
         self._row_fragments = value_codec.struct_fragments(row_schema)
         self._open = prefix + fragments[0]
         self._between = fragments[1]
@@ -85,7 +85,7 @@ class Plan:
         self._only_after = self._open + null_row + self._between
         self._source = source_writer(table, options, value_codec, fragments, suffix)
 
-        self._key = [ColumnEncoder(c, key_codec) for c in key]
+        self._key = [ColumnEncoder(c, key_codec, FailureHandling.FAIL) for c in key]
         self._key_columns = key
         self._key_fragments = None
         if key:

@@ -3,14 +3,17 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidings_capture.conversion_options import ConversionOptions
+from tidings_capture.conversion_options import ConversionOptions, FailureHandling
 from tidings_capture.pgoutput_messages import Cell
 from tidings_capture.relations import Column
-from tidings_capture.types.conversion import CellError, Conversion, ConversionError
+from tidings_capture.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
 from tidings_capture.types.defaults import default_for
 from tidings_capture.types.selection import conversion_for
 from tidings_envelope.codec import Codec
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema
+from tidings_service import get_logger
+
+_log = get_logger("tidings_capture.conversion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +28,13 @@ class ConvertedColumn:
 
 
 def converted_column(index: int, column: Column, options: ConversionOptions) -> ConvertedColumn | None:
-    """A column's conversion; None where Debezium leaves columns of the type out.
-
-    Raises:
-        ConversionError: the type is not supported.
-    """
+    """A column's conversion; None where Debezium leaves columns of the type out."""
     conversion = conversion_for(column, options)
     if conversion is None:
         return None
     schema = replace(
         conversion.schema,
-        optional=not column.not_null,
+        optional=conversion.schema.optional or not column.not_null,
         default=default_for(column, conversion, options),
     )
     return ConvertedColumn(index, column, conversion, schema)
@@ -48,26 +47,31 @@ class ColumnEncoder:
         "_column",
         "_convert",
         "_encode",
+        "_failures",
         "_null_value",
         "_optional",
         "_unchanged_value",
+        "_warned",
         "index",
         "null",
         "unchanged",
     )
 
-    def __init__(self, converted: ConvertedColumn, codec: Codec) -> None:
+    def __init__(
+        self, converted: ConvertedColumn, codec: Codec, failures: FailureHandling = FailureHandling.WARN
+    ) -> None:
         schema = converted.schema
         self.index = converted.index
         self._column = converted.column
         self._convert = converted.conversion.convert
         self._encode = codec.encoder(schema)
         self._optional = schema.optional
+        self._failures = failures
+        self._warned = False
+        nullable = not converted.column.not_null
         has_default = schema.default is not NO_DEFAULT
-        self._null_value = (
-            schema.default if has_default else None if schema.optional else converted.conversion.zero
-        )
-        self.null = self._encode(None if schema.optional else self._null_value)
+        self._null_value = schema.default if has_default else None if nullable else converted.conversion.zero
+        self.null = self._encode(None if nullable else self._null_value)
         """What a null becomes. In a column that allows none it is the default or a zero, because nulls there are only
         what a deleted row's old key leaves out."""
         self._unchanged_value = converted.conversion.unchanged
@@ -82,15 +86,33 @@ class ColumnEncoder:
             ConversionError: the cell is not of the column's type; names the column.
         """
         try:
-            value = self._convert(cell)
-            if value is not None or self._optional:
-                return self._encode(value)
+            return self._encode(self._representation(cell))
         except CellError as error:
             raise self._refusal(str(error)) from error
         except (ValueError, ArithmeticError):
             # without its cause, which may quote the cell
             raise self._refusal("the value is not in PostgreSQL's text format") from None
-        raise self._refusal("an array of enums that holds a null has no representation")
+
+    def _representation(self, cell: bytes) -> Any:
+        """The Python value, None where the schema has no place for it and the options allow a null instead."""
+        try:
+            value = self._convert(cell)
+        except NoRepresentationError as error:
+            if not self._optional or self._failures is FailureHandling.FAIL:
+                raise
+            self._warn(str(error))
+            return None
+        if value is None and not self._optional:
+            raise NoRepresentationError("the value has no representation in Debezium's schema")
+        return value
+
+    def _warn(self, reason: str) -> None:
+        """Say once per column and relation version that a value was left out."""
+        if self._failures is FailureHandling.WARN and not self._warned:
+            self._warned = True
+            _log.warning(
+                "a value became null", column=self._column.name, type=self._column.type_name, reason=reason
+            )
 
     def cell(self, cell: Cell) -> bytes:
         """Encodes any cell."""
@@ -101,7 +123,7 @@ class ColumnEncoder:
     def value(self, cell: Cell) -> Any:
         """The Python value of a cell that `cell` has encoded without an error."""
         if isinstance(cell, bytes):
-            return self._convert(cell)
+            return self._representation(cell)
         return self._null_value if cell is None else self._unchanged_value
 
     def placeholder(self) -> bytes:

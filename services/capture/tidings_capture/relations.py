@@ -31,6 +31,10 @@ class ElementType:
     """``pg_type.typname``, for example ``int4``."""
     enum_labels: tuple[str, ...] = ()
     """The labels in sort order when the element is an enum, else empty."""
+    is_enum: bool = False
+    """Also true for a domain over an enum, whose labels Debezium does not see."""
+    is_domain: bool = False
+    """The element is a domain; `name` is then its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,54 +1,89 @@
-"""One-dimensional arrays of any type that has a conversion.
+"""Arrays of any type that has a conversion.
 
-Format: PostgreSQL documentation, "Array Input and Output Syntax": braces, commas, elements in double quotes where
-needed with backslash escapes, an unquoted NULL, and an optional ``[lower:upper]=`` in front.
+Format: PostgreSQL documentation, "Array Input and Output Syntax": braces, commas (semicolons between boxes), elements in
+double quotes where needed with backslash escapes, an unquoted NULL, and an optional ``[lower:upper]=`` in front.
 """
 
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tidings_capture.conversion_options import BinaryHandling, ConversionOptions, TimePrecision
-from tidings_capture.types.conversion import CellError, Conversion
+from tidings_capture.types.conversion import CellError, Conversion, NoRepresentationError
 from tidings_capture.types.texts import placeholder_uuid
 from tidings_envelope import semantic
 
 _ELEMENT = re.compile(rb'"((?:[^"\\]|\\.)*)"|([^",{}\\]+)', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
-_BOUNDS = re.compile(rb"\[-?\d+:-?\d+\]=")
+_BOUNDS = re.compile(rb"(?:\[-?\d+:-?\d+\])+=")
+_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 _TEXT_ARRAYS: Final = frozenset(("text", "varchar", "bpchar", "json", "jsonb"))
 _NUMBER_ARRAYS: Final = frozenset(("int4", "date", "int8"))
+_DATES_THAT_ARE_NO_NUMBERS: Final = (TimePrecision.CONNECT, TimePrecision.ISOSTRING, TimePrecision.STRUCTURED)
 
 
-def array(element: Conversion, element_name: str, options: ConversionOptions, *, is_enum: bool) -> Conversion:
-    """An array; elements may be null, except, as Debezium has it, in arrays of enums."""
-    schema = semantic.array(element.schema if is_enum else element.schema.as_optional())
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What Debezium does with arrays of an element type."""
+
+    nulls: bool
+    """Whether the schema allows null elements; where it does not, an array that holds one has no representation."""
+    breaks_on_null: bool = False
+    """The schema allows null elements, but Debezium fails on them."""
+    one_dimension: bool = False
+    """An array of several dimensions has no representation at all."""
+    no_values: bool = False
+    """Debezium's schema of the elements takes nothing but nulls."""
+    unchanged: Any = None
+    """What stands for an unchanged TOASTed array."""
+
+
+def array(element: Conversion, traits: Traits) -> Conversion:
+    """An array of one dimension; of one with several, Debezium writes as many nulls as the outer one has elements."""
+    schema = element.schema.as_optional() if traits.nulls else element.schema
     convert_element = element.convert
+    nulls = schema.optional and not traits.breaks_on_null
 
-    def convert(cell: bytes) -> list[Any] | None:
+    def convert(cell: bytes) -> list[Any]:
+        if traits.no_values:
+            return _nulls(cell)
         elements = split_array(cell)
-        if is_enum and None in elements:
-            return None  # Debezium's schema does not allow it, and so the whole value is left out
-        return [None if item is None else convert_element(item) for item in elements]
+        if traits.one_dimension and b"{" in cell[1:]:
+            raise NoRepresentationError("Debezium does not read an array of several dimensions")
+        values = [None if item is None else convert_element(item) for item in elements]
+        if not nulls and None in values:
+            raise NoRepresentationError("Debezium's schema of the array has no place for a null element")
+        return values
 
-    return Conversion(schema, convert, [], unchanged=_unchanged(element_name, options))
+    return Conversion(semantic.array(schema), convert, [], unchanged=traits.unchanged)
+
+
+def vector(element: Conversion) -> Conversion:
+    """oidvector and int2vector: numbers with spaces between them."""
+    convert_element = element.convert
+    return Conversion(
+        semantic.array(element.schema), lambda cell: [convert_element(item) for item in cell.split()], []
+    )
 
 
 def split_array(cell: bytes) -> list[bytes | None]:
-    """The elements of an array in text format.
+    """The elements of an array in text format; of an array of several dimensions as many nulls as the first one has.
 
     Raises:
-        CellError: not an array, or one of several dimensions.
+        CellError: not an array.
     """
     bounds = _BOUNDS.match(cell)
     start = bounds.end() if bounds else 0
     if cell[start : start + 1] != b"{" or not cell.endswith(b"}"):
-        raise CellError("not a one-dimensional array")
+        raise CellError("not an array")
+    if cell[start + 1 : start + 2] == b"{":
+        return [None] * _outer_size(cell, start)
     position, end = start + 1, len(cell) - 1
     elements: list[bytes | None] = []
     while position < end or elements:
         match = _ELEMENT.match(cell, position, end)
         if match is None:
-            raise CellError("not a one-dimensional array")
+            raise CellError("not an array")
         quoted, plain = match.groups()
         if quoted is not None:
             elements.append(_ESCAPE.sub(rb"\1", quoted) if b"\\" in quoted else quoted)
@@ -58,17 +93,51 @@ def split_array(cell: bytes) -> list[bytes | None]:
         if position == end:
             break
         if cell[position : position + 1] != b",":
-            raise CellError("not a one-dimensional array")
+            raise CellError("not an array")
         position += 1
     return elements
 
 
-def _unchanged(element_name: str, options: ConversionOptions) -> Any:
+def _nulls(cell: bytes) -> list[Any]:
+    """The elements of an array that holds nothing but nulls, of any delimiter.
+
+    Raises:
+        NoRepresentationError: it holds something else.
+    """
+    start = bounds.end() if (bounds := _BOUNDS.match(cell)) else 0
+    body = cell[start + 1 : -1]
+    elements = re.split(rb"[,;]", body) if body else []
+    if any(element != b"NULL" for element in elements):
+        raise NoRepresentationError("Debezium's schema of the array takes no element of the type")
+    return [None] * len(elements)
+
+
+def _outer_size(cell: bytes, start: int) -> int:
+    """How many elements the first of several dimensions has.
+
+    Raises:
+        CellError: the braces do not match.
+    """
+    depth = size = 0
+    for token in _STRUCTURE.finditer(cell, start):
+        if token.group() == b"{":
+            depth += 1
+            size += depth == 2
+        elif token.group() == b"}":
+            depth -= 1
+            if depth <= 0:
+                break
+    if depth != 0 or token.end() != len(cell):
+        raise CellError("not an array")
+    return size
+
+
+def unchanged(element_name: str, options: ConversionOptions) -> Any:
     """Debezium's placeholders for unchanged TOASTed arrays; none for the other element types."""
     placeholder = options.unavailable_value_placeholder
     if element_name in _TEXT_ARRAYS:
         return [placeholder]
-    if element_name == "date" and options.time_precision is TimePrecision.CONNECT:
+    if element_name == "date" and options.time_precision in _DATES_THAT_ARE_NO_NUMBERS:
         return None
     if element_name in _NUMBER_ARRAYS:
         return list(placeholder.encode())

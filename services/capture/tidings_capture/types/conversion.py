@@ -24,6 +24,11 @@ class CellError(ValueError):
     """A cell that a conversion refuses; the message says why without the cell's content."""
 
 
+class NoRepresentationError(CellError):
+    """A valid cell that the column's schema cannot represent, such as NaN in a Decimal. Debezium writes null for it, or
+    fails, as ``event.converting.failure.handling.mode`` says."""
+
+
 class Kind(StrEnum):
     """Shapes of cells for which the plan knows a direct way to JSON; `OTHER` goes through Python values."""
 
@@ -48,9 +53,9 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Conversion:
     schema: ConnectSchema
-    """Required and without a default; the column adds both."""
+    """Without a default, and mostly required; the column adds both."""
     convert: Callable[[bytes], Any]
-    """Raises ValueError or ArithmeticError for a cell that is not of the type."""
+    """Raises ValueError or ArithmeticError for a cell that is not of the type. None stands for a null."""
     zero: Any
     """What stands for a null in a column that allows none and has no default: Debezium invents it for the non-key
     columns of a deleted row under replica identity DEFAULT."""

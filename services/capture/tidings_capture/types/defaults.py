@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
+from tidings_capture.conversion_options import ConversionOptions, DecimalHandling, TimePrecision
 from tidings_capture.relations import Column
 from tidings_capture.types.conversion import Conversion
+from tidings_capture.types.iso_times import iso_timestamp
 from tidings_capture.types.numbers import precision_and_scale
-from tidings_capture.types.temporal import iso_timestamp, timestamp_us
+from tidings_capture.types.temporal import timestamp_us
+from tidings_envelope import semantic
 from tidings_envelope.schema import NO_DEFAULT, ConnectType
 
 _LITERAL = re.compile(r"'([^']*(?:''[^']*)*)'")
@@ -26,6 +28,17 @@ _CURRENT: Final = frozenset(
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\Z")
 _RANGES: Final = {ConnectType.INT16: 1 << 15, ConnectType.INT32: 1 << 31, ConnectType.INT64: 1 << 63}
+
+_JAVA_DATES: Final = {
+    "infinity": (169_560_311, "+999999999-12-31Z"),
+    "-infinity": (-170_999_002, "-999999999-01-01Z"),
+}
+"""Java's last and first LocalDate, in which the driver puts the infinities of defaults: days in 32 bits, and text."""
+_JAVA_TIMESTAMPS: Final = {
+    "infinity": (-9_223_372_036_853_775_810, "+999999999-12-31T23:59:59.999999999Z"),
+    "-infinity": (-(2**63), "-999999999-01-01T00:00:00Z"),
+}
+"""The same for LocalDateTime: microseconds in 64 bits, with what is left of the fraction, and text."""
 
 _Parse = Callable[[str, Column, Conversion, ConversionOptions], Any]
 
@@ -39,6 +52,8 @@ def default_for(column: Column, conversion: Conversion, options: ConversionOptio
     expression = column.default_expression
     if expression is None or column.domain_name is not None or column.element is not None:
         return NO_DEFAULT
+    if conversion.schema.type is ConnectType.STRUCT:  # cannot be a default in Connect (KAFKA-12694)
+        return NO_DEFAULT
     if column.enum_labels:
         return _enum_default(column.type_name, expression)
     entry = _PARSERS.get(column.type_name)
@@ -49,9 +64,10 @@ def default_for(column: Column, conversion: Conversion, options: ConversionOptio
     if text is None:
         return NO_DEFAULT
     try:
-        return parse(text, column, conversion, options)
+        value = parse(text, column, conversion, options)
     except (ValueError, ArithmeticError):
         return NO_DEFAULT
+    return NO_DEFAULT if value is None else value
 
 
 def _literal(expression: str, placeholder: str) -> str | None:
@@ -128,12 +144,46 @@ def _cell(text: str, _: Column, conversion: Conversion, __: ConversionOptions) -
     return conversion.convert(text.encode())
 
 
-def _date(text: str, _: Column, conversion: Conversion, __: ConversionOptions) -> Any:
-    return conversion.convert(text.partition(" ")[0].encode())
+def _bits(text: str, _: Column, conversion: Conversion, __: ConversionOptions) -> Any:
+    """Of several bits Debezium takes whatever is not a 1 for a 0, also in an expression."""
+    if conversion.schema.type is ConnectType.BYTES:
+        text = "".join("1" if character == "1" else "0" for character in text)
+    return conversion.convert(text.encode())
 
 
-def _timestamp(text: str, _: Column, conversion: Conversion, __: ConversionOptions) -> Any:
+def _date(text: str, _: Column, conversion: Conversion, options: ConversionOptions) -> Any:
+    if text in _JAVA_DATES:
+        days, iso = _JAVA_DATES[text]
+        return iso if options.time_precision is TimePrecision.ISOSTRING else days
+    return conversion.convert(text.removesuffix(" BC").partition(" ")[0].encode() + _era(text))
+
+
+def _time(text: str, _: Column, conversion: Conversion, options: ConversionOptions) -> Any:
+    """24:00 is Java's last nanosecond of the day."""
+    if text != "24:00:00":
+        return conversion.convert(text.encode())
+    match options.time_precision:
+        case TimePrecision.ISOSTRING:
+            return "23:59:59.999999999Z"
+        case TimePrecision.NANOSECONDS:
+            return 86_399_999_999_999
+        case _:
+            return conversion.convert(b"23:59:59.999999")
+
+
+def _timestamp(text: str, _: Column, conversion: Conversion, options: ConversionOptions) -> Any:
+    if text in _JAVA_TIMESTAMPS:
+        micros, iso = _JAVA_TIMESTAMPS[text]
+        if options.time_precision is TimePrecision.ISOSTRING:
+            return iso
+        if conversion.schema != semantic.MICRO_TIMESTAMP:
+            raise _UnreadableError
+        return micros
     return conversion.convert(_with_clock(text).encode())
+
+
+def _era(text: str) -> bytes:
+    return b" BC" if text.endswith(" BC") else b""
 
 
 def _timestamptz(text: str, column: Column, __: Conversion, ___: ConversionOptions) -> str:
@@ -142,6 +192,8 @@ def _timestamptz(text: str, column: Column, __: Conversion, ___: ConversionOptio
 
 
 def _with_clock(text: str) -> str:
+    if text.endswith(" BC"):
+        return f"{_with_clock(text.removesuffix(' BC'))} BC"
     return text if " " in text else f"{text} 00:00:00"
 
 
@@ -161,9 +213,11 @@ _PARSERS: Final[Mapping[str, tuple[str, _Parse]]] = {
     "xml": ("", _text),
     "uuid": ("00000000-0000-0000-0000-000000000000", _uuid),
     "date": ("1970-01-01", _date),
-    "time": ("00:00:00", _cell),
+    "time": ("00:00:00", _time),
     "timestamp": ("1970-01-01", _timestamp),
     "timestamptz": ("1970-01-01", _timestamptz),
+    "bit": ("00", _bits),
+    "varbit": ("0", _bits),
     "interval": ("00:00:00", _cell),
 }
 """Placeholder for a function's result, and how a literal is read."""

@@ -1,16 +1,18 @@
-"""Integers, floats, numeric, oid, bit."""
+"""Integers, floats, numeric, money, oid, bit."""
 
-from decimal import Decimal
+import re
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
-from tidings_capture.types.conversion import CellError, Conversion, Kind
+from tidings_capture.types.conversion import CellError, Conversion, Kind, NoRepresentationError
 from tidings_envelope import semantic
 from tidings_envelope.decimals import int_to_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
 _MOST_DIGITS: Final = 4000
 """Python refuses to read longer integers from text directly."""
+_AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?|\.\d+")
 _NUMERIC_TYPMOD_OFFSET: Final = 4
 _SPECIAL: Final = {b"NaN": "NAN", b"Infinity": "POSITIVE_INFINITY", b"-Infinity": "NEGATIVE_INFINITY"}
 
@@ -39,8 +41,21 @@ def double() -> Conversion:
     return Conversion(ConnectSchema(ConnectType.FLOAT64), float, 0.0, kind=Kind.DOUBLE)
 
 
-def numeric(typmod: int, options: ConversionOptions) -> Conversion:
-    """numeric in the connector's ``decimal.handling.mode``."""
+def numeric(typmod: int, options: ConversionOptions, *, in_array: bool = False) -> Conversion:
+    """numeric in the connector's ``decimal.handling.mode``. In arrays Debezium does not read NaN and infinity."""
+    plain = _numeric(typmod, options)
+    if not in_array:
+        return plain
+
+    def convert_element(cell: bytes) -> Any:
+        if cell in _SPECIAL:
+            raise NoRepresentationError("NaN and infinity have no place in an array of numeric")
+        return plain.convert(cell)
+
+    return Conversion(plain.schema, convert_element, plain.zero)
+
+
+def _numeric(typmod: int, options: ConversionOptions) -> Conversion:
     fixed = None if typmod == -1 else precision_and_scale(typmod)
     mode = options.decimal_handling
     if mode is DecimalHandling.DOUBLE:
@@ -73,7 +88,9 @@ def precision_and_scale(typmod: int) -> tuple[int, int]:
 def convert_decimal(cell: bytes) -> Decimal:
     value = Decimal(cell.decode("ascii"))
     if not value.is_finite():
-        raise CellError("NaN and infinity have no place in a Decimal; decimal.handling.mode=string has")
+        raise NoRepresentationError(
+            "NaN and infinity have no place in a Decimal; decimal.handling.mode=string has"
+        )
     return value
 
 
@@ -89,7 +106,7 @@ def decimal_text(value: Decimal) -> str:
 def convert_variable_scale(cell: bytes) -> dict[str, Any]:
     """The struct of scale and unscaled bytes, without trailing zeros behind the point."""
     if cell in _SPECIAL:
-        raise CellError(
+        raise NoRepresentationError(
             "NaN and infinity have no place in a VariableScaleDecimal; decimal.handling.mode=string has"
         )
     whole, _, fraction = cell.partition(b".")
@@ -102,11 +119,70 @@ def unscaled_from_digits(digits: bytes) -> int:
     return int(digits) if len(digits) < _MOST_DIGITS else int(Decimal(digits.decode("ascii")))
 
 
+def money(options: ConversionOptions) -> Conversion:
+    """money in the connector's ``decimal.handling.mode``, with ``money.fraction.digits`` decimals in a Decimal."""
+    digits = options.money_fraction_digits
+    zero = Decimal(0).scaleb(-digits)
+    match options.decimal_handling:
+        case DecimalHandling.DOUBLE:
+            schema = ConnectSchema(ConnectType.FLOAT64)
+            return Conversion(schema, lambda cell: float(money_amount(cell)), 0.0)
+        case DecimalHandling.STRING:
+            schema = ConnectSchema(ConnectType.STRING)
+            placeholder = options.unavailable_value_placeholder
+            return Conversion(
+                schema,
+                lambda cell: decimal_text(money_amount(cell)),
+                decimal_text(zero),
+                unchanged=placeholder,
+            )
+        case _:
+            return Conversion(
+                semantic.decimal(digits), lambda cell: _rounded(money_amount(cell), digits), zero
+            )
+
+
+def _rounded(amount: Decimal, digits: int) -> Decimal:
+    return amount.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+
+
+def money_amount(cell: bytes) -> Decimal:
+    """The amount in ``$1,234.50``, ``-$1.00`` or ``($1.00)``: one sign of currency in front, commas between thousands.
+
+    Raises:
+        CellError: the text is of a locale (``lc_monetary``) that writes amounts in another way.
+    """
+    text = cell.decode()
+    negative = text[:1] in ("-", "(")
+    digits = text.strip("-()")
+    if digits and not digits[0].isdigit() and digits[0] != ".":
+        digits = digits[1:]
+    if _AMOUNT.fullmatch(digits) is None:
+        raise CellError("not an amount with a decimal point; set lc_monetary to C for the connector's role")
+    amount = Decimal(digits.replace(",", ""))
+    return -amount if negative else amount
+
+
 def bits(length: int) -> Conversion:
     """bit and bit varying: one bit is a boolean, more are little-endian bytes without leading zero bytes."""
     if length <= 1:
-        return Conversion(ConnectSchema(ConnectType.BOOLEAN), lambda cell: int(cell, 2) != 0, zero=False)
+        return Conversion(ConnectSchema(ConnectType.BOOLEAN), convert_bit, zero=False)
     return Conversion(semantic.bits(length), convert_bits, b"")
+
+
+def bit_array(length: int) -> Conversion:
+    """``bit[]``, to which Debezium gives the schema of a single element, so that no array fits."""
+
+    def refuse(_: bytes) -> None:
+        raise NoRepresentationError("Debezium's schema of an array of bits is that of one element")
+
+    return Conversion(bits(length).schema, refuse, bits(length).zero)
+
+
+def convert_bit(cell: bytes) -> bool:
+    if not cell:
+        raise NoRepresentationError("an empty bit string is no boolean")
+    return int(cell, 2) != 0
 
 
 def convert_bits(cell: bytes) -> bytes:

@@ -1,18 +1,17 @@
 """Chooses the conversion of a column by its type.
 
-Types fall in three groups: those with a conversion; those that Debezium has a representation for and Tidings not yet,
-which are refused by name rather than left out silently; and those unknown to Debezium too, which are left out, or with
-``include.unknown.datatypes`` passed on as opaque bytes. Oids below 16384 are fixed (``pg_type.dat``); types of
-extensions are recognised by name.
+A type has a conversion here where Debezium has a representation for it; all others are left out, or with
+``include.unknown.datatypes`` passed on as opaque bytes, as Debezium does. Types are recognised by name, whatever their
+schema; those of extensions have no fixed oid.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.relations import Column
-from tidings_capture.types import arrays, numbers, temporal, texts
-from tidings_capture.types.conversion import Conversion, ConversionError
+from tidings_capture.relations import Column, ElementType
+from tidings_capture.types import arrays, geometric, numbers, temporal, texts, vectors
+from tidings_capture.types.conversion import Conversion
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectType
 
@@ -27,114 +26,103 @@ _TYPES: Final[Mapping[str, _Maker]] = {
     "float4": lambda _, __: numbers.real(),
     "float8": lambda _, __: numbers.double(),
     "numeric": numbers.numeric,
+    "money": lambda _, options: numbers.money(options),
     "bit": lambda typmod, _: numbers.bits(typmod),
     "varbit": lambda typmod, _: numbers.bits(2**31 - 1 if typmod == -1 else typmod),
     "date": lambda _, options: temporal.date(options),
     "time": temporal.time,
-    "timetz": lambda _, __: temporal.timetz(),
+    "timetz": temporal.timetz,
     "timestamp": temporal.timestamp,
-    "timestamptz": lambda typmod, _: temporal.timestamptz(typmod),
-    "interval": lambda _, options: temporal.interval(options),
+    "timestamptz": temporal.timestamptz,
+    "interval": temporal.interval,
     "uuid": lambda _, options: texts.uuid_text(options),
     "json": lambda _, options: texts.json_text(options),
     "jsonb": lambda _, options: texts.json_text(options),
     "xml": lambda _, options: texts.text(options, semantic.XML),
     "tsvector": lambda _, options: texts.text(options, semantic.TSVECTOR),
     "bytea": lambda _, options: texts.binary(options),
+    "hstore": lambda _, options: texts.hstore(options),
+    "ltree": lambda _, options: texts.ltree(options),
 }
-_AS_TEXT: Final = frozenset(
-    (
-        "text",
-        "varchar",
-        "bpchar",
-        "char",
-        "name",
-        "citext",
-        "isbn",
-        "inet",
-        "cidr",
-        "macaddr",
-        "macaddr8",
-        "int4range",
-        "int8range",
-        "numrange",
-        "tsrange",
-        "tstzrange",
-        "daterange",
-    )
-)
-_NO_ARRAYS: Final = frozenset(
-    ("name", "interval", "varbit", "xml", "money", "point", "refcursor", "tsvector", "isbn")
-)
-"""Element types whose arrays Debezium leaves out."""
-_REFUSED: Final = frozenset(
-    (
-        "money",
-        "point",
-        "box",
-        "lseg",
-        "path",
-        "polygon",
-        "circle",
-        "line",
-        "hstore",
-        "ltree",
-        "geometry",
-        "geography",
-        "vector",
-        "halfvec",
-        "sparsevec",
-    )
-)
-"""Debezium has a representation of its own for these."""
+_CONSTANT: Final[Mapping[str, Conversion]] = {**geometric.CONVERSIONS, **vectors.CONVERSIONS}
+_RANGES: Final = frozenset(("int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange"))
+_AS_TEXT: Final = _RANGES | {
+    "text", "varchar", "bpchar", "char", "name", "citext", "isbn", "inet", "cidr", "macaddr", "macaddr8",
+}  # fmt: skip
+_NO_ARRAYS: Final = frozenset(("name", "interval", "varbit", "xml", "money", "point", "refcursor"))
+"""Element types whose arrays Debezium leaves out, even with ``include.unknown.datatypes``."""
+_OPTIONAL_ELEMENTS: Final = _RANGES | {
+    "int2", "int4", "int8", "oid", "char", "varchar", "text", "bpchar", "inet", "cidr", "macaddr", "macaddr8",
+    "numeric", "float4", "float8", "bool", "date", "uuid", "json", "jsonb", "time", "timetz", "timestamp",
+    "timestamptz", "bytea", "geometry", "geography", "hstore", "citext", "ltree",
+}  # fmt: skip
+"""Element types whose arrays may hold nulls in Debezium's schemas."""
+_VECTORS_OF: Final = {"oidvector": "oid", "int2vector": "int2"}
+"""Arrays with a text form of their own, whose elements are never null."""
 
 
 def conversion_for(column: Column, options: ConversionOptions) -> Conversion | None:
-    """The conversion of a column, or None where Debezium leaves the column out.
-
-    Raises:
-        ConversionError: a type that Debezium knows and Tidings does not yet.
-    """
+    """The conversion of a column, or None where Debezium leaves the column out."""
     if column.element is not None:
-        return _array(column, options)
+        return _array(column, column.element, options)
+    if column.type_name == "hstore" and column.domain_name is not None:
+        return texts.hstore(options, in_domain=True)
+    conversion = None if column.enum_labels else _scalar(column.type_name, column.typmod, options)
+    if conversion is not None:
+        return conversion
     if column.enum_labels:
         return texts.enum(column.enum_labels, options)
-    scalar = _scalar(column.type_name, column.typmod, options)
-    if scalar is not None:
-        return scalar
-    if column.type_name in _REFUSED:
-        raise _refusal(column)
     return texts.unknown(options) if options.include_unknown_datatypes else None
 
 
 def _scalar(name: str, typmod: int, options: ConversionOptions) -> Conversion | None:
     if name in _AS_TEXT:
         return texts.text(options)
+    if name in _CONSTANT:
+        return _CONSTANT[name]
     maker = _TYPES.get(name)
     return None if maker is None else maker(typmod, options)
 
 
-def _array(column: Column, options: ConversionOptions) -> Conversion | None:
-    element = column.element
-    if element is None or element.name in _NO_ARRAYS:
+def _array(column: Column, element: ElementType, options: ConversionOptions) -> Conversion | None:
+    if column.type_name in _VECTORS_OF:
+        conversion = _scalar(element.name, -1, options)
+        return None if conversion is None else arrays.vector(conversion)
+    if element.name in _NO_ARRAYS and not element.is_domain:
         return None
-    if element.enum_labels:
-        conversion: Conversion | None = texts.enum(element.enum_labels, options)
-    elif element.name == "time":
-        conversion = temporal.time(column.typmod, options, in_array=True)
-    elif element.name == "timestamptz":
-        conversion = temporal.timestamptz(column.typmod, in_array=True)
-    else:
-        conversion = _scalar(element.name, column.typmod, options)
-    if conversion is not None:
-        return arrays.array(conversion, element.name, options, is_enum=bool(element.enum_labels))
-    if element.name in _REFUSED or options.include_unknown_datatypes:
-        raise _refusal(column)
-    return None
-
-
-def _refusal(column: Column) -> ConversionError:
-    return ConversionError(
-        f"column {column.name!r} is of type {column.type_name}, which is not supported yet",
-        hint="leave the column out with column.exclude.list",
+    conversion = _element(column, element, options)
+    if element.name == "bit" and not element.is_domain:
+        return numbers.bit_array(column.typmod)
+    if conversion is None:
+        return None
+    nulls = element.name in _OPTIONAL_ELEMENTS and not element.is_domain and not element.is_enum
+    traits = arrays.Traits(
+        nulls=nulls,
+        breaks_on_null=element.name == "ltree",
+        one_dimension=element.name == "timetz" and conversion.schema == semantic.ZONED_TIME,
+        no_values=conversion.schema.type is ConnectType.STRUCT and not nulls,
+        # Debezium knows the placeholder of an array by the name of the column's type
+        unchanged=None if column.domain_name else arrays.unchanged(element.name, options),
     )
+    return arrays.array(conversion, traits)
+
+
+def _element(column: Column, element: ElementType, options: ConversionOptions) -> Conversion | None:
+    if element.is_enum:
+        return texts.enum(element.enum_labels, options)
+    known: Conversion | None = None
+    if not element.is_domain:
+        match element.name:
+            case "date":
+                known = temporal.date(options, in_array=True)
+            case "time":
+                known = temporal.time(column.typmod, options, in_array=True)
+            case "timestamptz":
+                known = temporal.timestamptz(column.typmod, options, in_array=True)
+            case "numeric":
+                known = numbers.numeric(column.typmod, options, in_array=True)
+            case name:
+                known = _scalar(name, column.typmod, options)
+    if known is None and options.include_unknown_datatypes:
+        return texts.unknown(options)
+    return known

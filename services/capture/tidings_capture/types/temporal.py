@@ -2,20 +2,21 @@
 
 Cells are in PostgreSQL's ISO date style, which the task's connections set, with any time zone. Representations by
 ``time.precision.mode``: adaptive takes milliseconds up to precision 3 and microseconds above; connect takes Connect's
-own Date, Time and Timestamp in milliseconds.
+own Date, Time and Timestamp in milliseconds; microseconds, nanoseconds, isostring and structured do what they say.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from tidings_capture.conversion_options import ConversionOptions, IntervalHandling, TimePrecision
-from tidings_capture.types.civil import civil_from_days, days_from_civil
+from tidings_capture.types import structured_times as structured
+from tidings_capture.types.civil import days_from_civil
 from tidings_capture.types.conversion import CellError, Conversion, Kind
+from tidings_capture.types.iso_times import DAY_US, iso_clock, iso_date, iso_timestamp
 from tidings_envelope import semantic
 
-DAY_US: Final = 86_400_000_000
 _MAX_INT64: Final = 2**63 - 1
 _DEFAULT_PRECISION: Final = 6
 _DAYS_PER_MONTH: Final = 365.25 / 12
@@ -25,6 +26,14 @@ _INFINITE_US: Final = {b"infinity": 2**63 - 1, b"-infinity": -(2**63)}
 _INFINITE_MS: Final = {b"infinity": 9_223_372_036_825_200_000, b"-infinity": -9_223_372_036_832_400_000}
 
 _INFINITE_DAYS: Final = {b"infinity": 2_146_033_979, b"-infinity": -2_147_472_691}
+_INFINITE_DAYS_IN_ARRAYS: Final = {b"infinity": -622_191_234, b"-infinity": -625_821_272}
+"""+292278994-08-16 and +292269055-12-02 in 32 bits."""
+_ISO_DATES: Final = {b"infinity": "+5877611-06-21Z", b"-infinity": "-5877611-06-22Z"}
+_ISO_DATES_IN_ARRAYS: Final = {b"infinity": "+292278994-08-16Z", b"-infinity": "+292269055-12-02Z"}
+_ISO_TIMESTAMPS: Final = {
+    b"infinity": "+292278994-08-16T23:00:00Z",
+    b"-infinity": "-292275055-05-16T23:00:00Z",
+}
 _MINUS_INFINITY_IN_ARRAYS_US: Final = 9_223_058_401_542_000_000_000
 """+292269055-12-02T23:00:00Z."""
 
@@ -43,45 +52,108 @@ def _precision(typmod: int) -> int:
     return _DEFAULT_PRECISION if typmod == -1 else typmod
 
 
-def date(options: ConversionOptions) -> Conversion:
-    connect = options.time_precision is TimePrecision.CONNECT
-    schema = semantic.CONNECT_DATE if connect else semantic.DATE
-    return Conversion(schema, convert_date, 0, kind=Kind.DATE)
+def date(options: ConversionOptions, *, in_array: bool = False) -> Conversion:
+    """date. In arrays Debezium takes the driver's constants for the infinities as moments in time."""
+    infinities = _INFINITE_DAYS_IN_ARRAYS if in_array else _INFINITE_DAYS
+    match options.time_precision:
+        case TimePrecision.ISOSTRING:
+            return Conversion(
+                semantic.ISO_DATE, _iso_date(_ISO_DATES_IN_ARRAYS if in_array else _ISO_DATES), "1970-01-01Z"
+            )
+        case TimePrecision.STRUCTURED:
+            return Conversion(structured.DATE, _structured_date, structured.date_fields(0))
+        case TimePrecision.CONNECT:
+            schema = semantic.CONNECT_DATE
+        case _:
+            schema = semantic.DATE
+
+    def convert_element(cell: bytes) -> int:
+        return infinities[cell] if cell in infinities else _days(cell)
+
+    return Conversion(schema, convert_element if in_array else convert_date, 0, kind=Kind.DATE)
+
+
+def _iso_date(infinities: Mapping[bytes, str]) -> Callable[[bytes], str]:
+    return lambda cell: infinities.get(cell) or f"{iso_date(_days(cell))}Z"
+
+
+def _structured_date(cell: bytes) -> dict[str, Any]:
+    return structured.special(cell) or structured.date_fields(_days(cell))
 
 
 def time(typmod: int, options: ConversionOptions, *, in_array: bool = False) -> Conversion:
     """time without time zone. In arrays Debezium goes through JDBC's Time, which counts milliseconds modulo a day."""
-    if options.time_precision is TimePrecision.CONNECT:
-        schema, unit_us = semantic.CONNECT_TIME, 1_000
-    elif options.time_precision is TimePrecision.ADAPTIVE and _precision(typmod) <= 3:
-        schema, unit_us = semantic.TIME, 1_000
-    else:
-        schema, unit_us = semantic.MICRO_TIME, 1
+    precision = _precision(typmod)
 
-    def convert(cell: bytes) -> int:
-        return time_us(cell) // unit_us
+    def micros(cell: bytes) -> int:
+        return time_us(cell) % DAY_US // 1_000 * 1_000 if in_array else time_us(cell)
 
-    def convert_element(cell: bytes) -> int:
-        return time_us(cell) % DAY_US // 1_000 * 1_000 // unit_us
+    match options.time_precision:
+        case TimePrecision.ISOSTRING:
+            return Conversion(
+                semantic.ISO_TIME, lambda cell: f"{iso_clock(micros(cell) % DAY_US)}Z", "00:00:00Z"
+            )
+        case TimePrecision.STRUCTURED:
+            return Conversion(
+                structured.TIME,
+                lambda cell: structured.time(micros(cell), precision),
+                structured.time(0, precision),
+            )
+        case TimePrecision.NANOSECONDS:
+            return Conversion(semantic.NANO_TIME, lambda cell: micros(cell) * 1_000, 0)
+        case TimePrecision.CONNECT:
+            return Conversion(semantic.CONNECT_TIME, lambda cell: micros(cell) // 1_000, 0)
+        case TimePrecision.ADAPTIVE if precision <= 3:
+            return Conversion(semantic.TIME, lambda cell: micros(cell) // 1_000, 0)
+        case _:
+            return Conversion(semantic.MICRO_TIME, micros, 0)
 
-    return Conversion(schema, convert_element if in_array else convert, 0)
 
+def timetz(typmod: int, options: ConversionOptions) -> Conversion:
+    if options.time_precision is not TimePrecision.STRUCTURED:
+        return Conversion(semantic.ZONED_TIME, convert_timetz, "00:00:00Z")
+    precision = _precision(typmod)
 
-def timetz() -> Conversion:
-    return Conversion(semantic.ZONED_TIME, convert_timetz, "00:00:00Z")
+    def convert(cell: bytes) -> dict[str, Any]:
+        return structured.zoned_time(*_timetz(cell), precision)
+
+    return Conversion(structured.ZONED_TIME, convert, structured.zoned_time(0, 0, precision))
 
 
 def timestamp(typmod: int, options: ConversionOptions) -> Conversion:
-    if options.time_precision is TimePrecision.CONNECT:
-        return Conversion(semantic.CONNECT_TIMESTAMP, convert_timestamp_ms, 0)
-    if _precision(typmod) <= 3:
-        return Conversion(semantic.TIMESTAMP, convert_timestamp_ms, 0)
-    return Conversion(semantic.MICRO_TIMESTAMP, convert_timestamp_us, 0, kind=Kind.MICROSECONDS)
+    precision = _precision(typmod)
+
+    def convert_structured(cell: bytes) -> dict[str, Any]:
+        return structured.special(cell, precision) or structured.timestamp(timestamp_us(cell), precision)
+
+    match options.time_precision:
+        case TimePrecision.CONNECT:
+            return Conversion(semantic.CONNECT_TIMESTAMP, convert_timestamp_ms, 0)
+        case TimePrecision.ISOSTRING:
+            return Conversion(semantic.ISO_TIMESTAMP, convert_timestamp_iso, "1970-01-01T00:00:00Z")
+        case TimePrecision.STRUCTURED:
+            return Conversion(structured.TIMESTAMP, convert_structured, structured.timestamp(0, precision))
+        case TimePrecision.NANOSECONDS:
+            return Conversion(semantic.NANO_TIMESTAMP, convert_timestamp_ns, 0)
+        case TimePrecision.ADAPTIVE | TimePrecision.ADAPTIVE_TIME_MICROSECONDS if precision <= 3:
+            return Conversion(semantic.TIMESTAMP, convert_timestamp_ms, 0)
+        case _:
+            return Conversion(semantic.MICRO_TIMESTAMP, convert_timestamp_us, 0, kind=Kind.MICROSECONDS)
 
 
-def timestamptz(typmod: int, *, in_array: bool = False) -> Conversion:
+def timestamptz(typmod: int, options: ConversionOptions, *, in_array: bool = False) -> Conversion:
     """timestamp with time zone. In arrays Debezium takes the driver's constant for -infinity as a moment in time."""
     width = _precision(typmod)
+    if options.time_precision is TimePrecision.STRUCTURED:
+
+        def convert_structured(cell: bytes) -> dict[str, Any]:
+            if in_array and cell == b"-infinity":
+                return structured.zoned_timestamp(_MINUS_INFINITY_IN_ARRAYS_US, width)
+            return structured.special(cell, width) or structured.zoned_timestamp(timestamp_us(cell), width)
+
+        return Conversion(
+            structured.ZONED_TIMESTAMP, convert_structured, structured.zoned_timestamp(0, width, None)
+        )
     kind = Kind.ZONED_MICROSECONDS if width == _DEFAULT_PRECISION else Kind.OTHER
     convert = zoned_timestamp(width)
 
@@ -95,7 +167,16 @@ def timestamptz(typmod: int, *, in_array: bool = False) -> Conversion:
     )
 
 
-def interval(options: ConversionOptions) -> Conversion:
+def interval(typmod: int, options: ConversionOptions) -> Conversion:
+    if options.time_precision is TimePrecision.STRUCTURED:
+        precision = _DEFAULT_PRECISION if typmod == -1 else typmod & 0xFFFF
+
+        def convert(cell: bytes) -> dict[str, Any]:
+            return structured.duration(*_interval_fields(cell), precision)
+
+        return Conversion(
+            structured.DURATION, convert, structured.duration(0, 0, 0, 0, 0, Decimal(0), precision)
+        )
     if options.interval_handling is IntervalHandling.STRING:
         return Conversion(semantic.INTERVAL, convert_interval_iso, "P0Y0M0DT0H0M0S")
     return Conversion(semantic.MICRO_DURATION, convert_interval_us, 0)
@@ -134,13 +215,18 @@ def _zone_seconds(sign: bytes | None, hours: bytes, minutes: bytes | None, secon
     return -total if sign == b"-" else total
 
 
+def _timetz(cell: bytes) -> tuple[int, int]:
+    """Microseconds since the zone's midnight, and the zone's offset in seconds."""
+    clock, *zone = _match(_TIMETZ, cell, "a time with time zone").groups()
+    return time_us(clock), _zone_seconds(*zone)
+
+
 def convert_timetz(cell: bytes) -> str:
     """ISO text in UTC; the date that the shift may change is dropped."""
-    clock, *zone = _match(_TIMETZ, cell, "a time with time zone").groups()
-    micros, offset = time_us(clock), _zone_seconds(*zone)
+    micros, offset = _timetz(cell)
     if micros == DAY_US and offset == 0:
         return "24:00:00Z"
-    return _clock_text((micros - offset * 1_000_000) % DAY_US) + "Z"
+    return f"{iso_clock((micros - offset * 1_000_000) % DAY_US)}Z"
 
 
 def convert_timestamp_us(cell: bytes) -> int:
@@ -161,6 +247,22 @@ def convert_timestamp_ms(cell: bytes) -> int:
     return timestamp_us(cell) // 1_000
 
 
+def convert_timestamp_ns(cell: bytes) -> int | None:
+    """Nanoseconds since the Unix epoch; Debezium writes null outside the years 1677 to 2262, where they do not fit."""
+    if cell in _INFINITE_US:
+        return _INFINITE_US[cell]
+    micros = timestamp_us(cell)
+    midnight = micros // DAY_US * DAY_US  # Debezium adds the clock to it: both must fit
+    if midnight * 1_000 < -_MAX_INT64 - 1 or micros * 1_000 > _MAX_INT64:
+        return None
+    return micros * 1_000
+
+
+def convert_timestamp_iso(cell: bytes) -> str:
+    """ISO text; the infinities are the driver's own constants."""
+    return _ISO_TIMESTAMPS.get(cell) or iso_timestamp(timestamp_us(cell), 0)
+
+
 def timestamp_us(cell: bytes) -> int:
     """Microseconds since the Unix epoch, in UTC where the cell has a time zone."""
     day, clock, *zone, bc = _match(_TIMESTAMP, cell, "a timestamp").groups()
@@ -177,22 +279,6 @@ def zoned_timestamp(width: int) -> Callable[[bytes], str]:
         return iso_timestamp(timestamp_us(cell), width)
 
     return convert
-
-
-def iso_timestamp(micros: int, width: int) -> str:
-    """``java.time``'s ISO form of an instant: years above 9999 have a plus, years before 1 a minus."""
-    days, clock = divmod(micros, DAY_US)
-    year, month, day = civil_from_days(days)
-    year_text = f"+{year}" if year > 9999 else f"{year:04d}" if year >= 0 else f"-{-year:04d}"
-    return f"{year_text}-{month:02d}-{day:02d}T{_clock_text(clock, width)}Z"
-
-
-def _clock_text(micros: int, width: int = 0) -> str:
-    seconds, fraction = divmod(micros, 1_000_000)
-    minutes, second = divmod(seconds, 60)
-    text = f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
-    digits = f"{fraction:06d}"[:width] if width else f"{fraction:06d}".rstrip("0")
-    return f"{text}.{digits}" if digits else text
 
 
 def _interval_fields(cell: bytes) -> tuple[int, int, int, int, int, Decimal]:

@@ -2,15 +2,29 @@
 
 import base64
 import hashlib
+import json
+import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-from tidings_capture.conversion_options import BinaryHandling, ConversionOptions
+from tidings_capture.conversion_options import BinaryHandling, ConversionOptions, HstoreHandling
+from tidings_capture.java_hash_order import java_hash_order
 from tidings_capture.types.conversion import CellError, Conversion, Kind
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
+LTREE: Final = ConnectSchema(ConnectType.STRING, name="io.debezium.data.Ltree", version=1)
+HSTORE_MAP: Final = ConnectSchema(
+    ConnectType.MAP,
+    keys=ConnectSchema(ConnectType.STRING),
+    items=ConnectSchema(ConnectType.STRING, optional=True),
+)
 _HEX_PREFIX = b"\\x"
+_QUOTED: Final = rb'"((?:[^"\\]|\\.)*)"'
+_PAIR = re.compile(_QUOTED + rb"=>(?:" + _QUOTED + rb"|NULL)(?:, |\Z)", re.DOTALL)
+_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
+_CONTROL = re.compile(r"\\u00[0-9a-f]{2}")
 
 
 def text(options: ConversionOptions, schema: ConnectSchema | None = None) -> Conversion:
@@ -41,6 +55,60 @@ def enum(labels: Sequence[str], options: ConversionOptions) -> Conversion:
         "",
         unchanged=options.unavailable_value_placeholder,
         kind=Kind.LABEL,
+    )
+
+
+def ltree(options: ConversionOptions) -> Conversion:
+    return text(options, LTREE)
+
+
+def hstore(options: ConversionOptions, *, in_domain: bool = False) -> Conversion:
+    """hstore in the connector's ``hstore.handling.mode``: JSON text, or a map of text to optional text.
+
+    Args:
+        in_domain: Debezium's placeholder is the hstore's own only where the column's type is hstore itself.
+    """
+    placeholder = options.unavailable_value_placeholder
+    if options.hstore_handling is HstoreHandling.MAP:
+        return Conversion(
+            HSTORE_MAP, convert_hstore, {}, unchanged=None if in_domain else {placeholder: placeholder}
+        )
+    unchanged = placeholder if in_domain else _json_object({placeholder: placeholder})
+    return Conversion(
+        semantic.JSON, lambda cell: _json_object(convert_hstore(cell)), "{}", unchanged=unchanged
+    )
+
+
+def convert_hstore(cell: bytes) -> dict[str, str | None]:
+    """The pairs in the order of Debezium's HashMap."""
+    pairs: dict[str, str | None] = {}
+    position = 0
+    while position < len(cell):
+        match = _PAIR.match(cell, position)
+        if match is None:
+            raise CellError("not an hstore")
+        key, value = match.groups()
+        pairs[_unescaped(key)] = None if value is None else _unescaped(value)
+        position = match.end()
+    return {key: pairs[key] for key in java_hash_order(list(pairs))}
+
+
+def _unescaped(quoted: bytes) -> str:
+    return (_ESCAPE.sub(rb"\1", quoted) if b"\\" in quoted else quoted).decode()
+
+
+def _json_object(pairs: Mapping[str, str | None]) -> str:
+    """As Jackson's generator writes it: as `string_json` does, but with characters beyond 16 bits as they are."""
+    members = [
+        f"{_json_string(key)}:{'null' if value is None else _json_string(value)}"
+        for key, value in pairs.items()
+    ]
+    return "{" + ",".join(members) + "}"
+
+
+def _json_string(value: str) -> str:
+    return _CONTROL.sub(
+        lambda match: match.group().upper().replace("\\U", "\\u"), json.dumps(value, ensure_ascii=False)
     )
 
 
