@@ -12,6 +12,7 @@ from typing import Any, Final
 from tidings_envelope.codec import Encoder, with_null
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_to_bytes
 from tidings_envelope.errors import SchemaError
+from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 
 _FIRST: Final = b"\x00"
@@ -126,12 +127,13 @@ def _array(item: Encoder) -> Encoder:
 
 
 def _map(item: Encoder) -> Encoder:
+    """In the order of a HashMap, into which AvroData copies every map."""
+
     def encode(values: dict[str, Any]) -> bytes:
         if not values:
             return _FIRST
-        return b"".join(
-            [long_avro(len(values)), *[string_avro(k) + item(v) for k, v in values.items()], _FIRST]
-        )
+        pairs = [string_avro(key) + item(values[key]) for key in java_hash_order(list(values))]
+        return b"".join([long_avro(len(values)), *pairs, _FIRST])
 
     return encode
 

@@ -166,7 +166,10 @@ def test_of_an_array_of_several_dimensions_there_are_as_many_nulls_as_the_first_
     assert conversion("_int4", element="int4").convert(cell) == [None] * size
 
 
-@pytest.mark.parametrize("cell", [b"{{1,2},{3,4}", b"{{1,2}}}", b"{{1},{2}},{3}", b"1,2", b"{1,2", b"{1,,2}", b'{"1}', b"", b"{1,}"])
+@pytest.mark.parametrize(
+    "cell",
+    [b"{{1,2},{3,4}", b"{{1,2}}}", b"{{1},{2}},{3}", b"1,2", b"{1,2", b"{1,,2}", b'{"1}', b"", b"{1,}"],
+)
 def test_anything_but_an_array_is_refused(cell: bytes) -> None:
     with pytest.raises(CellError, match="not an array"):
         conversion("_int4", element="int4").convert(cell)

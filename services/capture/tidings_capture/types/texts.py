@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tidings_capture.conversion_options import BinaryHandling, ConversionOptions, HstoreHandling
-from tidings_capture.java_hash_order import java_hash_order
 from tidings_capture.types.conversion import CellError, Conversion, Kind
 from tidings_envelope import semantic
+from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
 LTREE: Final = ConnectSchema(ConnectType.STRING, name="io.debezium.data.Ltree", version=1)
