@@ -358,6 +358,8 @@ def conversion_options(scenario: Scenario) -> ConversionOptions:
         time_precision=TimePrecision(options.get("time.precision.mode", "adaptive")),
         binary_handling=BinaryHandling(options.get("binary.handling.mode", "bytes")),
         interval_handling=IntervalHandling(options.get("interval.handling.mode", "numeric")),
+        propagated_columns=compile_list(options.get("column.propagate.source.type", "")),
+        propagated_types=compile_list(options.get("datatype.propagate.source.type", "")),
         hstore_handling=HstoreHandling(options.get("hstore.handling.mode", "json")),
         money_fraction_digits=int(options.get("money.fraction.digits", "2")),
         include_unknown_datatypes=options.get("include.unknown.datatypes") == "true",

@@ -51,7 +51,10 @@ _OPTIONS = {
     },
 }
 _MORE_OPTIONS = {
-    "milliseconds and microseconds": {},
+    "milliseconds and microseconds, types as parameters": {
+        "column.propagate.source.type": "public\\.(odd|domains|geometric|times|extension).*",
+        "datatype.propagate.source.type": ".*\\.(numeric|_numeric),public\\.dimensions\\..*",
+    },
     "text times, text decimals, unknown types as bytes, maps": {
         "value.converter.schemas.enable": "false",
         "time.precision.mode": "isostring",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tidings_capture.conversion_options import ConversionOptions
 from tidings_capture.fast_avro import snippet
 from tidings_capture.relations import Column
-from tidings_capture.types.conversion import Conversion
+from tidings_capture.types.conversion import Conversion, UnknownLabelError
 from tidings_capture.types.selection import conversion_for
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.schema import NO_DEFAULT
@@ -73,7 +73,6 @@ def test_booleans(cell: bytes) -> None:
 @example("😀" * 5000)
 def test_texts(value: str) -> None:
     check(TEXT, value.encode())
-    check(LABEL, value.encode())
 
 
 @given(st.floats(allow_nan=False))
@@ -120,3 +119,10 @@ def test_unusual_timestamps(cell: bytes) -> None:
 )
 def test_unusual_zoned_timestamps(cell: bytes) -> None:
     check(ZONED, cell)
+
+
+def test_labels() -> None:
+    for label in (b"a", b"b"):
+        check(LABEL, label)
+    with pytest.raises(UnknownLabelError):
+        check(LABEL, b"c")

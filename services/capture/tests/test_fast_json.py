@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tidings_capture.conversion_options import ConversionOptions
 from tidings_capture.fast_json import ASTRAL, CONTROL, snippet
 from tidings_capture.relations import Column
-from tidings_capture.types.conversion import Conversion, Kind
+from tidings_capture.types.conversion import Conversion, Kind, UnknownLabelError
 from tidings_capture.types.selection import conversion_for
 from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.semantic import STRING
@@ -67,7 +67,6 @@ def test_integers(value: int) -> None:
 @example('\\u00e9"')
 def test_texts(value: str) -> None:
     check(TEXT, value.encode())
-    check(LABEL, value.encode())
 
 
 @given(st.uuids())
@@ -165,3 +164,10 @@ def test_every_kind_but_other_has_a_direct_way() -> None:
         assert (
             snippet(Conversion(STRING, bytes.decode, "", kind=kind, parameters={"scale": 2}), "m") is not None
         )
+
+
+def test_labels() -> None:
+    for label in (b"a", b"b"):
+        check(LABEL, label)
+    with pytest.raises(UnknownLabelError):
+        check(LABEL, b"c")

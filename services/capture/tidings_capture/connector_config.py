@@ -207,6 +207,8 @@ def _conversion(value: "_Values", prefix: str, run_id: str, task: int) -> Conver
         converting_failure=FailureHandling(value.text("event.converting.failure.handling.mode").lower()),
         interval_handling=IntervalHandling(value.text("interval.handling.mode").lower()),
         include_unknown_datatypes=value.boolean("include.unknown.datatypes"),
+        propagated_columns=value.patterns("column.propagate.source.type"),
+        propagated_types=value.patterns("datatype.propagate.source.type"),
         tombstones_on_delete=value.boolean("tombstones.on.delete"),
         provide_transaction_metadata=value.boolean("provide.transaction.metadata"),
         unavailable_value_placeholder=value.text("unavailable.value.placeholder"),

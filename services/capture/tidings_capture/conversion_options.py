@@ -1,5 +1,6 @@
 """The connector options that decide how a change becomes a record, named after the options."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -75,6 +76,10 @@ class ConversionOptions:
     converting_failure: FailureHandling = FailureHandling.WARN
     include_unknown_datatypes: bool = False
     """``include.unknown.datatypes``: columns of unknown types are opaque bytes rather than left out."""
+    propagated_columns: tuple[re.Pattern[str], ...] = ()
+    """``column.propagate.source.type``: names ``schema.table.column``."""
+    propagated_types: tuple[re.Pattern[str], ...] = ()
+    """``datatype.propagate.source.type``: names ``schema.table.type``."""
     tombstones_on_delete: bool = True
     provide_transaction_metadata: bool = False
     unavailable_value_placeholder: str = "__debezium_unavailable_value"

@@ -109,7 +109,7 @@ _TEMPLATES: Final[Mapping[Kind, Snippet]] = {
     ),
     Kind.TEXT: _TEXT,
     Kind.PLAIN_TEXT: _TEXT,
-    Kind.LABEL: _TEXT,
+    Kind.LABEL: _REMEMBERED,
     Kind.DATE: _REMEMBERED,
     Kind.DOUBLE: (("{c} = {double}({branch}, float({c}))",), {}),
     Kind.DECIMAL: (

@@ -67,7 +67,8 @@ def snippet(conversion: Conversion, name: str) -> Snippet | None:
     remembered: Callable[[bytes], bytes]
     match conversion.kind:
         case Kind.LABEL:
-            remembered = text
+            convert = conversion.convert  # which knows the labels
+            remembered = lambda cell: string_json(convert(cell))  # noqa: E731 - one of two ways
         case Kind.DECIMAL:
             return _decimal(conversion.parameters["scale"], name)
         case Kind.DATE:

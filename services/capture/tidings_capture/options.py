@@ -160,6 +160,9 @@ _TABLE: Final = (
     Option("binary.handling.mode", default="bytes", values=("bytes", "base64", "base64-url-safe", "hex")),
     Option("interval.handling.mode", default="numeric", values=("numeric", "string")),
     Option("include.unknown.datatypes", "boolean", "false"),
+    Option("column.propagate.source.type", "list", check=_patterns),
+    Option("datatype.propagate.source.type", "list", check=_patterns),
+    Option("include.schema.comments", "boolean", "false", documentation="Debezium does not read PostgreSQL's comments."),
     Option("unavailable.value.placeholder", default="__debezium_unavailable_value"),
     Option("provide.transaction.metadata", "boolean", "false"),
     Option("extended.headers.enabled", "boolean", "true"),
@@ -229,7 +232,6 @@ FIXED: Final = {
 
 NOT_IMPLEMENTED: Final = frozenset(
     {
-        "column.propagate.source.type",
         "connection.validation.timeout.ms",
         "converters",
         "custom.metric.tags",
@@ -238,12 +240,10 @@ NOT_IMPLEMENTED: Final = frozenset(
         "database.initial.statements",
         "database.query.timeout.ms",
         "database.sslfactory",
-        "datatype.propagate.source.type",
         "executor.shutdown.timeout.ms",
         "guardrail.collections.limit.action",
         "guardrail.collections.max",
         "heartbeat.action.query",
-        "include.schema.comments",
         "incremental.snapshot.allow.schema.changes",
         "legacy.snapshot.max.threads",
         "lsn.flush.timeout.action",

@@ -7,7 +7,7 @@ it defines the result. The fast way (`Plan.change`) reads inserts and plain upda
 back to the checked way on anything unusual.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from tidings_capture import fast_avro, fast_json
@@ -24,10 +24,10 @@ from tidings_capture.plan_code import (
     RowLayout,
     compile_row_functions,
 )
-from tidings_capture.plan_columns import ColumnEncoder, ConvertedColumn, converted_column
+from tidings_capture.plan_columns import ColumnEncoder, ConvertedColumn, converted_column, with_source_type
 from tidings_capture.plan_source import source_writer
 from tidings_capture.relations import Column, Table
-from tidings_capture.types.conversion import ConversionError
+from tidings_capture.types.conversion import ConversionError, UnknownLabelError
 from tidings_envelope import semantic
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.codec import Codec
@@ -61,6 +61,8 @@ class Plan:
     ) -> None:
         self.topic = topic
         self.table = table
+        self.renew: Callable[[int], Plan] | None = None
+        """Gives a plan for the relation with this oid, with the enums' present labels; itself, if it has them."""
         columns = {
             column.name: converted_column(index, column, options)
             for index, column in enumerate(table.columns)
@@ -68,7 +70,11 @@ class Plan:
         }
         self.omitted_columns = tuple(name for name, converted in columns.items() if converted is None)
         """Columns of types that Debezium leaves out; worth one warning."""
-        row = [c for c in columns.values() if c is not None and c.column.name not in table.excluded_columns]
+        row = [
+            with_source_type(c, table, options)
+            for c in columns.values()
+            if c is not None and c.column.name not in table.excluded_columns
+        ]
         key = _key_columns(table, columns)
         value_codec, key_codec = value_converter.codec, key_converter.codec
 
@@ -114,7 +120,11 @@ class Plan:
 
     def read(self, cells: Cells, context: EventContext) -> list[Record]:
         """A row of the snapshot (op ``r``)."""
-        return self._with_after("r", cells, context, self._headers)
+        try:
+            return self._with_after("r", cells, context, self._headers)
+        except UnknownLabelError as error:
+            error.admit()
+            return self.read(cells, context)
 
     def read_incremental(self, cells: Cells, context: EventContext) -> list[Record]:
         """A row of an incremental snapshot (op ``r``)."""
@@ -177,6 +187,16 @@ class Plan:
         return [(key, self._only_after + row + tail, self._headers)]
 
     def _checked(self, data: bytes, start: int, context: EventContext) -> list[Record]:
+        try:
+            return self._converted(data, start, context)
+        except UnknownLabelError as error:
+            # Added to the enum later, of which the stream says nothing. Nothing has been counted yet.
+            renewed = self.renew(self.table.oid) if self.renew is not None else self
+            if renewed is self:
+                error.admit()
+            return renewed.change(data, start, context)
+
+    def _converted(self, data: bytes, start: int, context: EventContext) -> list[Record]:
         message = decode_message(data[start:])
         match message:
             case Insert():

@@ -5,10 +5,11 @@ from typing import Any
 
 from tidings_capture.conversion_options import ConversionOptions, FailureHandling
 from tidings_capture.pgoutput_messages import Cell
-from tidings_capture.relations import Column
+from tidings_capture.relations import Column, Table
 from tidings_capture.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
 from tidings_capture.types.defaults import default_for
 from tidings_capture.types.selection import conversion_for
+from tidings_capture.types.source_types import source_type_parameters
 from tidings_envelope.codec import Codec
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema
 from tidings_service import get_logger
@@ -38,6 +39,15 @@ def converted_column(index: int, column: Column, options: ConversionOptions) -> 
         default=default_for(column, conversion, options),
     )
     return ConvertedColumn(index, column, conversion, schema)
+
+
+def with_source_type(converted: ConvertedColumn, table: Table, options: ConversionOptions) -> ConvertedColumn:
+    """The column with the parameters of ``*.propagate.source.type``, which only values carry, never keys."""
+    parameters = source_type_parameters(table, converted.column, options)
+    if not parameters:
+        return converted
+    schema = converted.schema
+    return replace(converted, schema=replace(schema, parameters={**schema.parameters, **parameters}))
 
 
 class ColumnEncoder:

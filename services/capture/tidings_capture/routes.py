@@ -57,6 +57,7 @@ class Routes:
         self._key, self._value = converters
         self._ensure_topic = ensure_topic
         self.by_oid: dict[int, Route | None] = {}
+        self._relations: dict[int, Relation] = {}
         self._former_records: dict[str, int] = {}
         self.on_route: Callable[[Route], None] | None = None
         """Called with every route that is made."""
@@ -67,7 +68,18 @@ class Routes:
         if not self._config.tables.captures(schema, relation.name):
             self.by_oid[relation.oid] = None
             return
+        self._relations[relation.oid] = relation
         self._add(self._table(relation))
+
+    def renew(self, oid: int) -> Plan:
+        """The plan of a relation as the catalog shows it now; the same one when nothing has changed."""
+        route, relation = self.by_oid[oid], self._relations.get(oid)
+        assert route is not None
+        if relation is not None:
+            table = self._table(relation)
+            if table != route.table:
+                route.table, route.plan = table, self._plan(table, route.topic)
+        return route.plan
 
     def add_table(self, table: Table) -> Route:
         """A table that a snapshot reads."""
@@ -113,5 +125,9 @@ class Routes:
     def _made(self, table: Table) -> Route:
         topic = topic_name(self._config, table.schema, table.name)
         self._ensure_topic(topic)
+        return Route(table, self._plan(table, topic), topic)
+
+    def _plan(self, table: Table, topic: str) -> Plan:
         plan = compile_plan(table, self._config.conversion, self._key, self._value, topic)
-        return Route(table, plan, topic)
+        plan.renew = self.renew
+        return plan

@@ -29,6 +29,19 @@ class NoRepresentationError(CellError):
     fails, as ``event.converting.failure.handling.mode`` says."""
 
 
+class UnknownLabelError(LookupError):
+    """A label that the enum did not have when its labels were read from the catalog. It is in no message."""
+
+    def __init__(self, known: set[bytes], label: bytes) -> None:
+        super().__init__("an enum's label that the catalog did not show")
+        self._known = known
+        self._label = label
+
+    def admit(self) -> None:
+        """Take the label from now on, although the schema does not list it."""
+        self._known.add(self._label)
+
+
 class Kind(StrEnum):
     """Shapes of cells for which the plan knows a direct way to JSON; `OTHER` goes through Python values."""
 

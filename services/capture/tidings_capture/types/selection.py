@@ -71,7 +71,7 @@ def conversion_for(column: Column, options: ConversionOptions) -> Conversion | N
     if conversion is not None:
         return conversion
     if column.enum_labels:
-        return texts.enum(column.enum_labels, options)
+        return texts.enum(column.enum_labels, options, strict=column.domain_name is None)
     return texts.unknown(options) if options.include_unknown_datatypes else None
 
 
@@ -95,7 +95,7 @@ def _array(column: Column, element: ElementType, options: ConversionOptions) -> 
         return numbers.bit_array(column.typmod)
     if conversion is None:
         return None
-    nulls = element.name in _OPTIONAL_ELEMENTS and not element.is_domain and not element.is_enum
+    nulls = element.name in _OPTIONAL_ELEMENTS and not element.is_domain and not _is_enum(element)
     traits = arrays.Traits(
         nulls=nulls,
         breaks_on_null=element.name == "ltree",
@@ -108,7 +108,7 @@ def _array(column: Column, element: ElementType, options: ConversionOptions) -> 
 
 
 def _element(column: Column, element: ElementType, options: ConversionOptions) -> Conversion | None:
-    if element.is_enum:
+    if _is_enum(element):
         return texts.enum(element.enum_labels, options)
     known: Conversion | None = None
     if not element.is_domain:
@@ -126,3 +126,7 @@ def _element(column: Column, element: ElementType, options: ConversionOptions) -
     if known is None and options.include_unknown_datatypes:
         return texts.unknown(options)
     return known
+
+
+def _is_enum(element: ElementType) -> bool:
+    return element.is_enum or bool(element.enum_labels)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tidings_capture.conversion_options import BinaryHandling, ConversionOptions, HstoreHandling
-from tidings_capture.types.conversion import CellError, Conversion, Kind
+from tidings_capture.types.conversion import CellError, Conversion, Kind, UnknownLabelError
 from tidings_envelope import semantic
 from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.schema import ConnectSchema, ConnectType
@@ -48,10 +48,23 @@ def json_text(options: ConversionOptions) -> Conversion:
     return text(options, semantic.JSON)
 
 
-def enum(labels: Sequence[str], options: ConversionOptions) -> Conversion:
+def enum(labels: Sequence[str], options: ConversionOptions, *, strict: bool = False) -> Conversion:
+    """An enum, whose labels are in its schema.
+
+    Args:
+        strict: a label that is not among them raises `UnknownLabelError`: one that was added later, of which the stream
+            says nothing, makes a new schema.
+    """
+    known = {label.encode() for label in labels}
+
+    def convert(cell: bytes) -> str:
+        if cell not in known:
+            raise UnknownLabelError(known, cell)
+        return cell.decode()
+
     return Conversion(
         semantic.enum(labels),
-        bytes.decode,
+        convert if strict else bytes.decode,
         "",
         unchanged=options.unavailable_value_placeholder,
         kind=Kind.LABEL,

@@ -1,0 +1,88 @@
+"""``column.propagate.source.type`` and ``datatype.propagate.source.type``: a column's type as parameters of its schema.
+
+Length and scale are what PostgreSQL's JDBC driver says about a type and its modifier
+(``org.postgresql.jdbc.TypeInfoCache``, ``getPrecision``, ``getDisplaySize`` and ``getScale``).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidings_capture.conversion_options import ConversionOptions
+from tidings_capture.filters import matches
+from tidings_capture.relations import Column, Table
+
+_UNLIMITED: Final = 2**31 - 1
+_UNCONSTRAINED_NUMERIC: Final = 131_089
+_SERIALS: Final = {"int2": "smallserial", "int4": "serial", "int8": "bigserial"}
+_FIXED: Final[Mapping[str, tuple[int, int]]] = {
+    "int2": (5, 0),
+    "int4": (10, 0),
+    "int8": (19, 0),
+    "oid": (10, 0),
+    "float4": (8, 8),
+    "float8": (17, 17),
+    "bool": (1, 0),
+    "char": (1, 0),
+    "date": (13, 0),
+}
+"""Length and scale."""
+_CLOCKS: Final[Mapping[str, int]] = {"time": 8, "timetz": 14, "timestamp": 22, "timestamptz": 28}
+"""The length without decimals."""
+_INTERVAL_LENGTH: Final = 49
+_TYPMOD_HEADER: Final = 4
+
+
+def source_type_parameters(table: Table, column: Column, options: ConversionOptions) -> dict[str, str]:
+    """The parameters that the options ask for; mostly none."""
+    if not (options.propagated_columns or options.propagated_types):
+        return {}
+    name = _type_name(column)
+    if not (
+        matches(options.propagated_columns, f"{table.qualified_name}.{column.name}")
+        or matches(options.propagated_types, f"{table.qualified_name}.{name}")
+    ):
+        return {}
+    length, scale = length_and_scale(
+        column.element.name if column.element is not None else column.type_name, column.typmod
+    )
+    return {
+        "__debezium.source.column.type": name.upper(),
+        "__debezium.source.column.length": str(length),
+        "__debezium.source.column.scale": str(scale),
+        "__debezium.source.column.name": column.name,
+    }
+
+
+def _type_name(column: Column) -> str:
+    if column.default_expression is not None and "nextval(" in column.default_expression:
+        return _SERIALS.get(column.type_name, column.type_name)
+    return column.domain_name or column.type_name
+
+
+def length_and_scale(type_name: str, typmod: int) -> tuple[int, int]:
+    """Of a base type, or of an array's element type, with the column's modifier (-1: none)."""
+    if type_name in _FIXED:
+        return _FIXED[type_name]
+    if type_name in _CLOCKS:
+        return _CLOCKS[type_name] + _decimals_length(typmod), 6 if typmod == -1 else typmod
+    match type_name:
+        case "numeric" if typmod == -1:
+            return _UNCONSTRAINED_NUMERIC, 0
+        case "numeric":
+            packed = typmod - _TYPMOD_HEADER
+            return packed >> 16 & 0xFFFF, packed & 0xFFFF
+        case "interval":
+            return _INTERVAL_LENGTH, 6 if typmod == -1 else typmod & 0xFFFF
+        case "varchar" | "bpchar" if typmod != -1:
+            return typmod - _TYPMOD_HEADER, 0
+        case "bit" | "varbit" if typmod != -1:
+            return typmod, 0
+        case _:
+            return _UNLIMITED, 0
+
+
+def _decimals_length(precision: int) -> int:
+    """The point and the decimals; of one decimal the driver thinks that it takes two."""
+    if precision <= 0:
+        return 7 if precision == -1 else 0
+    return max(precision, 2) + 1
