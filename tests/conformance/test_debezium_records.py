@@ -52,8 +52,8 @@ _OPTIONS = {
 }
 _MORE_OPTIONS = {
     "milliseconds and microseconds, types as parameters": {
-        "column.propagate.source.type": "public\\.(odd|domains|geometric|times|extension).*",
-        "datatype.propagate.source.type": ".*\\.(numeric|_numeric),public\\.dimensions\\..*",
+        "column.propagate.source.type": "public\\.(odd_types|odd_arrays|domains|geometric|times|extension).*",
+        "datatype.propagate.source.type": "public\\.numbers\\.(numeric|_numeric),public\\.dimensions\\..*",
     },
     "text times, text decimals, unknown types as bytes, maps": {
         "value.converter.schemas.enable": "false",

@@ -33,7 +33,6 @@ from dataclasses import replace
 from functools import partial
 
 from tidings_capture.catalog import Catalog
-from tidings_capture.java_hash_order import java_hash_order
 from tidings_capture.notifications import INITIAL
 from tidings_capture.postgres import Replication, Session
 from tidings_capture.preparation import read_slot
@@ -42,6 +41,7 @@ from tidings_capture.snapshot_readers import begin_snapshot, copy_statement, rea
 from tidings_capture.source_offset import SourceOffset
 from tidings_capture.starting import SnapshotWork
 from tidings_capture.task_parts import TaskParts
+from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 from tidings_service import get_logger
 
