@@ -147,6 +147,45 @@ def test_sigkill_within_one_big_transaction_goes_on_within_it(
     assert len(records) < rows + sent, "the transaction was repeated as a whole"
 
 
+def test_sigkill_within_a_streamed_transaction_goes_on_within_it(
+    worker, create, connector_config, sql, read_topic, wait_until, topic_end, pg_database
+):
+    """The server sends it in blocks before it is committed; a subtransaction of it is rolled back."""
+    (database,) = sql("SELECT current_database()")[0]
+    sql(
+        "CREATE TABLE a (id int PRIMARY KEY)",
+        f"ALTER DATABASE {database} SET logical_decoding_work_mem = '64kB'",
+    )
+    name = create(
+        connector_config
+        | {
+            "provide.transaction.metadata": "true",
+            "snapshot.mode": "no_data",
+            "tidings.streaming.mode": "on",
+            "tidings.streaming.memory.bytes": "100000",
+        }
+    )
+    topic, rows = f"{name}.public.a", 100_000
+    with psycopg.connect(pg_database) as connection:
+        connection.execute(f"INSERT INTO a SELECT generate_series(1, {rows // 2})")
+        connection.execute("SAVEPOINT s")
+        connection.execute("INSERT INTO a SELECT generate_series(200000, 220000)")
+        connection.execute("ROLLBACK TO s")
+        connection.execute(f"INSERT INTO a SELECT generate_series({rows // 2 + 1}, {rows})")
+    wait_until("a third of it", lambda: topic_end(topic) > rows // 3)
+    os.kill(worker.task_pid(), signal.SIGKILL)
+    sent = topic_end(topic)
+    assert sent < rows
+    wait_until("the END", lambda: topic_end(f"{name}.transaction") >= 2)
+    records, markers = read_topic(topic), read_topic(f"{name}.transaction")
+    check_history(records, markers, rows)
+    assert Counter(m.value["status"] for m in markers) == {"BEGIN": 1, "END": 1}
+    assert len(records) < rows + sent, "the transaction was repeated as a whole"
+    assert sql(f"SELECT stream_txns > 0 FROM pg_stat_replication_slots WHERE slot_name = '{name}'") == [
+        (True,)
+    ]
+
+
 def test_walsender_terminated(worker, streaming, sql, pg_database, read_all, topic_end, wait_until):
     with Traffic(pg_database) as traffic:
         wait_until("traffic", lambda: topic_end(f"{streaming}.public.a") > 50)

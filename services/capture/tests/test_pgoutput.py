@@ -12,18 +12,23 @@ from tidings_capture.pgoutput import (
     POSTGRES_EPOCH_US,
     UNCHANGED,
     Begin,
+    BeginPrepare,
     Cells,
     Commit,
+    CommitPrepared,
     DecodeError,
     Delete,
     Insert,
     LogicalMessage,
     Message,
     Origin,
+    Prepare,
     Relation,
     RelationColumn,
+    RollbackPrepared,
     StreamAbort,
     StreamCommit,
+    StreamPrepare,
     StreamStart,
     StreamStop,
     Truncate,
@@ -81,6 +86,14 @@ MESSAGES: list[tuple[bytes, Message]] = [
     (b"E", StreamStop()),
     (b"c" + struct.pack(">IBQQq", BIG, 0, 1, 2, 3), StreamCommit(BIG, 1, 2, POSTGRES_EPOCH_US + 3)),
     (b"A" + struct.pack(">II", BIG, 5), StreamAbort(BIG, 5)),
+    (b"b" + struct.pack(">QQqI", 1, BIG_LSN, 2, BIG) + text("gid"), BeginPrepare(1, BIG_LSN, POSTGRES_EPOCH_US + 2, BIG, "gid")),
+    (b"P\0" + struct.pack(">QQqI", 1, BIG_LSN, 2, BIG) + text("gid"), Prepare(1, BIG_LSN, POSTGRES_EPOCH_US + 2, BIG, "gid")),
+    (b"p\0" + struct.pack(">QQqI", 1, BIG_LSN, 2, BIG) + text("gid"), StreamPrepare(1, BIG_LSN, POSTGRES_EPOCH_US + 2, BIG, "gid")),
+    (b"K\0" + struct.pack(">QQqI", 1, BIG_LSN, 2, BIG) + text("gid"), CommitPrepared(1, BIG_LSN, POSTGRES_EPOCH_US + 2, BIG, "gid")),
+    (
+        b"r\0" + struct.pack(">QQqqI", 1, BIG_LSN, 2, 3, BIG) + text("gid"),
+        RollbackPrepared(1, BIG_LSN, POSTGRES_EPOCH_US + 2, POSTGRES_EPOCH_US + 3, BIG, "gid"),
+    ),
 ]  # fmt: skip
 IDS = [f"{message[:1].decode()} {type(expected).__name__}" for message, expected in MESSAGES]
 
@@ -101,6 +114,16 @@ def test_a_message_cut_short_anywhere_is_refused(data: bytes, expected: Message)
 
 @pytest.mark.parametrize(("data", "expected"), MESSAGES, ids=IDS)
 def test_bytes_behind_a_message_are_refused(data: bytes, expected: Message) -> None:
+    with pytest.raises(DecodeError, match="too many"):
+        decode_message(data + b"\0")
+
+
+def test_parallel_streaming_tells_where_and_when_a_transaction_was_aborted() -> None:
+    data = b"A" + struct.pack(">IIQq", BIG, 5, BIG_LSN, 7)
+    assert decode_message(data) == StreamAbort(BIG, 5, BIG_LSN, POSTGRES_EPOCH_US + 7)
+    for size in [*range(9), *range(10, len(data))]:
+        with pytest.raises(DecodeError):
+            decode_message(data[:size])
     with pytest.raises(DecodeError, match="too many"):
         decode_message(data + b"\0")
 

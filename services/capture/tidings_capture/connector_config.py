@@ -18,6 +18,7 @@ from tidings_capture.filters import ColumnFilter, MessageFilter, TableFilter, co
 from tidings_capture.kafka_settings import translate_client_settings
 from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, check_options
 from tidings_capture.postgres import Endpoint
+from tidings_capture.protocol import ProtocolOptions
 from tidings_capture.signal_options import SignalOptions, table_name
 from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
 
@@ -46,6 +47,7 @@ class ConnectorConfig:
     schema_changes: bool
     """``tidings.schema.changes``: publish ``<prefix>.schema-changes``."""
     signals: SignalOptions
+    protocol: ProtocolOptions
     skipped_operations: frozenset[str]
     heartbeat_seconds: float
     status_update_seconds: float
@@ -132,6 +134,11 @@ def read_connector_config(
         ),
         schema_changes=value.boolean("tidings.schema.changes"),
         signals=_signals(value, config, prefix),
+        protocol=ProtocolOptions(
+            streaming=value.text("tidings.streaming.mode").lower(),
+            memory_bytes=value.integer("tidings.streaming.memory.bytes"),
+            two_phase=value.boolean("tidings.two.phase"),
+        ),
         skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
         heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,

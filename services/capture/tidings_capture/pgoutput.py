@@ -3,7 +3,7 @@
 Strategy: a dictionary from the message's tag to its reader; a reader takes the fields in order from a `Reader` that
 checks every bound. A message that is too short, too long, or holds an unknown tag or kind is a `DecodeError` with the
 tag and the offset; nothing is ever guessed. Format: PostgreSQL documentation, "Logical Replication Message Formats"
-(protocol versions 1 and 2).
+(protocol versions 1 to 4).
 """
 
 import struct
@@ -13,18 +13,23 @@ from typing import Final
 from tidings_capture.pgoutput_messages import (
     UNCHANGED,
     Begin,
+    BeginPrepare,
     Cell,
     Cells,
     Commit,
+    CommitPrepared,
     Delete,
     Insert,
     LogicalMessage,
     Message,
     Origin,
+    Prepare,
     Relation,
     RelationColumn,
+    RollbackPrepared,
     StreamAbort,
     StreamCommit,
+    StreamPrepare,
     StreamStart,
     StreamStop,
     Truncate,
@@ -37,19 +42,24 @@ from tidings_service.errors import Retry, TidingsError
 __all__ = [
     "UNCHANGED",
     "Begin",
+    "BeginPrepare",
     "Cell",
     "Cells",
     "Commit",
+    "CommitPrepared",
     "DecodeError",
     "Delete",
     "Insert",
     "LogicalMessage",
     "Message",
     "Origin",
+    "Prepare",
     "Relation",
     "RelationColumn",
+    "RollbackPrepared",
     "StreamAbort",
     "StreamCommit",
+    "StreamPrepare",
     "StreamStart",
     "StreamStop",
     "Truncate",
@@ -68,6 +78,8 @@ _I32 = struct.Struct(">i").unpack_from
 _U64 = struct.Struct(">Q").unpack_from
 _I64 = struct.Struct(">q").unpack_from
 
+_PARALLEL_ABORT: Final = 16
+"""How many bytes more a StreamAbort has with ``streaming 'parallel'``: nothing else tells."""
 _NULL, _UNCHANGED, _TEXT = b"nut"
 _OLD_KEY, _OLD_ROW, _NEW = b"KON"
 
@@ -256,7 +268,36 @@ def _stream_commit(reader: Reader, _: int | None) -> StreamCommit:
 
 
 def _stream_abort(reader: Reader, _: int | None) -> StreamAbort:
-    return StreamAbort(reader.u32(), reader.u32())
+    xid, subtransaction_xid = reader.u32(), reader.u32()
+    if len(reader.data) - reader.position != _PARALLEL_ABORT:
+        return StreamAbort(xid, subtransaction_xid)
+    return StreamAbort(xid, subtransaction_xid, reader.u64(), reader.time_us())
+
+
+def _begin_prepare(reader: Reader, _: int | None) -> BeginPrepare:
+    return BeginPrepare(reader.u64(), reader.u64(), reader.time_us(), reader.u32(), reader.text())
+
+
+def _prepare(reader: Reader, _: int | None) -> Prepare:
+    reader.u8()  # flags: none are defined
+    return Prepare(reader.u64(), reader.u64(), reader.time_us(), reader.u32(), reader.text())
+
+
+def _stream_prepare(reader: Reader, _: int | None) -> StreamPrepare:
+    reader.u8()  # flags: none are defined
+    return StreamPrepare(reader.u64(), reader.u64(), reader.time_us(), reader.u32(), reader.text())
+
+
+def _commit_prepared(reader: Reader, _: int | None) -> CommitPrepared:
+    reader.u8()  # flags: none are defined
+    return CommitPrepared(reader.u64(), reader.u64(), reader.time_us(), reader.u32(), reader.text())
+
+
+def _rollback_prepared(reader: Reader, _: int | None) -> RollbackPrepared:
+    reader.u8()  # flags: none are defined
+    return RollbackPrepared(
+        reader.u64(), reader.u64(), reader.time_us(), reader.time_us(), reader.u32(), reader.text()
+    )
 
 
 _READERS: Final[dict[str, Callable[[Reader, int | None], Message]]] = {
@@ -274,6 +315,11 @@ _READERS: Final[dict[str, Callable[[Reader, int | None], Message]]] = {
     "E": _stream_stop,
     "c": _stream_commit,
     "A": _stream_abort,
+    "b": _begin_prepare,
+    "P": _prepare,
+    "p": _stream_prepare,
+    "K": _commit_prepared,
+    "r": _rollback_prepared,
 }
 _WITH_XID: Final = frozenset("RYIUDTM")
 """Messages that carry the transaction's id first when they are part of a streamed transaction (protocol 2)."""

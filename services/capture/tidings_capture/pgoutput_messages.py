@@ -143,8 +143,68 @@ class StreamCommit:
 
 @dataclass(frozen=True, slots=True)
 class StreamAbort:
+    """A streamed transaction, or one of its subtransactions, was rolled back."""
+
     xid: int
     subtransaction_xid: int
+    """The top-level transaction's own id when all of it was."""
+    abort_lsn: int | None = None
+    """Only with ``streaming 'parallel'`` (protocol 4)."""
+    abort_ts_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginPrepare:
+    """A transaction that was prepared starts (protocol 3)."""
+
+    prepare_lsn: int
+    end_lsn: int
+    """The position after the prepare record."""
+    prepare_ts_us: int
+    xid: int
+    gid: str
+    """The name that PREPARE TRANSACTION gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """The end of a prepared transaction's changes."""
+
+    prepare_lsn: int
+    end_lsn: int
+    prepare_ts_us: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPrepare:
+    """A streamed transaction was prepared."""
+
+    prepare_lsn: int
+    end_lsn: int
+    prepare_ts_us: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPrepared:
+    commit_lsn: int
+    end_lsn: int
+    commit_ts_us: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPrepared:
+    prepare_end_lsn: int
+    rollback_end_lsn: int
+    prepare_ts_us: int
+    rollback_ts_us: int
+    xid: int
+    gid: str
 
 
 Message: TypeAlias = (
@@ -162,4 +222,9 @@ Message: TypeAlias = (
     | StreamStop
     | StreamCommit
     | StreamAbort
+    | BeginPrepare
+    | Prepare
+    | StreamPrepare
+    | CommitPrepared
+    | RollbackPrepared
 )

@@ -257,10 +257,15 @@ class Replication:
             raise _refused(endpoint, self._connection.error_message.decode(errors="replace"))
         self._socket = self._connection.socket
 
+    @property
+    def server_version(self) -> int:
+        """For example 160011."""
+        return self._connection.server_version
+
     def create_slot(self, name: str, *, temporary: bool, export: bool, failover: bool = False) -> CreatedSlot:
         """Create a logical slot of pgoutput's."""
         kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
-        if self._connection.server_version >= 150000:
+        if self.server_version >= 150000:
             options = [f"SNAPSHOT '{'export' if export else 'nothing'}'"]
             if failover:
                 options.append("FAILOVER true")

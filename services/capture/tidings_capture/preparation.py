@@ -189,10 +189,11 @@ def start_streaming(
         wait: pauses for seconds; may raise to stop.
     """
     options = (
-        ("proto_version", "1"),
+        *config.protocol.parameters(replication.server_version),
         ("publication_names", quote(config.publication)),
-        ("messages", "true"),
     )
+    if config.protocol.two_phase:
+        start_lsn = 0  # where the slot stands: before every prepared transaction that is not finished
     deadline = time.monotonic() + config.slot_attempts * config.slot_retry_seconds
     pause = 0.1
     while True:

@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from typing import Final, Protocol
 
+from tidings_capture.assembler import Assembler
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import BrokerError, PostgresError
 from tidings_capture.incremental import IncrementalSnapshots
@@ -20,6 +21,7 @@ from tidings_capture.signal_desk import SignalDesk
 from tidings_capture.signals import Signal
 from tidings_capture.snapshot_run import SnapshotRun
 from tidings_capture.source_offset import SourceOffset
+from tidings_capture.spool import Spool
 from tidings_capture.starting import blocking_work, decide
 from tidings_capture.stream import Stream
 from tidings_capture.task_channel import Report, TaskJob
@@ -69,6 +71,7 @@ class TaskRun:
         self._next_report = 0.0
         self._next_status = 0.0
         self._told_lsn = 0
+        self._assembler: Assembler | None = None
         self._former_transactions = self._former_events = 0
         self._unfinished: tuple[str, ...] | None = None
         self._parts = parts = TaskParts(job, config, self._breathe)
@@ -137,6 +140,11 @@ class TaskRun:
             replication.close()
             raise
         self._replication = replication
+        protocol = config.protocol
+        reader: Replication | Assembler = replication
+        self._assembler = None
+        if protocol.assembles:
+            reader = self._assembler = Assembler(replication, Spool(protocol.memory_bytes))
         self._unfinished = resume.unfinished
         self._stream = stream = Stream(
             config,
@@ -157,7 +165,7 @@ class TaskRun:
         self._report()
         self._incremental.attach(stream, resume)
         try:
-            self._loop(replication, stream)
+            self._loop(reader, stream)
         except StopRequested:
             self._finish(replication, stream)
             raise
@@ -178,7 +186,7 @@ class TaskRun:
             return position
         return replace(position, unfinished=self._unfinished, incremental=incremental)
 
-    def _loop(self, replication: Replication, stream: Stream) -> None:
+    def _loop(self, replication: "Replication | Assembler", stream: Stream) -> None:
         next_heartbeat = time.monotonic() + self._config.heartbeat_seconds
         next_idle = time.monotonic() + _IDLE_ADVANCE_SECONDS
         next_question = 0.0
@@ -245,7 +253,8 @@ class TaskRun:
         if self._replication is None or self._stream is None:
             return
         confirmed = self._checkpoints.confirmed_lsn
-        self._replication.send_status(max(self._stream.received_lsn, confirmed), confirmed, reply=reply)
+        told = confirmed if self._assembler is None else self._assembler.confirmable(confirmed)
+        self._replication.send_status(max(self._stream.received_lsn, told), told, reply=reply)
         self._told_lsn = confirmed
         self._next_status = time.monotonic() + max(self._config.status_update_seconds, 0.1)
 
@@ -302,4 +311,6 @@ class TaskRun:
         if self._replication is not None:
             self._replication.close()
         self._desk.close()
+        if self._assembler is not None:
+            self._assembler.close()
         self._parts.close()
