@@ -142,7 +142,9 @@ class TaskRun:
         self._replication = replication
         protocol = config.protocol
         reader: Replication | Assembler = replication
-        self._assembler = None
+        if self._assembler is not None:
+            self._assembler.close()
+            self._assembler = None
         if protocol.assembles:
             reader = self._assembler = Assembler(replication, Spool(protocol.memory_bytes))
         self._unfinished = resume.unfinished
