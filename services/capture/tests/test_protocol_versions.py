@@ -34,9 +34,7 @@ SETUP = (
 @pytest.fixture(scope="module", params=["14", "15", "16", "17", "18"])
 def server(request, pg_server):
     """A server that streams whatever is bigger than 64 kB."""
-    made = pg_server(request.param, logical_decoding_work_mem="64kB", max_prepared_transactions="10")
-    yield made
-    made.close()
+    return pg_server(request.param, logical_decoding_work_mem="64kB", max_prepared_transactions="10")
 
 
 def rows(table, start, count):

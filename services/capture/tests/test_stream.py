@@ -201,6 +201,12 @@ def test_relation_that_was_not_announced_is_an_error():
         Run().process([begin(1, 200, 100), insert(100, oid=99)])
 
 
+def test_a_message_that_nothing_asked_for_is_an_error():
+    prepared = xlog(100, b"b" + struct.pack(">QQqI", 100, 108, 0, 7) + b"gid\0")
+    with pytest.raises(CaptureError, match="BeginPrepare"):
+        Run().process([prepared])
+
+
 def test_unknown_message_is_an_error():
     with pytest.raises(CaptureError, match="unknown message"):
         Run().process([b"z" + bytes(30)])

@@ -20,7 +20,7 @@ from tidings_capture.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.errors import CaptureError
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput import decode_message
-from tidings_capture.pgoutput_messages import Begin, Commit, LogicalMessage, Origin, Relation, Truncate
+from tidings_capture.pgoutput_messages import Begin, Commit, LogicalMessage, Origin, Relation, Truncate, Type
 from tidings_capture.plan import Record
 from tidings_capture.plan_markers import MarkerPlan
 from tidings_capture.plan_messages import MessagePlan
@@ -28,6 +28,7 @@ from tidings_capture.plan_schema_changes import SchemaChangePlan
 from tidings_capture.postgres import parse_keepalive
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import SourceOffset
+from tidings_service import Retry
 
 Send = Callable[[str, list[Record]], None]
 
@@ -267,8 +268,15 @@ class Stream:
                 self._message(message, data)
             case LogicalMessage():
                 self._message_alone(message)
+            case Type():
+                pass  # the catalog tells more
             case _:
-                pass  # Type: the catalog tells more
+                # A slot keeps two_phase for good; without the assembler its transactions would fall apart.
+                raise CaptureError(
+                    f"the server sent a {type(message).__name__} message, which nothing asked for",
+                    hint="the slot was used with tidings.two.phase=true: set it again",
+                    retry=Retry.NEVER,
+                )
 
     def _begin(self, begin: Begin, lsn: int) -> None:
         context = self._context

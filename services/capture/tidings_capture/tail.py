@@ -30,9 +30,11 @@ from tidings_capture.pgoutput_messages import (
     Delete,
     Insert,
     LogicalMessage,
+    Origin,
     Relation,
     RelationColumn,
     Truncate,
+    Type,
     Update,
 )
 from tidings_capture.postgres import Endpoint, Replication, Session, parse_keepalive, quote
@@ -298,8 +300,13 @@ class Tail:
                 self._message(message)
             case Commit():
                 self._commit(message)
+            case Type() | Origin():
+                pass
             case _:
-                pass  # types and origins
+                raise CatalogError(
+                    f"slot {self._slot!r} was made for two-phase commits, which tail does not show",
+                    hint="choose another --slot",
+                )
 
     def _change(self, op: str, oid: int, old: Cells | None, new: Cells | None, lsn: int) -> None:
         relation = self._relations.get(oid)
