@@ -5,7 +5,7 @@ publication alone, whose names have the same length. `Pair.run` runs SQL, and `P
 and compares keys, values, schemas, headers and tombstones in order. Masked: the connectors' clocks, the run id, and
 for snapshot rows their position and time, because two snapshots are taken at two moments.
 
-A table of its own, ``public.zz_end``, gets a row when all has been said; its records show that both have come so far.
+A table of its own, ``public.zzend``, gets a row when all has been said; its records show that both have come so far.
 """
 
 import io
@@ -29,9 +29,11 @@ from tidings_envelope.wire import HEADER_BYTES, split
 
 DEADLINE_SECONDS = 60
 CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
-SENTINEL = "zz_end"
-_HEARTBEAT = re.compile(r"heartbeat")
+SENTINEL = "zzend"
+_HEARTBEAT = re.compile(r"beat")
 _CLOCK = re.compile(rb'("op":"."),"ts_ms":\d+(?:,"ts_us":\d+,"ts_ns":\d+)?')
+_BEAT = re.compile(rb'\{"ts_ms":\d+\}')
+"""A heartbeat: nothing but the connector's clock."""
 _READ = b'"op":"r"'
 _SNAPSHOT_POSITION = re.compile(
     rb'"(ts_ms|ts_us|ts_ns|txId|lsn)":(?:\d+|null)|"(sequence)":"\[null,\\"\d+\\"\]"'
@@ -202,7 +204,7 @@ class Pair:
     def catch_up(self) -> None:
         """Wait until both have sent everything."""
         self._sent += 1
-        self.connection.execute(f"INSERT INTO {SENTINEL} VALUES (%s)", [self._sent])
+        self.connection.execute(f"INSERT INTO {SENTINEL} SELECT coalesce(max(id), 0) + 1 FROM {SENTINEL}")
         for side in (self.theirs, self.mine):
             until(f"{side.base} has come to the end", lambda side=side: self._arrived(side))
 
@@ -276,19 +278,17 @@ class Pair:
 
     def close(self) -> None:
         """End both connectors."""
-        for side in (self.theirs, self.mine):
-            side.delete()
-        self.connection.close()
-        with psycopg.connect(self.url, autocommit=True) as connection:
+        try:
+            for side in (self.theirs, self.mine):
+                side.delete()
+            slots = [self.theirs.base, self.mine.base]
+            busy = "SELECT count(*) FROM pg_replication_slots WHERE active AND slot_name = ANY(%s)"
             until(
                 "both have let go of their slots",
-                lambda: (
-                    connection.execute(
-                        "SELECT count(*) FROM pg_replication_slots WHERE active AND database = current_database()"
-                    ).fetchone()
-                    == (0,)
-                ),
+                lambda: self.connection.execute(busy, [slots]).fetchone() == (0,),
             )
+        finally:
+            self.connection.close()
 
 
 def _settings(side: Side) -> dict[str, Any]:
@@ -308,7 +308,7 @@ def _masked(value: bytes | None, registry: str | None) -> bytes | None:
         return None
     if registry is not None and value.startswith(b"\0"):
         return _masked_avro(value, registry)
-    text = _CLOCK.sub(rb'\1,"now":0', value)
+    text = _CLOCK.sub(rb'\1,"now":0', _BEAT.sub(b'{"ts_ms":0}', value))
     if _READ in text:
         text = _SNAPSHOT_POSITION.sub(rb'"\1\2":0', text)
     return text
@@ -320,7 +320,9 @@ def _masked_avro(value: bytes, registry: str) -> bytes:
     record: Any = fastavro.schemaless_reader(
         io.BytesIO(value[HEADER_BYTES:]), _parsed(schema), None, return_record_name=False
     )
-    if isinstance(record, dict) and "op" in record:
+    if isinstance(record, dict) and list(record) == ["ts_ms"]:
+        record = {"ts_ms": 0}
+    elif isinstance(record, dict) and "op" in record:
         record |= {"ts_ms": 0, "ts_us": 0, "ts_ns": 0}
         if record["op"] == "r":
             record["source"] |= dict.fromkeys(("ts_ms", "ts_us", "ts_ns", "txId", "lsn", "sequence"), 0)

@@ -26,7 +26,7 @@ ROW = semantic.struct(
         ("day", semantic.CONNECT_DATE.as_optional()),
     ],
 ).as_optional()
-ENVELOPE = semantic.envelope("shop.public.t", ROW)
+ENVELOPE = semantic.envelope("shop.public.t.Envelope", ROW)
 EVENT = {
     "before": None,
     "after": {

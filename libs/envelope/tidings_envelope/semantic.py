@@ -168,15 +168,15 @@ HEARTBEAT_KEY: Final = struct(
 HEARTBEAT_VALUE: Final = struct("io.debezium.connector.common.Heartbeat", (("ts_ms", INT64),), version=1)
 
 
-def envelope(name_prefix: str, row: ConnectSchema) -> ConnectSchema:
+def envelope(name: str, row: ConnectSchema) -> ConnectSchema:
     """The envelope of a table's changes.
 
     Args:
-        name_prefix: the topic's name, for example ``shop.public.orders``.
-        row: the optional struct of a row, ``<name_prefix>.Value``.
+        name: the topic's name and ``.Envelope``, for example ``shop.public.orders.Envelope``.
+        row: the optional struct of a row, whose name ends in ``.Value`` instead.
     """
     return struct(
-        f"{name_prefix}.Envelope",
+        name,
         (
             ("before", row),
             ("after", row),

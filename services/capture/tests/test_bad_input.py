@@ -49,11 +49,11 @@ def test_missing_database(worker, connector_config):
 
 def test_invalid_options_all_in_one_message(worker, connector_config):
     message = message_of(
-        worker, connector_config | {"slot.nam": "x", "snapshot.mode": "y", "message.key.columns": "z"}
+        worker, connector_config | {"slot.nam": "x", "snapshot.mode": "y", "post.processors": "x"}
     )
     assert "contains the following 3 error(s)" in message
     assert "did you mean slot.name?" in message
-    assert "message.key.columns is an option of Debezium's that is not implemented here" in message
+    assert "post.processors is an option of Debezium's that is not implemented here" in message
 
 
 def test_wal_level_replica(worker, connector_config, pg_server):

@@ -6,24 +6,30 @@ present, the stream the past: what a Relation message says about a column wins, 
 described by the message alone.
 """
 
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from tidings_capture.filters import ColumnFilter
+from tidings_capture.filters import ColumnFilter, KeyColumns
 from tidings_capture.pgoutput_messages import Relation, RelationColumn
 from tidings_capture.postgres import Session
 from tidings_capture.relations import Column, ElementType, ReplicaIdentity, Table
 
 _COLUMNS: Final = """
+WITH first_unique AS (
+    SELECT i.indkey FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+     WHERE i.indrelid = %s AND i.indisunique AND i.indexprs IS NULL
+     ORDER BY i.indisclustered DESC, c.relname LIMIT 1
+)
 SELECT a.attname, a.atttypid, a.atttypmod,
        a.attnotnull OR EXISTS (SELECT FROM pg_type t WHERE t.oid = a.atttypid AND t.typtype = 'd' AND t.typnotnull),
        CASE WHEN a.attidentity = '' AND a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
        a.attgenerated <> '',
        (SELECT k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
          WHERE i.indrelid = a.attrelid AND i.indisprimary AND k.attnum = a.attnum AND k.place <= i.indnkeyatts),
-       (SELECT k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
-         WHERE i.indrelid = a.attrelid AND i.indisreplident AND k.attnum = a.attnum AND k.place <= i.indnkeyatts)
+       (SELECT k.place FROM first_unique i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
+         WHERE k.attnum = a.attnum LIMIT 1)
   FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
  WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attnum
@@ -46,6 +52,16 @@ SELECT c.oid, c.relreplident::text FROM pg_class c JOIN pg_namespace n ON n.oid 
 _PUBLISHED_COLUMNS: Final = """
 SELECT attnames::text[] FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s
 """
+
+
+NO_KEYS: Final = KeyColumns()
+_VISIBLE_SECONDS: Final = 1.0
+_VISIBLE: Final = """
+SELECT pg_visible_in_snapshot((CASE WHEN same > xmax THEN same - 4294967296 ELSE same END)::text::xid8, s)
+  FROM (SELECT s, xmax, (xmax >> 32 << 32) + %(xid)s AS same
+          FROM (SELECT s, pg_snapshot_xmax(s)::text::bigint AS xmax FROM pg_current_snapshot() AS s) a) b
+"""
+"""Whether a transaction is visible, of whose id the stream tells the lower 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +90,19 @@ class _Attribute:
 class Catalog:
     """Reads tables through one session."""
 
-    def __init__(self, session: Session, columns: ColumnFilter) -> None:
+    def __init__(self, session: Session, columns: ColumnFilter, keys: KeyColumns = NO_KEYS) -> None:
         self._session = session
         self._filter = columns
+        self._keys = keys
 
-    def table_of_relation(self, relation: Relation) -> Table:
-        """The table a Relation message describes."""
+    def table_of_relation(self, relation: Relation, tx_id: int | None = None) -> Table:
+        """The table a Relation message describes.
+
+        Args:
+            tx_id: the transaction that the message came in.
+        """
+        if tx_id is not None:
+            self._wait_until_visible(tx_id)
         schema = relation.schema or "pg_catalog"
         attributes = {a.name: a for a in self._attributes(relation.oid)}
         types = self._types(column.type_oid for column in relation.columns)
@@ -91,13 +114,18 @@ class Catalog:
                 known = _gone(column, place, attributes_known=bool(attributes))
             columns.append(_column(known, column.type_oid, column.typmod, types, keyed=keyed))
         names = [column.name for column in columns]
+        excluded = self._filter.excluded(schema, relation.name, names)
+        # Debezium does not look up what it excludes: such a column is optional and without a default in a key.
+        columns = [
+            replace(c, not_null=False, default_expression=None) if c.name in excluded else c for c in columns
+        ]
         return Table(
             schema=schema,
             name=relation.name,
             oid=relation.oid,
-            columns=tuple(columns),
+            columns=self._keyed(schema, relation.name, columns),
             replica_identity=ReplicaIdentity(relation.replica_identity),
-            excluded_columns=self._filter.excluded(schema, relation.name, names),
+            excluded_columns=excluded,
         )
 
     def has_table(self, schema: str, name: str) -> bool:
@@ -124,7 +152,9 @@ class Catalog:
             schema=schema,
             name=name,
             oid=oid,
-            columns=tuple(_column(a, a.type_oid, a.typmod, types, keyed=keyed) for a in attributes),
+            columns=self._keyed(
+                schema, name, [_column(a, a.type_oid, a.typmod, types, keyed=keyed) for a in attributes]
+            ),
             replica_identity=ReplicaIdentity(identity),
             excluded_columns=self._filter.excluded(schema, name, [a.name for a in attributes]),
         )
@@ -134,8 +164,26 @@ class Catalog:
         oids, modifiers = [oid for oid, _ in types], [modifier for _, modifier in types]
         return [name for (name,) in self._session.rows(_TYPE_NAMES, (oids, modifiers))]
 
+    def _wait_until_visible(self, tx_id: int) -> None:
+        """Wait until other sessions see what a transaction did.
+
+        A commit is in the WAL, and here, a moment before that. The wait is short, because a commit that waits for
+        synchronous replication, perhaps for this very stream, is not visible before.
+        """
+        deadline = time.monotonic() + _VISIBLE_SECONDS
+        while not self._session.value(_VISIBLE, {"xid": tx_id}) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def _keyed(self, schema: str, table: str, columns: list[Column]) -> tuple[Column, ...]:
+        """The columns, with the key that the options choose."""
+        chosen = self._keys.key(schema, table, (column.name for column in columns))
+        if not chosen:
+            return tuple(columns)
+        places = {name: place for place, name in enumerate(chosen, start=1)}
+        return tuple(replace(column, key_position=places.get(column.name)) for column in columns)
+
     def _attributes(self, oid: int) -> list[_Attribute]:
-        return [_Attribute(*row) for row in self._session.rows(_COLUMNS, (oid,))]
+        return [_Attribute(*row) for row in self._session.rows(_COLUMNS, (oid, oid))]
 
     def _types(self, oids: Iterable[int]) -> dict[int, _Type]:
         found: dict[int, _Type] = {}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidings_capture.column_mappers import read_mappers
 from tidings_capture.conversion_options import (
     BinaryHandling,
     ConversionOptions,
@@ -13,16 +14,25 @@ from tidings_capture.conversion_options import (
     IntervalHandling,
     TimePrecision,
 )
+from tidings_capture.converters import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
 from tidings_capture.errors import OptionError
-from tidings_capture.filters import ColumnFilter, MessageFilter, TableFilter, compile_list
+from tidings_capture.filters import (
+    ColumnFilter,
+    KeyColumns,
+    MessageFilter,
+    TableFilter,
+    compile_keys,
+    compile_list,
+)
 from tidings_capture.kafka_settings import translate_client_settings
+from tidings_capture.naming import NameAdjustment, TopicNames
 from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, check_options
 from tidings_capture.postgres import Endpoint
 from tidings_capture.protocol import ProtocolOptions
+from tidings_capture.replica_identities import IdentityRule, compile_identities
 from tidings_capture.signal_options import SignalOptions, table_name
 from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
-
-_TOPIC_CREATION = "topic.creation.default."
+from tidings_capture.topic_creation import TopicCreation, read_topic_creation
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +64,12 @@ class ConnectorConfig:
     conversion: ConversionOptions
     converters: dict[str, str] = field(repr=False)
     producer: dict[str, str] = field(repr=False)
-    topic_partitions: int = -1
-    topic_replication_factor: int = -1
-    topic_config: dict[str, str] = field(default_factory=dict)
+    topics: TopicNames = field(repr=False)
+    topic_creation: TopicCreation = field(default_factory=TopicCreation)
+    keys: KeyColumns = field(default_factory=KeyColumns)
+    identities: tuple[IdentityRule, ...] = ()
+    heartbeat_action: str = field(default="", repr=False)
+    """SQL that runs with every heartbeat; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,8 @@ def read_endpoint(config: Mapping[str, str]) -> Endpoint:
         database=value.text("database.dbname"),
         password=value.text("database.password"),
         sslmode=value.text("database.sslmode").lower(),
+        initial_statements=_initial_statements(value.text("database.initial.statements")),
+        query_timeout_ms=value.integer("database.query.timeout.ms"),
         extra=tuple((libpq, config[name]) for name, libpq in names.items() if config.get(name)),
     )
 
@@ -108,6 +123,7 @@ def read_connector_config(
         raise OptionError("; ".join(text for texts in problems.values() for text in texts))
     value = _Values(config)
     prefix = value.text("topic.prefix")
+    topics = TopicNames(prefix, value.text)
     return ConnectorConfig(
         name=name,
         endpoint=read_endpoint(config),
@@ -142,18 +158,16 @@ def read_connector_config(
         skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
         heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,
-        conversion=_conversion(value, prefix, run_id, task),
+        conversion=_conversion(value, config, topics, run_id, task),
         converters={**_overridden(worker_converters, config), **_converters(config)},
         producer=translate_client_settings(
             {n.removeprefix(PRODUCER_OVERRIDE): v for n, v in config.items() if n.startswith(PRODUCER_OVERRIDE)}
         ),
-        topic_partitions=value.integer("topic.creation.default.partitions"),
-        topic_replication_factor=value.integer("topic.creation.default.replication.factor"),
-        topic_config={
-            n.removeprefix(_TOPIC_CREATION): v
-            for n, v in config.items()
-            if n.startswith(_TOPIC_CREATION) and n not in OPTIONS
-        },
+        topics=topics,
+        topic_creation=read_topic_creation(config),
+        keys=compile_keys(value.text("message.key.columns")),
+        identities=compile_identities(value.text("replica.identity.autoset.values")),
+        heartbeat_action=value.text("heartbeat.action.query"),
     )  # fmt: skip
 
 
@@ -194,7 +208,15 @@ def _signals(value: "_Values", config: Mapping[str, str], prefix: str) -> Signal
     )
 
 
-def _conversion(value: "_Values", prefix: str, run_id: str, task: int) -> ConversionOptions:
+def _conversion(
+    value: "_Values", config: Mapping[str, str], topics: TopicNames, run_id: str, task: int
+) -> ConversionOptions:
+    prefix = value.text("topic.prefix")
+    field_names = NameAdjustment(value.text("field.name.adjustment.mode").lower())
+    if field_names is NameAdjustment.NONE and _is_avro(config):
+        field_names = (
+            NameAdjustment.AVRO
+        )  # as Debezium does, which looks at the connector's own converters only
     headers: tuple[tuple[str, bytes], ...] = ()
     if value.boolean("extended.headers.enabled"):
         headers = (
@@ -220,7 +242,24 @@ def _conversion(value: "_Values", prefix: str, run_id: str, task: int) -> Conver
         provide_transaction_metadata=value.boolean("provide.transaction.metadata"),
         unavailable_value_placeholder=value.text("unavailable.value.placeholder"),
         context_headers=headers,
+        transaction_topic=topics.transaction,
+        heartbeat_topic=topics.heartbeat,
+        schema_names=NameAdjustment(value.text("schema.name.adjustment.mode").lower()),
+        field_names=field_names,
+        skip_unchanged=value.boolean("skip.messages.without.change"),
+        mappers=read_mappers(config),
     )
+
+
+def _is_avro(config: Mapping[str, str]) -> bool:
+    avro = (CONFLUENT_AVRO_CONVERTER, APICURIO_AVRO_CONVERTER)
+    return any(config.get(name, "").strip() in avro for name in ("key.converter", "value.converter"))
+
+
+def _initial_statements(text: str) -> tuple[str, ...]:
+    """Statements end with a semicolon; two of them are one that belongs to a statement."""
+    parts = re.split(r"(?<!;);(?!;)", text)
+    return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())
 
 
 def _converters(config: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,11 @@
 """The connector options that decide how a change becomes a record, named after the options."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from tidings_capture.column_mappers import ColumnMappers
+from tidings_capture.naming import NameAdjustment
 
 DEBEZIUM_VERSION = "3.7.0.Final"
 """The release whose format this is; stands in ``source.version``."""
@@ -86,3 +89,13 @@ class ConversionOptions:
     context_headers: tuple[tuple[str, bytes], ...] = ()
     """``__debezium.context.*``: headers that every record carries, already converted."""
     version: str = DEBEZIUM_VERSION
+    transaction_topic: str = ""
+    """The transaction topic; empty: ``<prefix>.transaction``."""
+    heartbeat_topic: str = ""
+    """The heartbeat topic; empty: ``__debezium-heartbeat.<prefix>``."""
+    schema_names: NameAdjustment = NameAdjustment.NONE
+    field_names: NameAdjustment = NameAdjustment.NONE
+    skip_unchanged: bool = False
+    """``skip.messages.without.change``: leaves out updates whose row is the same before and after."""
+    mappers: ColumnMappers = field(default_factory=ColumnMappers)
+    """What ``column.mask.*`` and its like do to columns."""

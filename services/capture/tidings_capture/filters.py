@@ -11,6 +11,7 @@ from typing import Final
 
 _SEPARATOR: Final = re.compile(r"(?<!\\),")
 _LITERAL: Final = re.compile(r"(?:\w|\\?\.|\\?\$|-)+")
+_KEY_ENTRY: Final = re.compile(r"\s*([^:]+):([^:,]+(?:,[^:,]+)*)\s*")
 _SYSTEM_SCHEMAS: Final = frozenset({"pg_catalog", "information_schema", "pg_toast"})
 
 
@@ -92,6 +93,36 @@ class MessageFilter:
     def captures(self, prefix: str) -> bool:
         """Whether messages of a prefix are captured."""
         return matches(self.include, prefix) if self.include else not matches(self.exclude, prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """``message.key.columns``: the columns that make the keys of tables, instead of the primary key's."""
+
+    columns: tuple[re.Pattern[str], ...] = ()
+    """Each matches columns as ``schema.table.column``; a key has them in this order."""
+
+    def key(self, schema: str, table: str, columns: Iterable[str]) -> tuple[str, ...]:
+        """The columns of a table's key; empty where the option does not speak of the table."""
+        names = tuple(columns) if self.columns else ()
+        found = [name for p in self.columns for name in names if p.fullmatch(f"{schema}.{table}.{name}")]
+        return tuple(dict.fromkeys(found))
+
+
+def compile_keys(text: str) -> KeyColumns:
+    """``message.key.columns``: ``table:column,column;table:column``, tables and columns being regular expressions.
+
+    Raises:
+        ValueError: the text is not of this form.
+    """
+    entries = [entry for entry in text.split(";") if entry.strip()]
+    found: list[re.Pattern[str]] = []
+    for entry in entries:
+        if (match := _KEY_ENTRY.fullmatch(entry)) is None:
+            raise ValueError("not of the form <table>:<column>,<column>;<table>:<column>")
+        for column in match[2].split(","):
+            found += compile_list(f"{match[1]}.{column.strip()}")
+    return KeyColumns(tuple(found))
 
 
 @dataclass(frozen=True, slots=True)

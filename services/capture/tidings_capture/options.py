@@ -11,10 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tidings_capture.filters import compile_list
+from tidings_capture.column_mappers import PREFIXES, mapper_problem
+from tidings_capture.filters import compile_keys, compile_list
 from tidings_capture.kafka_settings import unknown_settings
+from tidings_capture.naming import (
+    SCHEMA_STRATEGY,
+    STRATEGIES,
+    NameAdjustment,
+    java_pattern,
+    topic_option_problems,
+)
+from tidings_capture.replica_identities import compile_identities
 from tidings_capture.signal_options import table_name
 from tidings_capture.snapshot_options import OVERRIDES, select_overrides
+from tidings_capture.topic_creation import topic_creation_problems
 
 Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
 
@@ -52,6 +62,34 @@ def _patterns(value: str) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+def _keys(value: str) -> str | None:
+    try:
+        compile_keys(value)
+    except ValueError as error:
+        return f"is {error}"
+    return None
+
+
+def _identities(value: str) -> str | None:
+    try:
+        compile_identities(value)
+    except ValueError as error:
+        return f"is wrong: {error}"
+    return None
+
+
+def _java_pattern(value: str) -> str | None:
+    try:
+        java_pattern(value)
+    except re.error as error:
+        return f"is not a regular expression: {error}"
+    return None
+
+
+def _topic_part(value: str) -> str | None:
+    return _topic_prefix(value)
 
 
 def _operations(value: str) -> str | None:
@@ -121,6 +159,28 @@ _TABLE: Final = (
     Option("table.exclude.list", "list", check=_patterns),
     Option("column.include.list", "list", check=_patterns),
     Option("column.exclude.list", "list", check=_patterns),
+    Option("message.key.columns", check=_keys),
+    Option("replica.identity.autoset.values", "list", check=_identities),
+    Option("database.initial.statements"),
+    Option("database.query.timeout.ms", "int", "600000", check=_not_negative),
+    Option("schema.name.adjustment.mode", default="none", values=tuple(NameAdjustment)),
+    Option("field.name.adjustment.mode", default="none", values=tuple(NameAdjustment)),
+    Option("skip.messages.without.change", "boolean", "false"),
+    Option("topic.naming.strategy", "class", SCHEMA_STRATEGY, values=STRATEGIES),
+    Option("topic.delimiter", default=".", check=_topic_part),
+    Option("topic.transaction", default="transaction", check=_topic_part),
+    Option("topic.heartbeat.prefix", default="__debezium-heartbeat", check=_topic_part),
+    Option("topic.heartbeat.name", check=_topic_part),
+    Option("topic.cache.size", "int", "10000", documentation="Names are kept per table: accepted, without effect."),
+    Option("topic.regex"),
+    Option("topic.replacement"),
+    Option("topic.key.enforce.uniqueness", "boolean", "true"),
+    Option("topic.key.field.name", default="__dbz__physicalTableIdentifier"),
+    Option("topic.key.field.regex"),
+    Option("topic.key.field.replacement"),
+    Option("topic.creation.groups", "list"),
+    Option("heartbeat.action.query"),
+    Option("custom.sanitize.pattern", check=_java_pattern, documentation="Also in answers of the REST API."),
     Option("snapshot.mode", default="initial", values=("always", "initial", "initial_only", "no_data", "never", "when_needed", "configuration_based")),
     Option("snapshot.mode.configuration.based.snapshot.data", "boolean", "false"),
     Option("snapshot.mode.configuration.based.snapshot.schema", "boolean", "false", documentation="The schema is read with the data: accepted, without effect."),
@@ -148,6 +208,7 @@ _TABLE: Final = (
     Option("read.only", "boolean", "false"),
     Option("notification.enabled.channels", "list", "", check=_channels({"log", "sink"})),
     Option("notification.sink.topic.name"),
+    Option("snapshot.isolation.mode", default="serializable", values=("serializable", "repeatable_read"), documentation="All sessions read one exported snapshot."),
     Option("snapshot.fetch.size", "int", documentation="COPY streams: accepted, without effect."),
     Option("snapshot.lock.timeout.ms", "long", "10000", documentation="No locks are taken: accepted, without effect."),
     Option("tombstones.on.delete", "boolean", "true"),
@@ -196,7 +257,7 @@ PASS_THROUGH: Final = (
     "key.converter.",
     "value.converter.",
     "header.converter.",
-    "topic.creation.default.",
+    "topic.creation.",
     PRODUCER_OVERRIDE,
     f"{OVERRIDES}.",
     SIGNAL_CONSUMER,
@@ -208,25 +269,18 @@ FIXED: Final = {
     "event.processing.failure.handling.mode": "fail",
     "exactly.once.support": "requested",
     "errors.tolerance": "none",
+    "errors.retry.timeout": "0",
+    "tasks.max.enforce": "true",
     "errors.log.enable": "false",
     "errors.log.include.messages": "false",
-    "field.name.adjustment.mode": "none",
     "flush.lsn.source": "true",
     "lsn.flush.mode": "connector",
     "max.queue.size.in.bytes": "0",
-    "replica.identity.autoset.values": "",
-    "schema.name.adjustment.mode": "none",
     "schema.refresh.mode": "columns_diff",
-    "skip.messages.without.change": "false",
     "slot.stream.params": "",
-    "snapshot.isolation.mode": "repeatable_read",
     "snapshot.locking.mode": "none",
     "snapshot.query.mode": "select_all",
     "table.ignore.builtin": "true",
-    "topic.delimiter": ".",
-    "topic.heartbeat.prefix": "__debezium-heartbeat",
-    "topic.transaction": "transaction",
-    "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy",
     "transaction.boundary": "poll",
     "transforms": "",
     "predicates": "",
@@ -235,23 +289,24 @@ FIXED: Final = {
 
 NOT_IMPLEMENTED: Final = frozenset(
     {
+        "connector.plugin.version",
+        "database.exclude.list",
+        "database.include.list",
+        "heartbeat.topics.prefix",
+        "memory.management.schemas.class",
+        "memory.management.tables.class",
         "connection.validation.timeout.ms",
         "converters",
         "custom.metric.tags",
-        "custom.sanitize.pattern",
         "database.connection.factory.class",
-        "database.initial.statements",
-        "database.query.timeout.ms",
         "database.sslfactory",
         "executor.shutdown.timeout.ms",
         "guardrail.collections.limit.action",
         "guardrail.collections.max",
-        "heartbeat.action.query",
         "incremental.snapshot.allow.schema.changes",
         "legacy.snapshot.max.threads",
         "lsn.flush.timeout.action",
         "lsn.flush.timeout.ms",
-        "message.key.columns",
         "offset.mismatch.strategy",
         "offsets.storage.topic",
         "poll.dispatch.interval.ms",
@@ -266,19 +321,15 @@ NOT_IMPLEMENTED: Final = frozenset(
         "snapshot.query.mode.custom.name",
         "sourceinfo.struct.maker",
         "statistics.metrics.enabled",
-        "topic.cache.size",
-        "topic.creation.groups",
-        "topic.heartbeat.name",
         "transaction.metadata.factory",
         "transaction.boundary.interval.ms",
     }
 )
 _NOT_IMPLEMENTED_PREFIXES: Final = (
-    "column.mask.",
-    "column.truncate.",
+    "internal.",
+    "notification.http.",
     "openlineage.",
     "predicates.",
-    "topic.creation.",
     "transforms.",
 )
 _EXCLUSIVE: Final = (
@@ -313,6 +364,8 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         select_overrides(config)
     except ValueError as error:
         problems.setdefault(OVERRIDES, []).append(f"{OVERRIDES} {error}")
+    for name, problem in {**topic_option_problems(config), **topic_creation_problems(config)}.items():
+        problems.setdefault(name, []).append(problem)
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):
             problems.setdefault(exclude, []).append(f"{exclude} cannot be set beside {include}")
@@ -327,6 +380,8 @@ def _check_one(name: str, value: str) -> str | None:
     if name.startswith((PRODUCER_OVERRIDE, SIGNAL_CONSUMER)):
         unknown = unknown_settings([name.removeprefix(PRODUCER_OVERRIDE).removeprefix(SIGNAL_CONSUMER)])
         return f"{name} has no counterpart in librdkafka" if unknown else None
+    if name.startswith(PREFIXES):
+        return mapper_problem(name, value)
     if name.startswith(PASS_THROUGH):
         return None
     if name in FIXED:
@@ -355,9 +410,12 @@ def _check_value(option: Option, value: str) -> str | None:
 
 def passwords(config: Mapping[str, str]) -> frozenset[str]:
     """The names of options in `config` whose values are secret."""
+    custom = config.get("custom.sanitize.pattern", "").strip()
+    own = java_pattern(custom) if custom and _java_pattern(custom) is None else None
     return frozenset(
         name
         for name in config
-        if (name in OPTIONS and OPTIONS[name].kind == "password")
+        if (own is not None and own.fullmatch(name))
+        or (name in OPTIONS and OPTIONS[name].kind == "password")
         or re.search(r"password|secret|basic\.auth\.user\.info|sasl\.jaas\.config|ssl\.key$", name)
     )

@@ -16,6 +16,7 @@ from tidings_capture.converters import Converter
 from tidings_capture.event_context import EventContext
 from tidings_capture.fast_json import Snippet
 from tidings_capture.key_header import struct_text
+from tidings_capture.naming import KeyField, adjusted
 from tidings_capture.pgoutput import UNCHANGED, Cells, Delete, Insert, Update, decode_message
 from tidings_capture.plan_code import (
     IRREGULAR,
@@ -24,7 +25,7 @@ from tidings_capture.plan_code import (
     RowLayout,
     compile_row_functions,
 )
-from tidings_capture.plan_columns import ColumnEncoder, ConvertedColumn, converted_column, with_source_type
+from tidings_capture.plan_columns import ColumnEncoder, ConvertedColumn, converted_column, mapped_column
 from tidings_capture.plan_source import source_writer
 from tidings_capture.relations import Column, Table
 from tidings_capture.types.conversion import ConversionError, UnknownLabelError
@@ -57,6 +58,7 @@ class Plan:
         value_converter: Converter,
         topic: str,
         *,
+        key_field: KeyField | None = None,
         checked_only: bool = False,
     ) -> None:
         self.topic = topic
@@ -71,15 +73,18 @@ class Plan:
         self.omitted_columns = tuple(name for name, converted in columns.items() if converted is None)
         """Columns of types that Debezium leaves out; worth one warning."""
         row = [
-            with_source_type(c, table, options)
+            mapped_column(c, table, options)
             for c in columns.values()
             if c is not None and c.column.name not in table.excluded_columns
         ]
         key = _key_columns(table, columns)
         value_codec, key_codec = value_converter.codec, key_converter.codec
 
-        row_schema = semantic.struct(f"{topic}.Value", [(c.column.name, c.schema) for c in row]).as_optional()
-        envelope = semantic.envelope(topic, row_schema)
+        def name(proposed: str) -> str:
+            return adjusted(proposed, options.schema_names)
+
+        row_schema = semantic.struct(name(f"{topic}.Value"), _fields(row, table)).as_optional()
+        envelope = semantic.envelope(name(f"{topic}.Envelope"), row_schema)
         prefix, suffix = value_converter.frame(topic, envelope)
         fragments = value_codec.struct_fragments(envelope)
         null_row = value_codec.null(row_schema)
@@ -94,14 +99,23 @@ class Plan:
         self._key = [ColumnEncoder(c, key_codec, FailureHandling.FAIL) for c in key]
         self._key_columns = key
         self._key_fragments = None
-        if key:
-            key_schema = semantic.struct(f"{topic}.Key", [(c.column.name, c.schema) for c in key])
+        self._key_field = key_field
+        if key or key_field is not None:
+            fields = _fields(key, table)
+            if key_field is not None:
+                fields.append((key_field.name, semantic.STRING))
+            key_schema = semantic.struct(name(f"{topic}.Key"), fields)
             key_prefix, key_suffix = key_converter.frame(topic, key_schema)
             around = key_codec.struct_fragments(key_schema)
-            self._key_fragments = (key_prefix + around[0], *around[1:-1], around[-1] + key_suffix)
+            if key_field is not None:
+                last = around[-2] + key_codec.encoder(semantic.STRING)(key_field.value) + around[-1]
+                around = (*around[:-2], last)
+            opening = (key_prefix + around[0], *around[1:])
+            self._key_fragments = (*opening[:-1], opening[-1] + key_suffix)
 
         self._headers = list(options.context_headers) or None
         self._tombstones = options.tombstones_on_delete
+        self._skip_unchanged = options.skip_unchanged
         self._functions = NO_FUNCTIONS
         if not checked_only:
             self._functions = compile_row_functions(
@@ -140,6 +154,8 @@ class Plan:
         old_row, old_key = self._encoded(old)
         new = self._restored(old, new)
         new_row, new_key = self._encoded(new)
+        if self._skip_unchanged and old_row == new_row:
+            return []
         if old_key != new_key:
             context_headers = self._headers or ()
             return [
@@ -247,8 +263,12 @@ class Plan:
         return _spliced(self._key_fragments, [column.cell(cells[column.index]) for column in self._key])
 
     def _key_header(self, cells: Cells) -> bytes:
-        fields = [(c.column.name, c.schema) for c in self._key_columns]
-        return struct_text(fields, [column.value(cells[column.index]) for column in self._key])
+        fields = [(c.field, c.schema) for c in self._key_columns]
+        values = [column.value(cells[column.index]) for column in self._key]
+        if self._key_field is not None:
+            fields.append((self._key_field.name, semantic.STRING))
+            values.append(self._key_field.value)
+        return struct_text(fields, values)
 
     def _check_width(self, cells: Cells) -> None:
         if len(cells) != len(self.table.columns):
@@ -261,6 +281,16 @@ class Plan:
 def _spliced(fragments: tuple[bytes, ...], fields: list[bytes]) -> bytes:
     pieces = [piece for pair in zip(fragments, fields, strict=False) for piece in pair]
     return b"".join([*pieces, fragments[-1]])
+
+
+def _fields(columns: Sequence[ConvertedColumn], table: Table) -> list[tuple[str, ConnectSchema]]:
+    fields = {c.field: c.schema for c in columns}
+    if len(fields) != len(columns):
+        raise ConversionError(
+            f"two columns of {table.qualified_name} have the same name after field.name.adjustment.mode",
+            hint="choose avro_unicode, which keeps names apart, or leave one out with column.exclude.list",
+        )
+    return list(fields.items())
 
 
 def _key_columns(table: Table, columns: Mapping[str, ConvertedColumn | None]) -> list[ConvertedColumn]:
@@ -295,6 +325,7 @@ def _column_codes(
         if (
             key_column is not None
             and converted is not None
+            and converted.change is None
             and _same_bytes(converted.schema, value_codec, key_codec)
         ):
             key_encoder = None
@@ -327,6 +358,7 @@ def compile_plan(
     value_converter: Converter,
     topic: str,
     *,
+    key_field: KeyField | None = None,
     checked_only: bool = False,
 ) -> Plan:
     """Compiles the plan for one relation version; registers its schemas where the converter has a registry.
@@ -337,6 +369,7 @@ def compile_plan(
         key_converter: for keys.
         value_converter: for values.
         topic: the table's topic, whose name its schemas carry.
+        key_field: a field that keys have besides the table's columns.
         checked_only: goes the checked way always; for tests.
 
     Raises:
@@ -344,4 +377,12 @@ def compile_plan(
         SchemaError: a name that the format does not allow.
         RegistryError: the registry refused a schema or could not be reached.
     """
-    return Plan(table, options, key_converter, value_converter, topic, checked_only=checked_only)
+    return Plan(
+        table,
+        options,
+        key_converter,
+        value_converter,
+        topic,
+        key_field=key_field,
+        checked_only=checked_only,
+    )

@@ -1,12 +1,21 @@
 """How one column of one relation version is encoded by one codec."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from tidings_capture.column_mappers import Change
 from tidings_capture.conversion_options import ConversionOptions, FailureHandling
+from tidings_capture.naming import adjusted
 from tidings_capture.pgoutput_messages import Cell
 from tidings_capture.relations import Column, Table
-from tidings_capture.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
+from tidings_capture.types.conversion import (
+    CellError,
+    Conversion,
+    ConversionError,
+    Kind,
+    NoRepresentationError,
+)
 from tidings_capture.types.defaults import default_for
 from tidings_capture.types.selection import conversion_for
 from tidings_capture.types.source_types import source_type_parameters
@@ -26,6 +35,10 @@ class ConvertedColumn:
     column: Column
     conversion: Conversion
     schema: ConnectSchema
+    field: str
+    """The field's name: the column's, as far as ``field.name.adjustment.mode`` lets it."""
+    change: Change | None = None
+    """What an option makes of the converted value, nulls and placeholders included."""
 
 
 def converted_column(index: int, column: Column, options: ConversionOptions) -> ConvertedColumn | None:
@@ -38,10 +51,41 @@ def converted_column(index: int, column: Column, options: ConversionOptions) -> 
         optional=conversion.schema.optional or not column.not_null,
         default=default_for(column, conversion, options),
     )
-    return ConvertedColumn(index, column, conversion, schema)
+    return ConvertedColumn(
+        index, column, conversion, schema, adjusted(column.name, options.field_names, field=True)
+    )
 
 
-def with_source_type(converted: ConvertedColumn, table: Table, options: ConversionOptions) -> ConvertedColumn:
+def mapped_column(converted: ConvertedColumn, table: Table, options: ConversionOptions) -> ConvertedColumn:
+    """The column as it stands in rows: the same, but for a column that an option masks, cuts or describes."""
+    column = converted.column
+    rule = options.mappers.rule_for(table.schema, table.name, column)
+    if rule is None:
+        return _with_source_type(converted, table, options)
+    schema = converted.schema
+    schema = replace(schema, parameters={**schema.parameters, **rule.parameters(column)})
+    change = rule.change(column)
+    conversion = converted.conversion
+    if change is not None:
+        conversion = replace(conversion, kind=Kind.OTHER)
+    return replace(converted, conversion=conversion, schema=schema, change=change)
+
+
+T = TypeVar("T")
+
+
+def _unchanged(value: T) -> T:
+    return value
+
+
+def _changed(converted: ConvertedColumn) -> Callable[[bytes], Any]:
+    convert, change = converted.conversion.convert, converted.change
+    return convert if change is None else lambda cell: change(convert(cell))
+
+
+def _with_source_type(
+    converted: ConvertedColumn, table: Table, options: ConversionOptions
+) -> ConvertedColumn:
     """The column with the parameters of ``*.propagate.source.type``, which only values carry, never keys."""
     parameters = source_type_parameters(table, converted.column, options)
     if not parameters:
@@ -73,7 +117,7 @@ class ColumnEncoder:
         schema = converted.schema
         self.index = converted.index
         self._column = converted.column
-        self._convert = converted.conversion.convert
+        self._convert = _changed(converted)
         self._encode = codec.encoder(schema)
         self._optional = schema.optional
         self._failures = failures
@@ -81,10 +125,11 @@ class ColumnEncoder:
         nullable = not converted.column.not_null
         has_default = schema.default is not NO_DEFAULT
         self._null_value = schema.default if has_default else None if nullable else converted.conversion.zero
-        self.null = self._encode(None if nullable else self._null_value)
+        change = converted.change or _unchanged
+        self.null = self._encode(change(None if nullable else self._null_value))
         """What a null becomes. In a column that allows none it is the default or a zero, because nulls there are only
         what a deleted row's old key leaves out."""
-        self._unchanged_value = converted.conversion.unchanged
+        self._unchanged_value = change(converted.conversion.unchanged)
         can_be_said = schema.optional or self._unchanged_value is not None
         self.unchanged = self._encode(self._unchanged_value) if can_be_said else None
         """What an unchanged TOASTed value becomes; None where there is nothing that could be said."""

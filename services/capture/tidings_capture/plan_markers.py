@@ -16,8 +16,8 @@ class MarkerPlan:
     def __init__(
         self, options: ConversionOptions, key_converter: Converter, value_converter: Converter
     ) -> None:
-        self.transaction_topic = f"{options.topic_prefix}.transaction"
-        self.heartbeat_topic = f"__debezium-heartbeat.{options.topic_prefix}"
+        self.transaction_topic = options.transaction_topic or f"{options.topic_prefix}.transaction"
+        self.heartbeat_topic = options.heartbeat_topic or f"__debezium-heartbeat.{options.topic_prefix}"
         self._prefix = options.topic_prefix
         self._key = self._value = None
         if options.provide_transaction_metadata:

@@ -10,7 +10,7 @@ import re
 import select
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -48,6 +48,10 @@ class Endpoint:
     database: str
     password: str = field(default="", repr=False)
     sslmode: str = "prefer"
+    initial_statements: tuple[str, ...] = ()
+    """SQL that every ordinary session runs first (``database.initial.statements``)."""
+    query_timeout_ms: int = 0
+    """How long a statement of an ordinary session may take, milliseconds; 0: as the server says. COPY may take longer."""
     extra: tuple[tuple[str, str], ...] = ()
     """Further libpq parameters, for example ``sslrootcert``."""
 
@@ -151,13 +155,29 @@ class Session:
         except psycopg.Error as error:
             raise _refused(endpoint, str(error)) from error
         self._endpoint = endpoint
+        try:
+            if endpoint.query_timeout_ms:
+                self.execute(f"SET statement_timeout = {endpoint.query_timeout_ms}")
+            for statement in endpoint.initial_statements:
+                self._initial(statement)
+        except PostgresError:
+            self.close()
+            raise
+
+    def _initial(self, statement: str) -> None:
+        try:
+            self._connection.execute(sql.SQL(statement))
+        except psycopg.Error as error:
+            raise _translated("PostgreSQL refused one of database.initial.statements", error) from error
 
     @property
     def server_version(self) -> int:
         """For example 160011."""
         return self._connection.info.server_version
 
-    def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def rows(
+        self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()
+    ) -> list[tuple[Any, ...]]:
         """All rows of a query; `query` is ours, values go into `parameters`."""
         try:
             cursor = self._connection.execute(sql.SQL(query), parameters or None)
@@ -165,7 +185,7 @@ class Session:
         except psycopg.Error as error:
             raise _translated("PostgreSQL refused a query of the connector's", error) from error
 
-    def value(self, query: str, parameters: Sequence[object] = ()) -> Any:
+    def value(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> Any:
         """The first column of the first row, None without rows."""
         found = self.rows(query, parameters)
         return found[0][0] if found else None

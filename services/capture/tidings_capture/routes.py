@@ -4,9 +4,7 @@ A Relation message makes a route, once per version of a relation; a relation tha
 are created before the first record, because a broker need not create them itself.
 """
 
-import re
 from collections.abc import Callable
-from typing import Final
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.connector_config import ConnectorConfig
@@ -16,8 +14,6 @@ from tidings_capture.pgoutput_messages import Relation
 from tidings_capture.plan import Plan, compile_plan
 from tidings_capture.relations import Table
 from tidings_service import Retry
-
-_NOT_IN_TOPIC: Final = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 class Route:
@@ -30,11 +26,6 @@ class Route:
         self.plan = plan
         self.topic = topic
         self.records = 0
-
-
-def topic_name(config: ConnectorConfig, schema: str, table: str) -> str:
-    """``<prefix>.<schema>.<table>``; what a topic's name cannot hold becomes ``_``."""
-    return _NOT_IN_TOPIC.sub("_", f"{config.topic_prefix}.{schema}.{table}")
 
 
 class Routes:
@@ -62,21 +53,25 @@ class Routes:
         self.on_route: Callable[[Route], None] | None = None
         """Called with every route that is made."""
 
-    def add_relation(self, relation: Relation) -> None:
-        """Take note of a Relation message."""
+    def add_relation(self, relation: Relation, tx_id: int | None = None) -> None:
+        """Take note of a Relation message.
+
+        Args:
+            tx_id: the transaction that it came in, whose changes to the catalog must be waited for.
+        """
         schema = relation.schema or "pg_catalog"
         if not self._config.tables.captures(schema, relation.name):
             self.by_oid[relation.oid] = None
             return
         self._relations[relation.oid] = relation
-        self._add(self._table(relation))
+        self._add(self._table(relation, tx_id))
 
     def renew(self, oid: int) -> Plan:
         """The plan of a relation as the catalog shows it now; the same one when nothing has changed."""
         route, relation = self.by_oid[oid], self._relations.get(oid)
         assert route is not None
         if relation is not None:
-            table = self._table(relation)
+            table = self._table(relation, None)
             if table != route.table:
                 route.table, route.plan = table, self._plan(table, route.topic)
         return route.plan
@@ -101,14 +96,17 @@ class Routes:
                 total[route.topic] = total.get(route.topic, 0) + route.records
         return total
 
-    def _table(self, relation: Relation) -> Table:
+    def _table(self, relation: Relation, tx_id: int | None) -> Table:
+        return self._fresh(lambda catalog: catalog.table_of_relation(relation, tx_id))
+
+    def _fresh(self, read: Callable[[Catalog], Table]) -> Table:
         try:
-            return self._catalog(False).table_of_relation(relation)
+            return read(self._catalog(False))
         except PostgresError as error:
             if error.retry is not Retry.TIMED:
                 raise
             # Relations are rare: a server or a firewall may have ended the session that waited for one.
-            return self._catalog(True).table_of_relation(relation)
+            return read(self._catalog(True))
 
     def _add(self, table: Table) -> Route:
         former = self.by_oid.get(table.oid)
@@ -123,11 +121,14 @@ class Routes:
         return route
 
     def _made(self, table: Table) -> Route:
-        topic = topic_name(self._config, table.schema, table.name)
+        topic = self._config.topics.of_table(table.schema, table.name)
         self._ensure_topic(topic)
         return Route(table, self._plan(table, topic), topic)
 
     def _plan(self, table: Table, topic: str) -> Plan:
-        plan = compile_plan(table, self._config.conversion, self._key, self._value, topic)
+        key_field = self._config.topics.key_field(table.schema, table.name)
+        plan = compile_plan(
+            table, self._config.conversion, self._key, self._value, topic, key_field=key_field
+        )
         plan.renew = self.renew
         return plan

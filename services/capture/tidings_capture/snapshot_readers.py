@@ -26,6 +26,7 @@ def begin_snapshot(session: Session, snapshot: str) -> None:
     """Pin the session to an exported snapshot until COMMIT."""
     session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     session.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+    session.execute("SET LOCAL statement_timeout = 0")  # a big table takes its time
 
 
 def copy_statement(session: Session, table: Table, select: str | None = None) -> str:

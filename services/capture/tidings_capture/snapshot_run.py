@@ -142,7 +142,7 @@ class SnapshotRun:
         rows = SnapshotRows(point, parts.producer.send, sent)
         tell, names = self._notifications(tables, work)
         begin_snapshot(session, point.snapshot)
-        catalog = Catalog(session, config.columns)
+        catalog = Catalog(session, config.columns, config.keys)
         opened, statements = [], []
         for (schema, name), _ in tables:
             route = parts.routes.add_table(catalog.table_by_name(schema, name, config.publication))

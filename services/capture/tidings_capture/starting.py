@@ -20,6 +20,7 @@ from tidings_capture.preparation import (
     read_slot,
     server_lsn,
 )
+from tidings_capture.replica_identities import set_identities
 from tidings_capture.signals import Signal, condition_for
 from tidings_capture.source_offset import SourceOffset, decode_offset
 from tidings_capture.task_parts import TaskParts
@@ -65,6 +66,8 @@ def decide(parts: TaskParts) -> Start:
     check_server(session)
     captured = captured_tables(session, config)
     ensure_publication(session, config, captured)
+    for change in set_identities(session, config.identities, captured):
+        _log.info("replica identity set", connector=config.name, change=change)
     # A signal is no data: what the signal table holds has been said to somebody before.
     tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
     data = parts.stored_offset()

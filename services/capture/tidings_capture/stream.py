@@ -356,7 +356,7 @@ class Stream:
             records = changes.of_relation(relation, self._context)
             if records and not (self._dropping or self._resuming):
                 self._send(changes.topic, records)
-        self._routes.add_relation(relation)
+        self._routes.add_relation(relation, self._context.tx_id)
 
     def _message_alone(self, message: LogicalMessage) -> None:
         """A message without a transaction: done as soon as it is sent, like a transaction of its own."""

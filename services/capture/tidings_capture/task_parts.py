@@ -10,7 +10,7 @@ from tidings_capture.catalog import Catalog
 from tidings_capture.checkpoint import Checkpoints
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.converters import make_converter
-from tidings_capture.errors import BrokerError
+from tidings_capture.errors import BrokerError, PostgresError
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
 from tidings_capture.notifications import Notifier
 from tidings_capture.plan_markers import compile_markers
@@ -94,10 +94,9 @@ class TaskParts:
 
     def catalog(self, fresh: bool) -> Catalog:
         """The catalog; `fresh`: through a new session."""
-        if fresh and self._session is not None:
-            self._session.close()
-            self._session = None
-        return Catalog(self.session, self.config.columns)
+        if fresh:
+            self.drop_session()
+        return Catalog(self.session, self.config.columns, self.config.keys)
 
     def captured(self) -> list[tuple[str, str]]:
         """The tables the filters choose, as they are now."""
@@ -109,17 +108,32 @@ class TaskParts:
         key = offset_key(self.job.connector, self.config.topic_prefix)
         return read_compacted(settings, self.job.offset_topic).get(key)
 
+    def run_heartbeat_action(self) -> None:
+        """Run ``heartbeat.action.query``. A statement that fails does not stop the stream: the next heartbeat tries
+        again, through a new session."""
+        try:
+            self.session.execute(self.config.heartbeat_action)
+        except PostgresError as error:
+            _log.warning("heartbeat.action.query failed", connector=self.config.name, reason=str(error))
+            self.drop_session()
+
+    def drop_session(self) -> None:
+        """Close the session; who asks for it next gets a new one."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
     def ensure_topic(self, topic: str) -> None:
         """Create a topic unless it exists, where the worker's ``topic.creation.enable`` allows it."""
         if topic in self._topics or not self.job.topic_creation:
             return
-        config = self.config
+        group = self.config.topic_creation.group(topic)
         try:
             self._admin.ensure_topic(
                 topic,
-                partitions=config.topic_partitions,
-                replication_factor=config.topic_replication_factor,
-                config=config.topic_config,
+                partitions=group.partitions,
+                replication_factor=group.replication_factor,
+                config=group.config,
             )
         except BrokerError as error:
             if "AUTHORIZATION" not in str(error):

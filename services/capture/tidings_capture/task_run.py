@@ -208,6 +208,8 @@ class TaskRun:
                 self._checkpoints.take(self._position(stream))
             if self._config.heartbeat_seconds and now >= next_heartbeat:
                 next_heartbeat = now + self._config.heartbeat_seconds
+                if self._config.heartbeat_action:
+                    self._parts.run_heartbeat_action()
                 self._producer.send(self._markers.heartbeat_topic, [self._markers.heartbeat(time.time_ns())])
             if stream.reply_requested or self._checkpoints.confirmed_lsn > self._told_lsn:
                 stream.reply_requested = False

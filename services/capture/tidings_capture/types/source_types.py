@@ -1,35 +1,13 @@
-"""``column.propagate.source.type`` and ``datatype.propagate.source.type``: a column's type as parameters of its schema.
+"""``column.propagate.source.type`` and ``datatype.propagate.source.type``: a column's type as parameters of its schema."""
 
-Length and scale are what PostgreSQL's JDBC driver says about a type and its modifier
-(``org.postgresql.jdbc.TypeInfoCache``, ``getPrecision``, ``getDisplaySize`` and ``getScale``).
-"""
-
-from collections.abc import Mapping
 from typing import Final
 
+from tidings_capture.column_sizes import length_and_scale
 from tidings_capture.conversion_options import ConversionOptions
 from tidings_capture.filters import matches
 from tidings_capture.relations import Column, Table
 
-_UNLIMITED: Final = 2**31 - 1
-_UNCONSTRAINED_NUMERIC: Final = 131_089
 _SERIALS: Final = {"int2": "smallserial", "int4": "serial", "int8": "bigserial"}
-_FIXED: Final[Mapping[str, tuple[int, int]]] = {
-    "int2": (5, 0),
-    "int4": (10, 0),
-    "int8": (19, 0),
-    "oid": (10, 0),
-    "float4": (8, 8),
-    "float8": (17, 17),
-    "bool": (1, 0),
-    "char": (1, 0),
-    "date": (13, 0),
-}
-"""Length and scale."""
-_CLOCKS: Final[Mapping[str, int]] = {"time": 8, "timetz": 14, "timestamp": 22, "timestamptz": 28}
-"""The length without decimals."""
-_INTERVAL_LENGTH: Final = 49
-_TYPMOD_HEADER: Final = 4
 
 
 def source_type_parameters(table: Table, column: Column, options: ConversionOptions) -> dict[str, str]:
@@ -57,32 +35,3 @@ def _type_name(column: Column) -> str:
     if column.default_expression is not None and "nextval(" in column.default_expression:
         return _SERIALS.get(column.type_name, column.type_name)
     return column.domain_name or column.type_name
-
-
-def length_and_scale(type_name: str, typmod: int) -> tuple[int, int]:
-    """Of a base type, or of an array's element type, with the column's modifier (-1: none)."""
-    if type_name in _FIXED:
-        return _FIXED[type_name]
-    if type_name in _CLOCKS:
-        return _CLOCKS[type_name] + _decimals_length(typmod), 6 if typmod == -1 else typmod
-    match type_name:
-        case "numeric" if typmod == -1:
-            return _UNCONSTRAINED_NUMERIC, 0
-        case "numeric":
-            packed = typmod - _TYPMOD_HEADER
-            return packed >> 16 & 0xFFFF, packed & 0xFFFF
-        case "interval":
-            return _INTERVAL_LENGTH, 6 if typmod == -1 else typmod & 0xFFFF
-        case "varchar" | "bpchar" if typmod != -1:
-            return typmod - _TYPMOD_HEADER, 0
-        case "bit" | "varbit" if typmod != -1:
-            return typmod, 0
-        case _:
-            return _UNLIMITED, 0
-
-
-def _decimals_length(precision: int) -> int:
-    """The point and the decimals; of one decimal the driver thinks that it takes two."""
-    if precision <= 0:
-        return 7 if precision == -1 else 0
-    return max(precision, 2) + 1
