@@ -1,8 +1,9 @@
 """Semantics, side by side: the same JSON to both REST APIs, the same SQL, the same records."""
 
-from side_by_side import CONNECTOR_CLASS, rest
+from side_by_side import CONNECTOR_CLASS, rest, until
 
 from tidings_capture.options import check_options
+from tidings_stack.connect import avro_converter_settings
 
 
 def test_replica_identities_and_keys(compare):
@@ -339,3 +340,101 @@ def test_every_option_of_debeziums_has_its_state_here(connect_url):
             refused[name] = definition["default_value"]
     # Debezium's default needs an extension on the server that managed databases do not have.
     assert refused == {"plugin.name": "decoderbufs"}
+
+
+def test_options_of_the_connector_itself(pair):
+    """Publication, replica identity, topics by expressions and groups, heartbeat's action, headers, tombstones."""
+    setup = """
+        CREATE TABLE orders_1 (id int PRIMARY KEY, a text, b text);
+        CREATE TABLE orders_2 (id int PRIMARY KEY, a text);
+        CREATE TABLE keyless (a text);
+        CREATE TABLE left_out (id int PRIMARY KEY);
+        CREATE TABLE beats (who text PRIMARY KEY);
+    """
+    options = {
+        "table.include.list": "public.orders_.,public.keyless",
+        "publication.autocreate.mode": "filtered",
+        "replica.identity.autoset.values": "public.orders_1:FULL,public.keyless:FULL",
+        "topic.naming.strategy": "io.debezium.schema.SchemaRegexTopicNamingStrategy",
+        "topic.regex": r"(.*)\.orders_(\d)",
+        "topic.replacement": "$1.all_orders",
+        "topic.key.field.name": "origin",
+        "topic.key.field.regex": r".*\.(\w+)",
+        "topic.key.field.replacement": "$1",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.groups": "kept",
+        "topic.creation.kept.include": r".*\.all_orders",
+        "topic.creation.kept.cleanup.policy": "compact",
+        "topic.creation.kept.partitions": "3",
+        "heartbeat.interval.ms": "200",
+        "heartbeat.action.query": "INSERT INTO beats VALUES (current_setting('application_name') || '{base}') ON CONFLICT DO NOTHING",
+        "database.initial.statements": "SET search_path = public; SET lock_timeout = 5000",
+        "extended.headers.enabled": "false",
+        "tombstones.on.delete": "false",
+        "skipped.operations": "t",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+    both = pair(options, setup)
+    both.run(
+        [
+            "INSERT INTO orders_1 VALUES (1, 'a', 'b'), (2, 'c', 'd')",
+            "INSERT INTO orders_2 VALUES (1, 'a')",
+            "INSERT INTO left_out VALUES (1)",
+            "UPDATE orders_1 SET a = 'z' WHERE id = 1",
+            "UPDATE orders_1 SET id = 3 WHERE id = 1",
+            "DELETE FROM orders_1",
+            "INSERT INTO keyless VALUES ('a')",
+            "DELETE FROM keyless",
+            "TRUNCATE orders_2",
+        ]
+    )
+    both.compare()
+    both.topic_settings()
+    beaten = "SELECT count(DISTINCT right(who, 9)) FROM beats"
+    until("both have run the action", lambda: both.connection.execute(beaten).fetchone() == (2,))
+    tables = "SELECT tablename::text FROM pg_publication_tables WHERE pubname = %s ORDER BY 1"
+    mine, theirs = (
+        both.connection.execute(tables, [side.base]).fetchall() for side in (both.mine, both.theirs)
+    )
+    assert mine == theirs
+
+
+def test_a_publication_without_tables(pair):
+    """Who takes no_tables adds them by himself; so does who forbids to create a publication."""
+    tables = "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY)"
+    both = pair({"publication.autocreate.mode": "no_tables"}, tables)
+    for side in (both.mine, both.theirs):
+        both.connection.execute(f"ALTER PUBLICATION {side.base} ADD TABLE a, zzend")
+    both.run(["INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)"])
+    assert {topic.rpartition(".")[2] for topic, _ in both.compare()} == {"a", "zzend"}
+
+
+def test_avro_with_names_that_it_does_not_allow(compare, registry_url):
+    """A dashed prefix, an odd table and odd columns, as Debezium writes them with Apicurio's converter."""
+    setup = """
+        CREATE TABLE "odd-table" ("a-b" int PRIMARY KEY, "1st" text, "äß" text);
+        CREATE TABLE whole (id int PRIMARY KEY, n numeric(5,2), secret text);
+        ALTER TABLE whole REPLICA IDENTITY FULL;
+        INSERT INTO whole VALUES (0, 1.5, 'before');
+    """
+    changes = [
+        """INSERT INTO "odd-table" VALUES (1, 'x', 'y')""",
+        """UPDATE "odd-table" SET "a-b" = 2""",
+        "INSERT INTO whole VALUES (1, 1.5, 'secret')",
+        "UPDATE whole SET n = 2 WHERE id = 1",
+        "DELETE FROM whole",
+    ]
+    compare(
+        {
+            **avro_converter_settings(registry_url),
+            "snapshot.mode": "initial",
+            "provide.transaction.metadata": "true",
+            "schema.name.adjustment.mode": "avro",
+            "column.mask.with.4.chars": "public.whole.secret",
+        },
+        setup,
+        [changes],
+        suffix="-x",
+    )

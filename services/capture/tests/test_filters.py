@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_capture.filters import ColumnFilter, TableFilter, compile_list
+from tidings_capture.filters import ColumnFilter, TableFilter, compile_keys, compile_list
 
 
 def tables(**lists):
@@ -49,3 +49,12 @@ def test_columns():
     assert exclude.excluded("public", "a", names) == {"email"}
     assert exclude.excluded("public", "b", names) == frozenset()
     assert include.excluded("public", "a", names) == {"email"}
+
+
+def test_message_key_columns_choose_columns_in_their_order():
+    keys = compile_keys(r"public\.(a|b):z,x ; other.t:.*")
+    assert keys.key("public", "a", ["x", "y", "z"]) == ("z", "x")
+    assert keys.key("other", "t", ["x", "y"]) == ("x", "y")
+    assert keys.key("public", "c", ["x"]) == ()
+    with pytest.raises(ValueError, match="<table>:<column>"):
+        compile_keys("public.a")
