@@ -118,5 +118,83 @@ def test_killed_in_the_middle_of_the_snapshot(
         assert all(t["estimated_rows"] > 0 for t in snapshot["tables"])
 
 
+@pytest.fixture
+def tables(sql):
+    for table in TABLES:
+        sql(f"CREATE TABLE {table} (id int PRIMARY KEY, v int NOT NULL)")
+        sql(f"INSERT INTO {table} SELECT i, 0 FROM generate_series(1, {ROWS}) i", f"ANALYZE {table}")
+    sql("CREATE TABLE signals (id text PRIMARY KEY, type text, data text)")
+
+
+@pytest.fixture
+def check(sql, read_topic, wait_until):
+    """Checks that a consumer of a connector's topics has the tables, and saw no row go back."""
+
+    def run(name):
+        for table in TABLES:
+            sql(f"INSERT INTO {table} VALUES (1000000, 2000000000)")
+        for table in TABLES:
+            topic = f"{name}.public.{table}"
+            wait_until(f"the last row of {table}", lambda topic=topic: last_is_there(read_topic(topic)))
+            assert replay(read_topic(topic)) == dict(sql(f"SELECT id, v FROM {table}"))
+
+    return run
+
+
+def ask(worker, name, kind, **data):
+    status, body = worker.request("POST", f"/connectors/{name}/signals", {"type": kind, "data": data})
+    assert status == 202, body
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"incremental.snapshot.watermarking.strategy": "insert_insert"},
+        {"incremental.snapshot.watermarking.strategy": "insert_delete"},
+        {"read.only": "true"},
+    ],
+    ids=["insert_insert", "insert_delete", "read_only"],
+)
+def test_incremental_snapshot_killed_under_writes(
+    worker, create, connector_config, pg_database, read_topic, topic_end, wait_until, tables, check, way
+):
+    options = {
+        "snapshot.mode": "no_data",
+        "incremental.snapshot.chunk.size": "1000",
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": f"{connector_config['topic.prefix']}.notes",
+    }
+    if "read.only" not in way:
+        options["signal.data.collection"] = "public.signals"
+    name = create(connector_config | options | way)
+
+    def kinds():
+        return [note.value["type"] for note in read_topic(f"{name}.notes")]
+
+    with Writes(pg_database):
+        wait_until("the stream", lambda: topic_end(f"{name}.public.a") > 10)
+        ask(worker, name, "execute-snapshot", **{"data-collections": ["public.[abc]"]})
+        wait_until("the second table", lambda: kinds().count("TABLE_SCAN_COMPLETED") >= 1)
+        wait_until("a chunk of it", lambda: topic_end(f"{name}.public.b") > 1500)
+        os.kill(worker.task_pid(), signal.SIGKILL)
+        assert "COMPLETED" not in kinds(), "it was over before it was killed"
+        wait_until("the snapshot's end", lambda: "COMPLETED" in kinds())
+    check(name)
+    reads = [r.value["source"]["snapshot"] for r in read_topic(f"{name}.public.a") if r.value]
+    assert reads.count("incremental") < 2 * ROWS, "a table that had been sent was read again"
+
+
+def test_blocking_snapshot_under_writes(
+    worker, create, connector_config, pg_database, topic_end, wait_until, tables, check
+):
+    name = create(connector_config | {"snapshot.mode": "no_data"})
+    with Writes(pg_database):
+        wait_until("the stream", lambda: topic_end(f"{name}.public.a") > 10)
+        ask(worker, name, "execute-snapshot", type="blocking", **{"data-collections": ["public.[abc]"]})
+        shown = f"/connectors/{name}/snapshot"
+        wait_until("its end", lambda: worker.request("GET", shown)[1]["state"] == "done")
+    check(name)
+
+
 def last_is_there(records):
     return any(r.key["id"] == 1000000 for r in records)

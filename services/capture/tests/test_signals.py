@@ -1,0 +1,173 @@
+"""Signals by every channel, and what they do to an incremental snapshot."""
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+
+from tidings_capture.chunk_query import chunk_query, literal
+from tidings_capture.incremental_state import Collection, IncrementalState, restored_state
+from tidings_capture.java_hash_order import copied_map_order
+from tidings_capture.relations import Column, Table
+from tidings_capture.signals import signal_of_json, signal_of_row
+
+
+@pytest.fixture
+def rows(sql):
+    sql("CREATE TABLE a (id int PRIMARY KEY, t text)")
+    sql("INSERT INTO a SELECT i, 'x' FROM generate_series(1, 10) i")
+    sql("CREATE TABLE signals (id text PRIMARY KEY, type text, data text)")
+
+
+@pytest.fixture
+def options(connector_config):
+    return connector_config | {
+        "snapshot.mode": "no_data",
+        "table.include.list": "public.a",
+        "signal.data.collection": "public.signals",
+        "signal.poll.interval.ms": "100",
+        "incremental.snapshot.chunk.size": "3",
+    }
+
+
+def ids(records):
+    return [r.key["id"] for r in records if r.value and r.value["source"]["snapshot"] == "incremental"]
+
+
+SNAPSHOT = {"type": "execute-snapshot", "data": {"data-collections": ["public.a"]}}
+
+
+def test_by_file(create, options, rows, tmp_path, wait_records):
+    file = tmp_path / "signals.txt"
+    name = create(options | {"signal.enabled.channels": "file,source", "signal.file": str(file)})
+    file.write_text("nonsense\n" + json.dumps({"id": "1", **SNAPSHOT}) + "\n" + '{"id": "half')
+    assert ids(wait_records(f"{name}.public.a", 10)) == list(range(1, 11))
+    assert file.read_text() == '{"id": "half'
+
+
+def test_by_topic_for_this_connector_alone(
+    create, options, rows, kafka_bootstrap, wait_records, read_topic, worker
+):
+    topic = f"{options['topic.prefix']}-asked"
+    producer = Producer({"bootstrap.servers": kafka_bootstrap})
+    text = json.dumps({"id": "1", **SNAPSHOT})
+    producer.produce(topic, text, "another")
+    producer.produce(topic, text, options["topic.prefix"])
+    producer.flush(30)
+    name = create(
+        options
+        | {
+            "signal.enabled.channels": "kafka,source",
+            "signal.kafka.topic": topic,
+            "signal.kafka.groupId": topic,
+        }
+    )
+    assert ids(wait_records(f"{name}.public.a", 10)) == list(range(1, 11))
+    # A restart does not read it again.
+    assert worker.request("POST", f"/connectors/{name}/tasks/0/restart")[0] == 204
+    worker.wait_task(name, "RUNNING")
+    producer.produce(topic, json.dumps({"id": "2", **SNAPSHOT}), name)
+    producer.flush(30)
+    wait_records(f"{name}.public.a", 20)
+    assert len(ids(read_topic(f"{name}.public.a"))) == 20
+
+
+def test_by_rest_with_pause_and_stop(
+    worker, create, options, rows, sql, wait_records, wait_until, read_topic
+):
+    sql("CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b SELECT generate_series(1, 10)")
+    sql("INSERT INTO a SELECT i, 'x' FROM generate_series(11, 200) i")
+    name = create(options | {"table.include.list": "public.a,public.b"})
+
+    def post(type_, **data):
+        return worker.request("POST", f"/connectors/{name}/signals", {"type": type_, "data": data})
+
+    assert post("execute-snapshot", **{"data-collections": ["public.a", "public.b"]})[0] == 202
+    assert post("pause-snapshot")[0] == 202
+    wait_until("the first chunk", lambda: len(ids(read_topic(f"{name}.public.a"))) >= 3)
+    for key in (1000, 1001):
+        sql(f"INSERT INTO a VALUES ({key}, 'streamed')")
+        wait_until(
+            "the stream", lambda key=key: any(r.key["id"] == key for r in read_topic(f"{name}.public.a"))
+        )
+        sent = len(ids(read_topic(f"{name}.public.a")))
+        if key == 1000:
+            paused_at = sent
+    assert sent == paused_at < 200, "it went on although it is paused"
+    assert post("stop-snapshot", **{"data-collections": ["public.b"]})[0] == 202
+    assert post("resume-snapshot")[0] == 202
+    wait_until("the rest", lambda: len(ids(read_topic(f"{name}.public.a"))) >= 200)
+    assert post("execute-snapshot", **{"data-collections": ["public.b"]})[0] == 202
+    assert ids(wait_records(f"{name}.public.b", 10)) == list(range(1, 11)), "a stopped table was read"
+    assert worker.request("POST", f"/connectors/{name}/signals", {"data": {}})[0] == 400
+    assert worker.request("PUT", f"/connectors/{name}/stop")[0] == 204
+    assert post("log")[0] == 409
+
+
+def test_a_table_without_a_key_by_a_surrogate(worker, create, options, rows, sql, wait_records):
+    sql("CREATE TABLE c (n int, t text)", "INSERT INTO c SELECT i, 'x' FROM generate_series(1, 7) i")
+    sql("INSERT INTO c VALUES (NULL, 'null')")
+    name = create(options | {"table.include.list": "public.c"})
+    data = {"data-collections": ["public.c"], "surrogate-key": "n"}
+    worker.request("POST", f"/connectors/{name}/signals", {"type": "execute-snapshot", "data": data})
+    found = [r.value["after"]["n"] for r in wait_records(f"{name}.public.c", 8)]
+    assert found == [1, 2, 3, 4, 5, 6, 7, None]
+
+
+def test_a_table_that_changes_in_the_middle(worker, create, options, rows, sql, wait_until, read_topic):
+    name = create(options)
+    sql("ALTER TABLE a ADD COLUMN late int DEFAULT 7")
+    sql("INSERT INTO a VALUES (50, 'y')")
+    body = {"type": "execute-snapshot", "data": {"data-collections": ["public.a"]}}
+    worker.request("POST", f"/connectors/{name}/signals", body)
+    wait_until("all", lambda: len(ids(read_topic(f"{name}.public.a"))) >= 11)
+    sql("ALTER TABLE a DROP COLUMN t", "UPDATE a SET late = 8 WHERE id = 50")
+    worker.request("POST", f"/connectors/{name}/signals", body)
+    wait_until("all again", lambda: len(ids(read_topic(f"{name}.public.a"))) >= 22)
+    last = [r.value["after"] for r in read_topic(f"{name}.public.a") if r.value["op"] == "r"][-11:]
+    assert last == [{"id": i, "late": 7} for i in range(1, 11)] + [{"id": 50, "late": 8}]
+
+
+def column(name, *, not_null=True):
+    return Column(name, 23, -1, "int4", not_null, key_position=1)
+
+
+def test_queries():
+    one = Table("s", "t", 1, (column("a"), column("b", not_null=False)))
+    assert chunk_query(one, one.columns[:1], "", None, ["9"], 5) == (
+        'COPY (SELECT "a", "b" FROM "s"."t" ORDER BY "a" LIMIT 5) TO STDOUT'
+    )
+    assert """WHERE (x) AND (("a") > ('3')) AND NOT (("a") > ('9')) ORDER""" in chunk_query(
+        one, one.columns[:1], "x", ["3"], ["9"], 5
+    )
+    both = chunk_query(one, one.columns, "", ["3", "4"], None, 5)
+    assert """WHERE (("a" > '3') OR ("a" = '3' AND ("b" > '4' OR "b" IS NULL)))""" in both
+    assert """WHERE (("a" > '3'))""" in chunk_query(one, one.columns, "", ["3", None], None, 5)
+    assert literal("a'\\") == "E'a''\\\\'"
+
+
+def test_state_survives_the_offset():
+    state = IncrementalState([Collection("public.a", "x > 1", "k", "s1")], "s1", ["3"], ["9"], ["6"])
+    found = restored_state(json.loads(json.dumps(state.stored())))
+    assert found == IncrementalState(state.collections, "s1", ["3"], ["9"], ["3"])
+    assert restored_state(None).running is False
+    assert IncrementalState().stored() is None
+
+
+def test_signals_that_cannot_be_understood():
+    assert signal_of_json("{") is None
+    assert signal_of_json("[]") is None
+    assert signal_of_json('{"id": 1, "data": {}}') is None
+    assert signal_of_json('{"id": 1, "type": "log", "data": 3}') is None
+    assert signal_of_row([b"1", b"log", b"nonsense"]) is None
+    assert signal_of_row([None, b"log", b"{}"]) is None
+    assert signal_of_row([b"1", b"log", None]).data == {}
+
+
+def test_order_of_a_copied_map():
+    names = ["scanned_collection", "total_rows_scanned"]
+    assert sorted(copied_map_order(names, ["connector_name"])) == ["connector_name", *names]
+    assert copied_map_order(["data_collections"], ["connector_name"]) == [
+        "connector_name",
+        "data_collections",
+    ]
