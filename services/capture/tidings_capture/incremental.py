@@ -21,30 +21,21 @@ import re
 import time
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Final
 
-from tidings_capture.chunk_query import chunk_columns, chunk_query, count_query, literal, maximum_query
-from tidings_capture.copy_format import parse_copy_line
+from tidings_capture.chunk_table import ChunkTable
 from tidings_capture.errors import PostgresError
 from tidings_capture.event_context import EventContext
-from tidings_capture.incremental_state import Collection, IncrementalState, Key, restored_state
+from tidings_capture.incremental_state import Collection, IncrementalState, restored_state
 from tidings_capture.notifications import INCREMENTAL
 from tidings_capture.pgoutput_messages import Cells
-from tidings_capture.postgres import quote
-from tidings_capture.preparation import server_lsn
-from tidings_capture.relations import Column
 from tidings_capture.routes import Route
 from tidings_capture.signals import Signal, condition_for
 from tidings_capture.source_offset import SourceOffset
 from tidings_capture.stream import Stream
 from tidings_capture.task_parts import TaskParts
 from tidings_capture.watching import WatchingPlan
+from tidings_capture.watermarks import Watermarks
 from tidings_service import Retry, get_logger
-
-_OPEN: Final = "snapshot-window-open"
-_CLOSE: Final = "snapshot-window-close"
-_VISIBILITY_SECONDS: Final = 0.01
 
 _log = get_logger(__name__)
 
@@ -59,7 +50,6 @@ class IncrementalSnapshots:
     def __init__(self, parts: TaskParts, breathe: Callable[[], None]) -> None:
         self._parts = parts
         self._options = parts.config.signals
-        self._breathe = breathe
         self._tell = parts.notifier.tell
         self._state = IncrementalState()
         self._stream: Stream | None = None
@@ -68,12 +58,10 @@ class IncrementalSnapshots:
         self._watched: WatchingPlan | None = None
         self._window_open = False
         self._chunk_id: str | None = None
-        self._opened_at = ""
-        self._about: tuple[str | None, str] | None = None
+        self._watermarks = Watermarks(parts, breathe)
         self._close_lsn: int | None = None
-        self._route: Route | None = None
-        self._columns: tuple[Column, ...] = ()
-        self._rows_scanned = self._chunks = self._total = 0
+        self._table = ChunkTable(parts)
+        self._rows_scanned = self._chunks = 0
 
     @property
     def waiting(self) -> bool:
@@ -198,11 +186,12 @@ class IncrementalSnapshots:
 
     def _next_rows(self) -> str | None:
         """Fill the window from the current table; else why the table is done."""
-        collection = self._state.collections[0]
+        collection, state = self._state.collections[0], self._state
         try:
-            status = self._find_table(collection)
-            if status is None:
-                status = self._find_maximum(collection)
+            status = self._table.find(collection)
+            if status is None and state.maximum is None:
+                state.maximum = self._table.largest_key()
+                status = "EMPTY" if state.maximum is None else None
             if status is None and not self._fill_window(collection):
                 status = "SUCCEEDED"
         except (PostgresError, LookupError) as error:
@@ -217,67 +206,34 @@ class IncrementalSnapshots:
             return "SQL_EXCEPTION"
         return status
 
-    def _find_table(self, collection: Collection) -> str | None:
-        parts = self._parts
-        schema, name = collection.table
-        if not parts.config.tables.captures(schema, name) or not parts.catalog(False).has_table(schema, name):
-            _log.warning("no such captured table", connector=self._name, table=collection.name)
-            return "UNKNOWN_SCHEMA"
-        table = parts.catalog(False).table_by_name(schema, name, parts.config.publication)
-        if self._route is None or self._route.table != table:
-            self._route = parts.routes.detached(table)
-        self._columns = chunk_columns(table, collection.surrogate_key)
-        if not self._columns:
-            _log.warning("the table has no key", connector=self._name, table=collection.name)
-            return "NO_PRIMARY_KEY"
-        return None
-
-    def _find_maximum(self, collection: Collection) -> str | None:
-        state = self._state
-        if state.maximum is not None:
-            return None
-        assert self._route is not None
-        found = self._lines(maximum_query(self._route.table, self._columns, collection.condition))
-        if not found:
-            return "EMPTY"
-        state.maximum = [_text(cell) for cell in parse_copy_line(found[0])]
-        if self._parts.notifier.enabled:
-            self._total = self._parts.session.value(count_query(self._route.table, collection.condition))
-        return None
-
     def _fill_window(self, collection: Collection) -> bool:
-        state, route = self._state, self._route
-        assert route is not None
-        rows = self._options.chunk_rows
-        query = chunk_query(
-            route.table, self._columns, collection.condition, state.chunk_end, state.maximum, rows
-        )
+        state, context = self._state, self._context
         if self._options.read_only:
-            self._wait_for_visibility()
-        self._context.now_ns = time.time_ns()
-        self._context.snapshot_row("incremental", 0, None, 0)
-        cells: Cells = []
-        for number, line in enumerate(self._lines(query)):
-            cells = parse_copy_line(line)
-            ((key, _, _),) = route.plan.read(cells, self._context)
+            assert self._stream is not None
+            self._watermarks.wait_for_visibility(self._stream.recent_transactions)
+        rows = self._table.rows(state.chunk_end, state.maximum, self._options.chunk_rows)
+        context.now_ns = time.time_ns()
+        context.snapshot_row("incremental", 0, None, 0)
+        plan = self._table.route.plan
+        for number, cells in enumerate(rows):
+            ((key, _, _),) = plan.read(cells, context)
             self._window[number if key is None else key] = cells
         if not self._window:
             return False
-        state.chunk_end = self._key_of(cells)
+        state.chunk_end = self._table.key_of(rows[-1])
         self._rows_scanned += len(self._window)
         self._chunks += 1
         self._notify_chunk(collection)
         return True
 
     def _send_window(self) -> None:
-        stream, route = self._stream, self._route
+        stream = self._stream
         if self._window:
             assert stream is not None
-            assert route is not None
+            route = self._table.route
             context, send = self._context, self._parts.producer.send
             context.now_ns = time.time_ns()
             context.follow(stream.context)
-            cells: Cells = []
             for cells in self._window.values():
                 send(route.topic, route.plan.read_incremental(cells, context))
             self._parts.routes.count(route.topic, len(self._window))
@@ -300,7 +256,7 @@ class IncrementalSnapshots:
             "status": status,
         }
         if status == "SUCCEEDED":
-            data["total_rows"] = str(self._total)
+            data["total_rows"] = str(self._table.total)
         self._notify("TABLE_SCAN_COMPLETED", data)
         _log.info(
             "table read",
@@ -313,8 +269,8 @@ class IncrementalSnapshots:
 
     def _next_table(self) -> None:
         self._state.next_table()
-        self._route = None
-        self._rows_scanned = self._chunks = self._total = 0
+        self._table.leave()
+        self._rows_scanned = self._chunks = 0
         if not self._state.running:
             self._notify("COMPLETED", {})
             self._state.correlation_id = None
@@ -331,8 +287,8 @@ class IncrementalSnapshots:
         if current.name in names:
             stopped.append(current.name)
             state.next_table()
-            self._route = None
-            self._rows_scanned = self._chunks = self._total = 0
+            self._table.leave()
+            self._rows_scanned = self._chunks = 0
         self._notify("ABORTED", {"data_collections": ",".join(stopped)})
         if not state.collections:
             state.correlation_id = None
@@ -341,55 +297,22 @@ class IncrementalSnapshots:
     # Watermarks
 
     def _open_window(self) -> None:
-        collection = self._state.collections[0]
-        self._about = (collection.correlation_id, collection.name)
-        self._opened_at = _now()
-        if not self._options.read_only:
-            self._write(f"{self._chunk_id}-open", _OPEN, {"openWindowTimestamp": self._opened_at})
+        assert self._chunk_id is not None
+        self._watermarks.open(self._chunk_id, self._state.collections[0])
 
     def _close_window(self) -> None:
-        if self._options.read_only:
-            self._close_lsn = server_lsn(self._parts.session)
+        self._close_lsn = self._watermarks.close()
+        if self._close_lsn is not None:
             self._watch()
-        elif self._options.close_by_delete:
-            table = self._signal_table()
-            self._parts.session.execute(f"DELETE FROM {table} WHERE id = {literal(f'{self._chunk_id}-open')}")  # noqa: S608
-        else:
-            times = {"openWindowTimestamp": self._opened_at, "closeWindowTimestamp": _now()}
-            self._write(f"{self._chunk_id}-close", _CLOSE, times)
-
-    def _write(self, id_: str, type_: str, times: dict[str, str]) -> None:
-        assert self._about is not None
-        correlation, table = self._about
-        data = {**times, **({"correlationId": correlation} if correlation else {}), "dataCollectionId": table}
-        text = ", ".join(f'"{name}": {_json(value)}' for name, value in data.items())
-        values = ", ".join(literal(value) for value in (id_, type_, f"{{{text}}}"))
-        self._parts.session.execute(f"INSERT INTO {self._signal_table()} VALUES ({values})")  # noqa: S608
 
     def _watch(self) -> None:
         """From here on a change takes its key out of the window."""
         self._window_open = True
-        if self._route is None or self._watched is not None:
+        if not self._table.known or self._watched is not None:
             return
-        route = self._parts.routes.by_oid.get(self._route.table.oid)
+        route = self._parts.routes.by_oid.get(self._table.route.table.oid)
         if route is not None:
             self._watched = WatchingPlan(route, self._window)
-
-    def _wait_for_visibility(self) -> None:
-        stream = self._stream
-        assert stream is not None
-        while True:
-            text = str(self._parts.session.value("SELECT pg_current_snapshot()::text"))
-            _, upper, running = text.split(":")
-            hidden = {int(xid) & 0xFFFFFFFF for xid in running.split(",") if xid}
-            newest = int(upper)
-            if not any(
-                xid in hidden or 0 <= (xid - newest) & 0xFFFFFFFF < 1 << 31
-                for xid in stream.recent_transactions
-            ):
-                return
-            self._breathe()
-            time.sleep(_VISIBILITY_SECONDS)
 
     # Parts
 
@@ -399,10 +322,6 @@ class IncrementalSnapshots:
 
     def _names(self) -> str:
         return ",".join(collection.name for collection in self._state.collections)
-
-    def _signal_table(self) -> str:
-        assert self._options.table is not None
-        return ".".join(quote(part) for part in self._options.table)
 
     def _expanded(self, names: list[str]) -> list[str]:
         """Names may be regular expressions of captured tables."""
@@ -414,14 +333,6 @@ class IncrementalSnapshots:
             matching = [table for table in known if re.fullmatch(name, table)]
             found |= dict.fromkeys(matching or [name.replace('"', "")])
         return list(found)
-
-    def _lines(self, statement: str) -> list[bytes]:
-        return [line for lines in self._parts.session.copy_out(statement) for line in lines]
-
-    def _key_of(self, cells: Cells) -> Key:
-        assert self._route is not None
-        places = {column.name: place for place, column in enumerate(self._route.table.columns)}
-        return [_text(cells[places[column.name]]) for column in self._columns]
 
     def _notify(self, type_: str, data: dict[str, str]) -> None:
         self._tell(INCREMENTAL, type_, data, id_=self._state.correlation_id)
@@ -438,19 +349,7 @@ class IncrementalSnapshots:
                 "maximum_key": ",".join(value or "<null>" for value in state.maximum or []),
                 "last_processed_key": ",".join(value or "<null>" for value in state.chunk_end or []),
                 "chunk_index": str(self._chunks),
-                "total_chunks": str(math.ceil(self._total / self._options.chunk_rows)),
-                "total_rows": str(self._total),
+                "total_chunks": str(math.ceil(self._table.total / self._options.chunk_rows)),
+                "total_rows": str(self._table.total),
             },
         )
-
-
-def _text(cell: object) -> str | None:
-    return cell.decode() if isinstance(cell, bytes) else None
-
-
-def _json(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

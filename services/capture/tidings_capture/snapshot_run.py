@@ -96,7 +96,11 @@ class SnapshotRun:
             )
             if not work.blocking:
                 parts.checkpoints.take_and_wait(stored)
-            rows = self._copy_tables(session, point, tables, work, stored)
+            try:
+                rows = self._copy_tables(session, point, tables, work, stored)
+            except BaseException:
+                parts.notifier.tell(INITIAL, "ABORTED")
+                raise
         end = replace(stored, tx_id=tx_id, ts_us=point.ts_us, snapshot="INITIAL", unfinished=None)
         if work.blocking:
             end = replace(end, snapshot=None)
