@@ -4,7 +4,7 @@ import json
 
 import pytest
 from confluent_kafka import Producer
-from tidings_capture.java_hash_order import copied_map_order
+from tidings_envelope.java_hash_order import copied_map_order
 
 from tidings_capture.chunk_query import chunk_query, literal
 from tidings_capture.incremental_state import Collection, IncrementalState, restored_state
