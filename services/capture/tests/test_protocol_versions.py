@@ -382,13 +382,17 @@ def test_what_is_kept_is_not_kept_in_memory():
     spool = Spool(10_000)
     for xid in range(3):
         spool.open(xid)
-    for number in range(3000):
+    held = []
+    for number in range(30_000):
         spool.append(number % 3, 0, b"x" * 26 + b"%d" % number)
-    assert spool.spilled_bytes > 80_000
-    assert [data[26:] for data in spool.messages(1)] == [b"%d" % number for number in range(1, 3000, 3)]
+        held.append(spool.memory_bytes)
+    assert max(held) <= 10_000
+    assert sum(held) > 5_000 * len(held), "it is written in pieces of some size"
+    assert spool.spilled_bytes > 3 * (1 << 18), "each file is read in several pieces"
+    assert [data[26:] for data in spool.messages(1)] == [b"%d" % number for number in range(1, 30_000, 3)]
     assert 1 not in spool
     spool.close()
-    assert len(spool) == 0
+    assert (len(spool), spool.memory_bytes) == (0, 0)
 
 
 # The core through a worker.

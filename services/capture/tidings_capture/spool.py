@@ -53,6 +53,11 @@ class Spool:
         self.spilled_bytes = 0
         """Written to files so far."""
 
+    @property
+    def memory_bytes(self) -> int:
+        """Held in memory, of all transactions together."""
+        return self._size
+
     def __len__(self) -> int:
         return len(self._transactions)
 
