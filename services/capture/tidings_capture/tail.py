@@ -3,18 +3,13 @@
 Strategy: a publication and a slot of its own, both gone at the end unless ``--slot`` names them; then pgoutput messages
 are decoded and written as they come. With a durable slot the server is told a transaction's end once its lines are
 written and flushed, so that a restart goes on with the next transaction, and repeats one that was cut.
-
-A publication cannot be temporary. One that a killed `Tail` left behind is dropped by the next: each live one holds an
-advisory lock on its publication's name.
 """
 
-import difflib
 import os
 import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, TextIO
 
 from tidings_capture.catalog import Catalog
@@ -37,40 +32,17 @@ from tidings_capture.pgoutput_messages import (
     Type,
     Update,
 )
-from tidings_capture.postgres import Endpoint, Replication, Session, parse_keepalive, quote
+from tidings_capture.postgres import Replication, Session, parse_keepalive, quote
 from tidings_capture.preparation import check_server
 from tidings_capture.relations import Table
 from tidings_capture.snapshot_readers import begin_snapshot, copy_statement
 from tidings_capture.tail_output import Moment, Output
+from tidings_capture.tail_setup import PREFIX, TailOptions, chosen_tables, open_replication, publish
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 
-_PREFIX: Final = "tidings_tail_"
-_LOCK: Final = 1_953_063_020
-"""The first key of the advisory locks; the second comes from the publication's name."""
 _BATCH: Final = 1000
 _STATUS_SECONDS: Final = 5.0
 _TAG: Final = 25
-_TABLES: Final = """
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
- ORDER BY 1, 2
-"""
-_INSUFFICIENT_PRIVILEGE: Final = "42501"
-
-
-@dataclass(frozen=True, slots=True)
-class TailOptions:
-    """What to show."""
-
-    endpoint: Endpoint
-    tables: tuple[str, ...] = ()
-    """``schema.table``, or ``table`` of schema public; none: all tables."""
-    slot: str | None = None
-    """A durable slot, made when it is missing; its publication has the same name."""
-    publication: str | None = None
-    """A publication that exists, instead of one of our own."""
-    snapshot: bool = False
-    """Show the rows that are there first."""
 
 
 class Tail:
@@ -96,7 +68,7 @@ class Tail:
         self._stream = stream
         self._stopped = stopped
         self._say = say
-        name = f"{_PREFIX}{secrets.token_hex(4)}"
+        name = f"{PREFIX}{secrets.token_hex(4)}"
         self._slot = options.slot or name
         self._publication = options.publication or self._slot
         self._temporary = options.slot is None
@@ -114,10 +86,10 @@ class Tail:
         session = Session(self._options.endpoint)
         try:
             check_server(session)
-            tables = self._chosen(session)
-            replication = self._replication()
+            tables = chosen_tables(session, self._options)
+            replication = open_replication(self._options)
             try:
-                self._publish(session, tables)
+                publish(session, self._options, self._publication, tables)
                 self._begin(session, replication, tables)
                 self._follow(replication)
             finally:
@@ -129,73 +101,6 @@ class Tail:
             session.close()
 
     # Preparation
-
-    def _chosen(self, session: Session) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = session.rows(_TABLES)
-        names = {f"{schema}.{table}": (schema, table) for schema, table in found}
-        chosen = []
-        for given in self._options.tables:
-            name = given if given in names else f"public.{given}"
-            if name not in names:
-                near = difflib.get_close_matches(name, names, n=3)
-                raise CatalogError(
-                    f"there is no table {given!r} in database {self._options.endpoint.database!r}",
-                    hint=f"did you mean {', '.join(near)}?" if near else "name it as schema.table",
-                )
-            chosen.append(names[name])
-        return chosen
-
-    def _replication(self) -> Replication:
-        user = self._options.endpoint.user
-        try:
-            return Replication(self._options.endpoint)
-        except PostgresError as error:
-            if error.sqlstate != _INSUFFICIENT_PRIVILEGE and "replication" not in str(error):
-                raise
-            raise CatalogError(
-                f"role {user!r} may not read the WAL: {error}",
-                hint=f"ALTER ROLE {quote(user)} REPLICATION, or another user in the URL",
-            ) from error
-
-    def _publish(self, session: Session, tables: list[tuple[str, str]]) -> None:
-        if self._options.publication is not None:
-            if not session.rows("SELECT 1 FROM pg_publication WHERE pubname = %s", (self._publication,)):
-                raise CatalogError(
-                    f"there is no publication {self._publication!r}", hint="leave --publication out"
-                )
-            return
-        if self._temporary:
-            self._drop_left_behind(session)
-            session.rows("SELECT pg_advisory_lock(%s, hashtext(%s))", (_LOCK, self._publication))
-        listed = ", ".join(f"{quote(schema)}.{quote(table)}" for schema, table in tables)
-        exists = session.rows("SELECT 1 FROM pg_publication WHERE pubname = %s", (self._publication,))
-        if exists and not tables:
-            return
-        what = f"TABLE {listed}" if tables else "ALL TABLES"
-        statement = f"ALTER PUBLICATION {quote(self._publication)} SET {what}" if exists else (
-            f"CREATE PUBLICATION {quote(self._publication)} FOR {what}"
-        )  # fmt: skip
-        try:
-            session.execute(statement)
-        except PostgresError as error:
-            if error.sqlstate != _INSUFFICIENT_PRIVILEGE:
-                raise
-            raise CatalogError(
-                f"role {self._options.endpoint.user!r} may not publish {'these' if tables else 'all'} tables: {error}",
-                hint="connect as their owner with CREATE on the database (all tables: as a superuser), "
-                "or give --publication with one that exists",
-            ) from error
-
-    def _drop_left_behind(self, session: Session) -> None:
-        pattern = rf"^{_PREFIX}[0-9a-f]{{8}}$"
-        for (name,) in session.rows(
-            "SELECT pubname::text FROM pg_publication WHERE pubname ~ %s", (pattern,)
-        ):
-            if not session.value("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK, name)):
-                continue
-            with suppress(PostgresError):  # another role's, or gone meanwhile
-                session.execute(f"DROP PUBLICATION IF EXISTS {quote(name)}")
-            session.rows("SELECT pg_advisory_unlock(%s, hashtext(%s))", (_LOCK, name))
 
     def _begin(self, session: Session, replication: Replication, tables: list[tuple[str, str]]) -> None:
         options = (
@@ -215,6 +120,8 @@ class Tail:
                     hint="choose another --slot",
                 )
             self._done_lsn = lsn_from_text(confirmed) if confirmed else 0
+            if self._options.snapshot:
+                self._say("--snapshot reads rows only when the slot is made")
             self._say(f"going on after {lsn_to_text(self._done_lsn)} (slot {self._slot})")
         else:
             created = replication.create_slot(
@@ -354,18 +261,3 @@ def _relation(table: Table) -> Relation:
         for column in table.columns
     )
     return Relation(table.oid, table.schema, table.name, table.replica_identity.value, columns)
-
-
-def drop_durable(endpoint: Endpoint, slot: str) -> None:
-    """Drop a durable slot and its publication; what is not there is fine.
-
-    Raises:
-        PostgresError: the slot is in use, or the role may not.
-    """
-    session = Session(endpoint)
-    try:
-        if session.rows("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (slot,)):
-            session.rows("SELECT pg_drop_replication_slot(%s)", (slot,))
-        session.execute(f"DROP PUBLICATION IF EXISTS {quote(slot)}")
-    finally:
-        session.close()

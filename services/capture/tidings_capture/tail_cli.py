@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TextIO
 
 from tidings_capture.postgres import read_url
-from tidings_capture.tail import Tail, TailOptions, drop_durable
+from tidings_capture.tail import Tail
 from tidings_capture.tail_output import JsonOutput, Output, TextOutput
+from tidings_capture.tail_setup import TailOptions, drop_durable
 from tidings_service import TidingsError
 
 
