@@ -43,8 +43,7 @@ _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
     "batch.num.messages": 20_000,
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 65_536,
-    # Envelopes repeat themselves, schemas above all: sending less costs less CPU than compressing, here and at the broker.
-    "compression.type": "lz4",
+    "compression.type": "none",  # as Kafka's own; some clients cannot read lz4 without a further library
     "delivery.timeout.ms": 120_000,
     "socket.keepalive.enable": True,
 }

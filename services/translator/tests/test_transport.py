@@ -1,5 +1,6 @@
 """Faust's and aiokafka's inner parts that the transport stands on: this fails when an upgrade changes them."""
 
+import asyncio
 import inspect
 from importlib.metadata import version
 
@@ -8,12 +9,13 @@ import faust
 import pytest
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from faust.transport import conductor
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 
 from tidings_translator.kafka import Membership
+from tidings_translator.records import Batch
 from tidings_translator.transport import AllToOneAssignor, BatchConsumer, BatchConsumerThread, GroupConsumer
 
 
@@ -117,3 +119,40 @@ async def test_a_member_has_no_place_in_the_group_before_its_consumer_has_starte
     thread._consumer = type("Starting", (), {"_coordinator": None})()
     assert consumer.membership() == Membership("g", "", -1, None)
     assert not consumer.joined
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(120)
+async def test_batches_of_every_compression_are_read(kafka_bootstrap: str, unique_name: str) -> None:
+    """aiokafka finds the codecs only where cramjam is installed; whoever writes the technical topics may compress."""
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    for codec in codecs:
+        with Producer({"bootstrap.servers": kafka_bootstrap, "compression.type": codec}) as producer:
+            for number in range(20):  # a single small record would not be compressed
+                producer.produce(unique_name, f"{codec} {number} {'same ' * 50}".encode())
+    seen: list[bytes] = []
+    complete = asyncio.Event()
+
+    async def collect(batch: Batch) -> None:
+        seen.extend(record.value for record in batch.records)
+        if len(seen) == 20 * len(codecs):
+            complete.set()
+
+    async def nothing() -> None: ...
+
+    consumer = GroupConsumer(
+        bootstrap=kafka_bootstrap,
+        group=unique_name,
+        instance="one",
+        topics=[unique_name],
+        handle=collect,
+        on_revoked=nothing,
+    )
+    consumer.start()
+    stopped = asyncio.ensure_future(consumer.stopped())
+    waiting = [asyncio.ensure_future(complete.wait()), stopped, consumer.failed]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=60)
+    assert not consumer.failed.done(), consumer.failed.exception()
+    await consumer.stop(15)
+    stopped.cancel()
+    assert {value.split()[0].decode() for value in seen} == set(codecs)
