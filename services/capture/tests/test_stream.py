@@ -9,9 +9,16 @@ import struct
 import pytest
 
 from tidings_capture.connector_config import read_connector_config
+from tidings_capture.conversion_options import ConversionOptions
+from tidings_capture.converters import JsonConverter
 from tidings_capture.errors import CaptureError
+from tidings_capture.pgoutput import DecodeError
+from tidings_capture.plan import compile_plan
+from tidings_capture.relations import Column, Table
 from tidings_capture.source_offset import SourceOffset, decode_offset, encode_offset
 from tidings_capture.stream import Stream
+from tidings_capture.types.conversion import ConversionError
+from tidings_envelope.json_codec import JsonCodec
 
 OID, OTHER_OID = 16385, 16390
 OPTIONS = {
@@ -194,6 +201,38 @@ def test_keepalives_move_an_idle_position_but_not_within_a_transaction():
     run.stream.advance()
     assert run.stream.position().done_lsn == 900
     assert run.stream.reply_requested
+
+
+@pytest.mark.parametrize("cell", [b"x1", b""])
+def test_a_cell_that_is_not_of_its_type_names_column_and_lsn(cell):
+    run = Run()
+    run.stream._routes.by_oid[OID].plan = real_plan()
+    row = b"I" + struct.pack(">I", OID) + b"N\0\1t" + struct.pack(">I", len(cell)) + cell
+    with pytest.raises(ConversionError, match=r"'id'.*, at LSN 0/64"):
+        run.process([begin(1, 200, 100), xlog(100, row)])
+
+
+@pytest.mark.parametrize("size", range(1, len(insert(100))))
+def test_a_message_cut_short_anywhere_names_tag_and_offset_and_lsn(size):
+    run = Run()
+    run.stream._routes.by_oid[OID].plan = real_plan()
+    run.process([begin(1, 200, 100)])
+    cut = insert(100)[:size]
+    with pytest.raises(DecodeError) as caught:
+        run.process([cut])
+    assert caught.value.tag == ("I" if size > 25 else "w")
+    assert 0 <= caught.value.offset <= max(size - 25, 0)
+    if size >= 30:
+        assert str(caught.value).endswith(", at LSN 0/64")
+    assert run.sent == [("p.transaction", b"1 BEGIN 100")]
+
+
+def real_plan():
+    """Of a table with one integer."""
+    column = Column("id", 23, -1, "int4", not_null=True, key_position=1)
+    table = Table("public", "a", OID, (column,))
+    converter = JsonConverter(JsonCodec(), schemas_enable=False)
+    return compile_plan(table, ConversionOptions("p", "d"), converter, converter, "p.public.a")
 
 
 def test_relation_that_was_not_announced_is_an_error():

@@ -19,7 +19,7 @@ from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.errors import CaptureError
 from tidings_capture.event_context import EventContext
-from tidings_capture.pgoutput import decode_message
+from tidings_capture.pgoutput import DecodeError, decode_message
 from tidings_capture.pgoutput_messages import Begin, Commit, LogicalMessage, Origin, Relation, Truncate, Type
 from tidings_capture.plan import Record
 from tidings_capture.plan_markers import MarkerPlan
@@ -28,6 +28,8 @@ from tidings_capture.plan_schema_changes import SchemaChangePlan
 from tidings_capture.postgres import parse_keepalive
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import SourceOffset
+from tidings_capture.types.conversion import ConversionError
+from tidings_envelope.position import lsn_to_text
 from tidings_service import Retry
 
 Send = Callable[[str, list[Record]], None]
@@ -159,45 +161,61 @@ class Stream:
         """Convert and send a batch.
 
         Raises:
-            DecodeError: a message is malformed.
+            DecodeError: a message is malformed; names its tag, the offset in it, and its LSN.
+            ConversionError: a row cannot be converted; names its column and LSN.
             CaptureError: a row of a relation that was not announced.
         """
         context, by_oid, rows, send = self._context, self._routes.by_oid, self._rows, self._send
         context.now_ns = time.time_ns()
         self.caught_up = False
         last: bytes | None = None
-        for data in messages:
-            tag = data[_TAG] if data[0] == _XLOG_DATA else 0
-            if tag in rows:
-                last = data
-                if self._resuming and not self._is_new(data):
-                    self._repeat(data)
-                    continue
-                if self._dropping:
-                    continue
-                try:
-                    route = by_oid[_U32(data, _OID)[0]]
-                except KeyError as error:
-                    raise CaptureError("pgoutput sent a row of a relation it has not announced") from error
-                if route is None:
-                    continue
-                (context.lsn,) = _U64(data, 1)
-                records = route.plan.change(data, _TAG, context)
-                route.records += len(records)
-                send(route.topic, records)
-            elif tag:
-                if tag in self._skipped:
+        data = b""
+        try:
+            for data in messages:
+                tag = data[_TAG] if data[0] == _XLOG_DATA else 0
+                if tag in rows:
                     last = data
-                    if self._resuming:
-                        self._is_new(data)
-                else:
-                    self._other(data)
-                    if tag == _COMMIT:  # rows before it need no position of their own
-                        last = None
-                    elif tag in _EVENTS and self._in_transaction:
+                    if self._resuming and not self._is_new(data):
+                        self._repeat(data)
+                        continue
+                    if self._dropping:
+                        continue
+                    try:
+                        route = by_oid[_U32(data, _OID)[0]]
+                    except KeyError as error:
+                        raise CaptureError(
+                            "pgoutput sent a row of a relation it has not announced"
+                        ) from error
+                    if route is None:
+                        continue
+                    (context.lsn,) = _U64(data, 1)
+                    records = route.plan.change(data, _TAG, context)
+                    route.records += len(records)
+                    send(route.topic, records)
+                elif tag:
+                    if tag in self._skipped:
                         last = data
-            else:
-                self._control(data)
+                        if self._resuming:
+                            self._is_new(data)
+                    else:
+                        self._other(data)
+                        if tag == _COMMIT:  # rows before it need no position of their own
+                            last = None
+                        elif tag in _EVENTS and self._in_transaction:
+                            last = data
+                else:
+                    self._control(data)
+        except (DecodeError, ConversionError) as error:
+            # They know the message or the column, not where it stands.
+            error.args = (f"{error}, at LSN {lsn_to_text(_U64(data, 1)[0])}", *error.args[1:])
+            raise
+        except (IndexError, struct.error) as error:
+            if len(data) > _OID + 4:
+                raise
+            tag_text = chr(data[_TAG]) if len(data) > _TAG else "w"
+            raise DecodeError(
+                "the message is cut short", tag=tag_text, offset=max(len(data) - _TAG, 0)
+            ) from error
         if last is not None and self._in_transaction:
             self._note_last_row(messages, last)
         if messages:
