@@ -12,7 +12,9 @@ from tidings_envelope.schema import ConnectSchema, ConnectType
 
 _MOST_DIGITS: Final = 4000
 """Python refuses to read longer integers from text directly."""
-_AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?|\.\d+")
+_AMOUNT = re.compile(
+    r"(?P<open>[-(]?)[^-()\d.]?(?P<digits>(?:\d+|\d{1,3}(?:,\d{2,3})*,\d{3})?(?:\.\d+)?)(?P<close>\)?)(?<=[\d)])"
+)
 _NUMERIC_TYPMOD_OFFSET: Final = 4
 _SPECIAL: Final = {b"NaN": "NAN", b"Infinity": "POSITIVE_INFINITY", b"-Infinity": "NEGATIVE_INFINITY"}
 
@@ -152,15 +154,11 @@ def money_amount(cell: bytes) -> Decimal:
     Raises:
         CellError: the text is of a locale (``lc_monetary``) that writes amounts in another way.
     """
-    text = cell.decode()
-    negative = text[:1] in ("-", "(")
-    digits = text.strip("-()")
-    if digits and not digits[0].isdigit() and digits[0] != ".":
-        digits = digits[1:]
-    if _AMOUNT.fullmatch(digits) is None:
+    match = _AMOUNT.fullmatch(cell.decode())
+    if match is None or (match["open"] == "(") != bool(match["close"]):
         raise CellError("not an amount with a decimal point; set lc_monetary to C for the connector's role")
-    amount = Decimal(digits.replace(",", ""))
-    return -amount if negative else amount
+    amount = Decimal(match["digits"].replace(",", ""))
+    return -amount if match["open"] else amount
 
 
 def bits(length: int) -> Conversion:
