@@ -108,7 +108,7 @@ def test_an_envelopes_schema_defines_the_row_once_and_refers_to_it_by_its_short_
         "shop.public.t.Value",
         [("price", semantic.decimal(2, 10)), ("day", semantic.CONNECT_DATE.as_optional())],
     ).as_optional()
-    text = avro_schema_json(semantic.envelope("shop.public.t", row))
+    text = avro_schema_json(semantic.envelope("shop.public.t.Envelope", row))
     assert text.startswith(
         '{"type":"record","name":"Envelope","namespace":"shop.public.t","fields":[{"name":"before","type":["null",'
         '{"type":"record","name":"Value","fields":[{"name":"price","type":{"type":"bytes","scale":2,"precision":10,'
