@@ -168,6 +168,16 @@ def test_installing_needs_a_superuser_and_says_so(pg_database, sql, unique_name)
         sql(f"DROP OWNED BY {unique_name}", f"DROP ROLE {unique_name}")
 
 
+def test_a_schema_of_somebody_else_is_not_trusted(pg_database, sql, unique_name):
+    sql(f"CREATE ROLE {unique_name}", f"CREATE SCHEMA tidings AUTHORIZATION {unique_name}")
+    try:
+        done = command("ddl", "install", pg_database)
+        assert (done.returncode, "belongs to another role" in done.stderr) == (1, True)
+        assert sql("SELECT count(*) FROM pg_event_trigger") == [(0,)]
+    finally:
+        sql(f"DROP OWNED BY {unique_name}", f"DROP ROLE {unique_name}")
+
+
 def test_the_trigger_never_makes_a_statement_fail(trigger, sql):
     sql("ALTER TABLE tidings.ddl_tables RENAME TO broken", "CREATE TABLE still_works (id int)")
     assert sql("SELECT to_regclass('still_works') IS NOT NULL") == [(True,)]

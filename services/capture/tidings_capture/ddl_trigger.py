@@ -41,6 +41,12 @@ DROP TABLE IF EXISTS tidings.ddl_tables;
 
 _INSTALL: Final = f"""
 CREATE SCHEMA IF NOT EXISTS tidings;
+DO $$BEGIN
+  -- Who owns the schema could put a table of his own in the place of ours, and the trigger runs as its owner.
+  IF (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'tidings') <> current_user::regrole THEN
+    RAISE EXCEPTION 'schema tidings belongs to another role' USING ERRCODE = 'insufficient_privilege';
+  END IF;
+END$$;
 CREATE UNLOGGED TABLE tidings.ddl_tables (relation oid PRIMARY KEY, description jsonb NOT NULL);
 
 CREATE FUNCTION tidings.ddl_describe(relation oid) RETURNS jsonb
