@@ -74,9 +74,7 @@ def test_unknown_option_names_the_nearest():
     assert "did you mean table.include.list?" in text
 
 
-@pytest.mark.parametrize(
-    "name", sorted(NOT_IMPLEMENTED | {"transforms.x.type", "internal.x", "notification.http.url"})
-)
+@pytest.mark.parametrize("name", sorted(NOT_IMPLEMENTED | {"internal.x", "notification.http.url"}))
 def test_what_debezium_has_and_we_have_not_is_refused_by_name(name):
     (text,) = check_options({**MINIMUM, name: "x"})[name]
     assert name in text

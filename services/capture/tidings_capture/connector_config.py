@@ -26,13 +26,16 @@ from tidings_capture.filters import (
 )
 from tidings_capture.kafka_settings import translate_client_settings
 from tidings_capture.naming import NameAdjustment, TopicNames
-from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, check_options
+from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, TRANSFORM_PREFIXES, check_options
 from tidings_capture.postgres import Endpoint
 from tidings_capture.protocol import ProtocolOptions
 from tidings_capture.replica_identities import IdentityRule, compile_identities
 from tidings_capture.signal_options import SignalOptions, table_name
 from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
 from tidings_capture.topic_creation import TopicCreation, read_topic_creation
+from tidings_capture.transforms.chain import has_transforms
+
+_CHAIN = ("transforms", "predicates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class ConnectorConfig:
     identities: tuple[IdentityRule, ...] = ()
     heartbeat_action: str = field(default="", repr=False)
     """SQL that runs with every heartbeat; empty: none."""
+    transforms: dict[str, str] = field(default_factory=dict, repr=False)
+    """``transforms``, ``predicates`` and what is behind these prefixes; empty without transforms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,7 @@ def read_connector_config(
         keys=compile_keys(value.text("message.key.columns")),
         identities=compile_identities(value.text("replica.identity.autoset.values")),
         heartbeat_action=value.text("heartbeat.action.query"),
+        transforms=_transforms(config),
     )  # fmt: skip
 
 
@@ -260,6 +266,12 @@ def _initial_statements(text: str) -> tuple[str, ...]:
     """Statements end with a semicolon; two of them are one that belongs to a statement."""
     parts = re.split(r"(?<!;);(?!;)", text)
     return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())
+
+
+def _transforms(config: Mapping[str, str]) -> dict[str, str]:
+    if not has_transforms(config):
+        return {}
+    return {n: v for n, v in config.items() if n in _CHAIN or n.startswith(TRANSFORM_PREFIXES)}
 
 
 def _converters(config: Mapping[str, str]) -> dict[str, str]:

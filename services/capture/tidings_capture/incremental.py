@@ -231,7 +231,7 @@ class IncrementalSnapshots:
         if self._window:
             assert stream is not None
             route = self._table.route
-            context, send = self._context, self._parts.producer.send
+            context, send = self._context, self._parts.send
             context.now_ns = time.time_ns()
             context.follow(stream.context)
             for cells in self._window.values():

@@ -97,9 +97,41 @@ class RecordProducer:
                 else:
                     produce(topic, value, key)
             except BufferError:
-                self._send_when_room(topic, key, value, headers)
+                self._send_when_room(topic, key, value, {"headers": headers} if headers else {})
             except KafkaException as error:
                 raise _failure(f"cannot produce to {topic}", error) from error
+
+    def send_one(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+        partition: int | None,
+        timestamp: int | None,
+    ) -> None:
+        """Queue one record that may say its partition and its time; waits while the queue is full.
+
+        Args:
+            partition: None: chosen by the key.
+            timestamp: milliseconds since the Unix epoch; None: now.
+
+        Raises:
+            BrokerError: an earlier record was refused for good.
+        """
+        choices: dict[str, Any] = {}
+        if headers:
+            choices["headers"] = headers
+        if partition is not None:
+            choices["partition"] = partition
+        if timestamp is not None:
+            choices["timestamp"] = timestamp
+        try:
+            self._produce(topic, value, key, **choices)
+        except BufferError:
+            self._send_when_room(topic, key, value, choices)
+        except KafkaException as error:
+            raise _failure(f"cannot produce to {topic}", error) from error
 
     def poll(self) -> None:
         """Serve callbacks without waiting.
@@ -132,7 +164,7 @@ class RecordProducer:
         self._producer.flush(1.0)
 
     def _send_when_room(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]] | None
+        self, topic: str, key: bytes | None, value: bytes | None, choices: dict[str, Any]
     ) -> None:
         while True:
             self._producer.poll(0.05)
@@ -140,7 +172,7 @@ class RecordProducer:
                 raise self._failed
             self._on_wait()
             try:
-                self._produce(topic, value, key, headers=headers or None)  # type: ignore[arg-type]  # invariant list
+                self._produce(topic, value, key, **choices)
             except BufferError:
                 continue
             return

@@ -25,6 +25,7 @@ from tidings_capture.replica_identities import compile_identities
 from tidings_capture.signal_options import table_name
 from tidings_capture.snapshot_options import OVERRIDES, select_overrides
 from tidings_capture.topic_creation import topic_creation_problems
+from tidings_capture.transforms.chain import check_transforms
 
 Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
 
@@ -247,17 +248,21 @@ _TABLE: Final = (
     Option("key.converter", "class"),
     Option("value.converter", "class"),
     Option("header.converter", "class"),
+    Option("transforms", "list"),
+    Option("predicates", "list"),
     Option("config.action.reload", default="restart", values=("restart", "none")),
 )  # fmt: skip
 OPTIONS: Final = {option.name: option for option in _TABLE}
 
 PRODUCER_OVERRIDE: Final = "producer.override."
 SIGNAL_CONSUMER: Final = "signal.consumer."
+TRANSFORM_PREFIXES: Final = ("transforms.", "predicates.")
 PASS_THROUGH: Final = (
     "key.converter.",
     "value.converter.",
     "header.converter.",
     "topic.creation.",
+    *TRANSFORM_PREFIXES,
     PRODUCER_OVERRIDE,
     f"{OVERRIDES}.",
     SIGNAL_CONSUMER,
@@ -282,8 +287,6 @@ FIXED: Final = {
     "snapshot.query.mode": "select_all",
     "table.ignore.builtin": "true",
     "transaction.boundary": "poll",
-    "transforms": "",
-    "predicates": "",
 }
 """Options whose only behaviour here is this value, which is accepted; any other is refused."""
 
@@ -329,8 +332,6 @@ _NOT_IMPLEMENTED_PREFIXES: Final = (
     "internal.",
     "notification.http.",
     "openlineage.",
-    "predicates.",
-    "transforms.",
 )
 _EXCLUSIVE: Final = (
     ("schema.include.list", "schema.exclude.list"),
@@ -366,6 +367,8 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         problems.setdefault(OVERRIDES, []).append(f"{OVERRIDES} {error}")
     for name, problem in {**topic_option_problems(config), **topic_creation_problems(config)}.items():
         problems.setdefault(name, []).append(problem)
+    for name, found in check_transforms(config).items():
+        problems.setdefault(name, []).extend(found)
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):
             problems.setdefault(exclude, []).append(f"{exclude} cannot be set beside {include}")

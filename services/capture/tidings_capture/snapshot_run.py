@@ -143,7 +143,7 @@ class SnapshotRun:
             if not work.blocking and parts.checkpoints.due(time.monotonic()):
                 parts.checkpoints.take(replace(stored, unfinished=tuple(done)))
 
-        rows = SnapshotRows(point, parts.producer.send, sent)
+        rows = SnapshotRows(point, parts.send, sent)
         tell, names = self._notifications(tables, work)
         begin_snapshot(session, point.snapshot)
         catalog = Catalog(session, config.columns, config.keys)

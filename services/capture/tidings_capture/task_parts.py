@@ -13,6 +13,7 @@ from tidings_capture.converters import make_converter
 from tidings_capture.errors import BrokerError, PostgresError
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
 from tidings_capture.notifications import Notifier
+from tidings_capture.plan import Record
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.plan_messages import MessagePlan
 from tidings_capture.plan_schema_changes import SchemaChangePlan
@@ -21,6 +22,8 @@ from tidings_capture.preparation import captured_tables
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
 from tidings_capture.task_channel import TableProgress, TaskJob
+from tidings_capture.transforms.chain import make_chain
+from tidings_capture.transforms.output import TransformedOutput
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -69,21 +72,29 @@ class TaskParts:
         )
         key = make_converter(config.converters, is_key=True)
         value = make_converter(config.converters, is_key=False)
-        self._converters = (key, value)
-        self.markers = compile_markers(config.conversion, key, value)
-        self.messages = MessagePlan(config, self._converters, self.ensure_topic)
+        converters = self._converters = (key, value)
+        self._output: TransformedOutput | None = None
+        self.send: Callable[[str, list[Record]], None] = self.producer.send
+        """Queues what plans make."""
+        if config.transforms:
+            self._output = output = TransformedOutput(
+                make_chain(config.transforms), self._converters, self.producer, self.ensure_topic
+            )
+            self.send, converters = output.send, (output.converter, output.converter)
+        self.markers = compile_markers(config.conversion, *converters)
+        self.messages = MessagePlan(config, converters, self.prepare_topic)
         self.schema_changes: SchemaChangePlan | None = None
         if config.schema_changes:
             self.schema_changes = SchemaChangePlan(
                 config,
-                self._converters,
-                self.ensure_topic,
+                converters,
+                self.prepare_topic,
                 lambda types: self.catalog(False).type_names(types),
             )
         self.notifier = Notifier(
-            config.signals, config.topic_prefix, self._converters, self.producer.send, self.ensure_topic
+            config.signals, config.topic_prefix, converters, self.send, self.prepare_topic
         )
-        self.routes = Routes(config, self.catalog, self._converters, self.ensure_topic)
+        self.routes = Routes(config, self.catalog, converters, self.prepare_topic)
 
     @property
     def session(self) -> Session:
@@ -123,6 +134,11 @@ class TaskParts:
             self._session.close()
             self._session = None
 
+    def prepare_topic(self, topic: str) -> None:
+        """Create a topic that plans are about to write to; with transforms a record may never come to it."""
+        if self._output is None:
+            self.ensure_topic(topic)
+
     def ensure_topic(self, topic: str) -> None:
         """Create a topic unless it exists, where the worker's ``topic.creation.enable`` allows it."""
         if topic in self._topics or not self.job.topic_creation:
@@ -143,7 +159,7 @@ class TaskParts:
         self._topics.add(topic)
 
     def close(self) -> None:
-        """Close the session and the converters."""
-        for part in (self._session, *self._converters):
+        """Close the session, the transforms and the converters."""
+        for part in (self._session, self._output, *self._converters):
             if part is not None:
                 part.close()

@@ -129,9 +129,9 @@ class TaskRun:
         """Stream; ends with where it stands, only when everything before `until` has been sent."""
         config = self._config
         if config.conversion.provide_transaction_metadata:
-            self._parts.ensure_topic(self._markers.transaction_topic)
+            self._parts.prepare_topic(self._markers.transaction_topic)
         if config.heartbeat_seconds:
-            self._parts.ensure_topic(self._markers.heartbeat_topic)
+            self._parts.prepare_topic(self._markers.heartbeat_topic)
         replication = Replication(config.endpoint)
         self._replication = None
         try:
@@ -154,7 +154,7 @@ class TaskRun:
             self._markers,
             self._parts.messages,
             resume,
-            self._producer.send,
+            self._parts.send,
             self._parts.schema_changes,
         )
         if until is None:
@@ -210,7 +210,7 @@ class TaskRun:
                 next_heartbeat = now + self._config.heartbeat_seconds
                 if self._config.heartbeat_action:
                     self._parts.run_heartbeat_action()
-                self._producer.send(self._markers.heartbeat_topic, [self._markers.heartbeat(time.time_ns())])
+                self._parts.send(self._markers.heartbeat_topic, [self._markers.heartbeat(time.time_ns())])
             if stream.reply_requested or self._checkpoints.confirmed_lsn > self._told_lsn:
                 stream.reply_requested = False
                 self._tell_server()

@@ -1,0 +1,222 @@
+"""TimezoneConverter: times of change events in another time zone."""
+
+import datetime
+import re
+import zoneinfo
+from typing import Any, Final
+
+from tidings_capture.transforms.config import ConfigSpec, Setting, SettingError, Settings
+from tidings_capture.transforms.record import DataError, SourceRecord, Transform
+from tidings_capture.transforms.schemas import field_of, get, is_envelope
+from tidings_envelope import semantic
+from tidings_envelope.schema import ConnectSchema, ConnectType, Field
+
+_OFFSET: Final = re.compile(r"([+-])(\d{2}):(\d{2})(?::(\d{2}))?")
+_RULES: Final = re.compile(r'\[(source|topic|[".\w\s]+):([".\w\s]+(?::[".\w\s]+)?(?:,|]\Z))+', re.ASCII)
+"""A list of rules: only the first may have a prefix, which then holds for all."""
+_EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - local times of no zone yet
+_UNITS: Final = {
+    semantic.TIMESTAMP.name: 1_000,
+    semantic.MICRO_TIMESTAMP.name: 1_000_000,
+    "io.debezium.time.NanoTimestamp": 1_000_000_000,
+    semantic.CONNECT_TIMESTAMP.name: 1_000,
+}
+"""Per second, by the schema's name."""
+_EPOCH_FIELDS: Final = {"ts_ms": 1_000, "ts_us": 1_000_000, "ts_ns": 1_000_000_000}
+_ZONED: Final = re.compile(r"(.*?)(?:\.(\d+))?(Z|[+-]\d{2}:\d{2}(?::\d{2})?)")
+
+
+def _rules(items: list[str]) -> str | None:
+    if not items or _RULES.fullmatch(f"[{', '.join(items)}]"):
+        return None
+    return (
+        'Please specify a list of rules in the format of "source:<tablename>:<fieldname>", '
+        '"topic:<topicname>:<fieldname>", "<matchname>:<fieldname>"'
+    )
+
+
+def _zone(text: str) -> datetime.tzinfo | None:
+    match = _OFFSET.fullmatch(text)
+    if match is not None:
+        hours, minutes, seconds = (int(match.group(i) or 0) for i in (2, 3, 4))
+        offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        return datetime.timezone(-offset if match.group(1) == "-" else offset)
+    try:
+        return zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        return None
+
+
+class TimezoneConverter(Transform):
+    """See the module.
+
+    Texts with a zone are shown in the other zone. Times without one are taken for times in that zone, and become
+    those in UTC. ``source.ts_*``, where a rule names them, are shifted by the zone's offset.
+    """
+
+    CONFIG = ConfigSpec(
+        Setting(
+            "converted.timezone",
+            required=True,
+            check=lambda text: (
+                None
+                if _zone(text)
+                else "Please specify either a geographic timezone (e.g. America/Los_Angeles) or a UTC offset in the format "
+                "of +/-hh:mm, (e.g. +08:00)."
+            ),
+        ),
+        Setting("include.list", "list", check=_rules),
+        Setting("exclude.list", "list", check=_rules),
+    )
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        zone = _zone(settings.text("converted.timezone"))
+        assert zone is not None
+        self._zone = zone
+        include, exclude = settings.items_of("include.list"), settings.items_of("exclude.list")
+        if include and exclude:
+            raise SettingError(
+                "exclude.list", "Both include and exclude lists are specified. Please specify only one."
+            )
+        self._include, self._exclude = bool(include), bool(exclude)
+        self._by_topic: dict[str, set[str]] = {}
+        self._by_table: dict[str, set[str]] = {}
+        self._by_either: dict[str, set[str]] = {}
+        self._collect(exclude or include)
+
+    def _collect(self, rules: list[str]) -> None:
+        prefix = ""
+        for rule in rules:
+            parts = rule.split(":")
+            if len(parts) > 1 and parts[0].lower() in ("source", "topic"):
+                prefix = parts.pop(0)
+            fields = {"topic": self._by_topic, "source": self._by_table}.get(prefix, self._by_either)
+            fields.setdefault(parts[0], set()).update(parts[1:2])
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        """See `Transform.apply`."""
+        schema = record.value_schema
+        if record.value is None or schema is None or not is_envelope(schema):
+            return record
+        source = record.value.get("source")
+        table = source.get("table") if isinstance(source, dict) else None
+        rule = self._rule(record.topic, table)
+        if not (self._include or self._exclude) or (self._exclude and rule is None):
+            return record.with_value(schema, self._converted(schema, record.value, None))
+        if rule is None or (self._exclude and not rule):
+            return record
+        return record.with_value(schema, self._converted(schema, record.value, rule))
+
+    def _rule(self, topic: str, table: str | None) -> set[str] | None:
+        """The fields that the lists name for a record, all of them if there are none; None: they do not name it."""
+        for rules, name in (
+            (self._by_topic, topic),
+            (self._by_table, table),
+            (self._by_either, topic),
+            (self._by_either, table),
+        ):
+            if name is not None and name in rules:
+                return rules[name]
+        return None
+
+    def _converted(
+        self, schema: ConnectSchema, value: dict[str, Any], fields: set[str] | None
+    ) -> dict[str, Any]:
+        result = dict(value)
+        for block in ("before", "after", "source"):
+            field = field_of(schema, block)
+            if field is None or value.get(block) is None or field.schema.type is not ConnectType.STRUCT:
+                continue
+            named = _named(block, fields) if fields else set()
+            if block == "source" and not named:
+                continue
+            result[block] = self._block(block, field.schema, value[block], named if fields else None)
+        return result
+
+    def _block(
+        self, block: str, schema: ConnectSchema, value: dict[str, Any], named: set[str] | None
+    ) -> dict[str, Any]:
+        result = dict(value)
+        for field in schema.fields:
+            wanted = named is None or (field.name in named) is self._include
+            found = get(value, field)
+            if wanted and found is not None:
+                result[field.name] = self._time(block, field, found)
+        return result
+
+    def _time(self, block: str, field: Field, value: Any) -> Any:
+        name = field.schema.name
+        try:
+            if name in _UNITS:
+                return self._as_local(value, _UNITS[name])
+            if name == semantic.ZONED_TIMESTAMP.name:
+                return self._zoned_timestamp(value)
+            if name == semantic.ZONED_TIME.name:
+                return self._zoned_time(value)
+            if name is None and block == "source" and field.name in _EPOCH_FIELDS:
+                return self._shifted(value, _EPOCH_FIELDS[field.name])
+        except (ValueError, OverflowError):
+            raise DataError(f"field {field.name} holds a time that cannot be in another zone") from None
+        return value
+
+    def _as_local(self, number: int, per_second: int) -> int:
+        """A time without a zone, taken for one in the zone."""
+        local = _EPOCH + datetime.timedelta(seconds=number // per_second)
+        return number - _seconds(self._zone.utcoffset(local)) * per_second
+
+    def _shifted(self, number: int, per_second: int) -> int:
+        moment = datetime.datetime.fromtimestamp(number // per_second, datetime.UTC).astimezone(self._zone)
+        return number + _seconds(moment.utcoffset()) * per_second
+
+    def _zoned_timestamp(self, text: str) -> str:
+        match = _ZONED.fullmatch(text)
+        if match is None:
+            return text  # infinity
+        body, fraction, offset = match.groups()
+        local = datetime.datetime.fromisoformat(body)
+        moment = local.replace(tzinfo=_zone(offset) or datetime.UTC)
+        # As there, the offset is that of the text's own clock, taken for one in the zone.
+        shift = datetime.timezone(datetime.timedelta(seconds=_seconds(self._zone.utcoffset(local))))
+        shown = moment.astimezone(shift)
+        clock = f"{shown.year:04d}-{shown:%m-%dT%H:%M:%S}"
+        return f"{clock}{_fraction(fraction)}{_offset_text(shift)}"
+
+    def _zoned_time(self, text: str) -> str:
+        match = _ZONED.fullmatch(text)
+        if match is None:
+            return text
+        body, fraction, offset = match.groups()
+        clock = datetime.time.fromisoformat(body)
+        now = datetime.datetime.now(datetime.UTC).astimezone(self._zone)
+        shift = datetime.timezone(datetime.timedelta(seconds=_seconds(now.utcoffset())))
+        day = datetime.datetime(
+            2000, 1, 2, clock.hour, clock.minute, clock.second, tzinfo=_zone(offset) or datetime.UTC
+        )
+        return f"{day.astimezone(shift):%H:%M:%S}{_fraction(fraction)}{_offset_text(shift)}"
+
+
+def _seconds(offset: datetime.timedelta | None) -> int:
+    return 0 if offset is None else offset // datetime.timedelta(seconds=1)
+
+
+def _fraction(digits: str | None) -> str:
+    digits = (digits or "").rstrip("0")
+    return f".{digits}" if digits else ""
+
+
+def _offset_text(zone: datetime.timezone) -> str:
+    seconds = _seconds(zone.utcoffset(None))
+    if not seconds:
+        return "Z"
+    minutes, rest = divmod(abs(seconds), 60)
+    text = f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+    return f"{text}:{rest:02d}" if rest else text
+
+
+def _named(block: str, fields: set[str]) -> set[str]:
+    """The fields of one block that rules name; without a block's name both rows are meant."""
+    named = {field.removeprefix(f"{block}.") for field in fields if field.startswith(f"{block}.")}
+    if block != "source":
+        named |= {field for field in fields if not field.startswith(("source.", "before.", "after."))}
+    return named

@@ -1,0 +1,78 @@
+"""Which class a transform's or predicate's ``type`` names."""
+
+import importlib
+from typing import Final
+
+from tidings_capture.transforms import debezium, kafka
+from tidings_capture.transforms.config import SettingError
+from tidings_capture.transforms.record import Predicate, Transform
+
+_KAFKA: Final = "org.apache.kafka.connect.transforms."
+_DEBEZIUM: Final = "io.debezium."
+_NOT_IMPLEMENTED: Final = frozenset(
+    {
+        "io.debezium.transforms.EnforceRecordSize",
+        "io.debezium.transforms.ExtractSchemaToNewRecord",
+        "io.debezium.transforms.GeometryFormatTransformer",
+        "io.debezium.transforms.SwapGeometryCoordinates",
+        "io.debezium.transforms.VectorToJsonConverter",
+        "io.debezium.transforms.openlineage.OpenLineage",
+        "io.debezium.transforms.tracing.ActivateTracingSpan",
+        "io.debezium.connector.postgresql.transforms.timescaledb.TimescaleDb",
+    }
+)
+TRANSFORMS: Final[dict[str, type[Transform]]] = {**kafka.TRANSFORMS, **debezium.TRANSFORMS}
+PREDICATES: Final[dict[str, type[Predicate]]] = kafka.PREDICATES
+
+
+def find_transform(kind: str) -> type[Transform]:
+    """The class of a transform.
+
+    Args:
+        kind: a Java class name that is known here, or ``package.module:Class`` of a transform in Python.
+
+    Raises:
+        SettingError: there is none; about option ``type``.
+    """
+    if kind in TRANSFORMS:
+        return TRANSFORMS[kind]
+    if ":" in kind:
+        found = _imported(kind)
+        if issubclass(found, Transform):
+            return found
+        raise SettingError(
+            "type", f"{kind}\0it is no subclass of tidings_capture.transforms.record.Transform"
+        )
+    if kind in _NOT_IMPLEMENTED:
+        raise SettingError("type", f"{kind}\0a transform of Debezium's that is not implemented here")
+    if kind.removesuffix("$Key") + "$Value" in TRANSFORMS:
+        raise SettingError("type", f"{kind}\0it is {kind}$Key or {kind}$Value")
+    raise SettingError("type", f"{kind}\0Class {kind} could not be found.")
+
+
+def find_predicate(kind: str) -> type[Predicate]:
+    """The class of a predicate; as `find_transform`."""
+    if kind in PREDICATES:
+        return PREDICATES[kind]
+    if ":" in kind:
+        found = _imported(kind)
+        if issubclass(found, Predicate):
+            return found
+        raise SettingError(
+            "type", f"{kind}\0it is no subclass of tidings_capture.transforms.record.Predicate"
+        )
+    raise SettingError("type", f"{kind}\0Class {kind} could not be found.")
+
+
+def _imported(path: str) -> type:
+    module_name, _, class_name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise SettingError(
+            "type", f"{path}\0module {module_name} cannot be imported: {type(error).__name__}"
+        ) from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        raise SettingError("type", f"{path}\0module {module_name} has no class {class_name}")
+    return found

@@ -1,0 +1,131 @@
+"""What stands between a task's plans and its producer where a connector has transforms."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidings_capture.converters import Converter
+from tidings_capture.kafka import RecordProducer
+from tidings_capture.plan import NEW_KEY_HEADER, OLD_KEY_HEADER, Record
+from tidings_capture.transforms.chain import Chain, TransformError
+from tidings_capture.transforms.encoding import Encoding
+from tidings_capture.transforms.intermediate import IntermediateConverter
+from tidings_capture.transforms.record import DataError, Header, SourceRecord
+from tidings_capture.transforms.values import connect_text
+from tidings_envelope import semantic
+from tidings_envelope.position import lsn_to_text
+from tidings_envelope.schema import ConnectSchema
+
+_HEARTBEAT: Final = semantic.HEARTBEAT_VALUE.name
+
+Read = tuple[ConnectSchema | None, Any]
+_NULL: Final[Read] = (None, None)
+
+
+class TransformedOutput:
+    """Reads what plans wrote with `converter`, applies the chain, encodes, and queues for Kafka.
+
+    Args:
+        chain: the transforms.
+        converters: the connector's own, for keys and values.
+        producer: gets the records.
+        ensure_topic: creates a topic that does not exist; called once per topic that a record goes to.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        converters: tuple[Converter, Converter],
+        producer: RecordProducer,
+        ensure_topic: Callable[[str], None],
+    ) -> None:
+        self.converter = IntermediateConverter()
+        """What the plans of this task are compiled with, for keys and values."""
+        self._chain = chain
+        self._key, self._value = (Encoding(converter) for converter in converters)
+        self._producer = producer
+        self._ensure_topic = ensure_topic
+        self._topics: set[str] = set()
+
+    def send(self, topic: str, records: list[Record]) -> None:
+        """Transform and queue the records of one change, in order.
+
+        Raises:
+            TransformError: a transform failed, or made what cannot be encoded.
+            BrokerError: an earlier record was refused for good.
+        """
+        read = self.converter.read
+        keys: list[Read] = [_NULL if key is None else read(key) for key, _, _ in records]
+        former: list[tuple[str, bytes]] | None = None
+        shared: list[Header] = []
+        for (_, data, headers), key in zip(records, keys, strict=True):
+            value = _NULL if data is None else read(data)
+            if not headers or data is not None or headers is not former:
+                shared = _headers(headers, keys) if headers else []
+            former = headers
+            record = SourceRecord(topic, _partition(value[0]), *key, *value, None, shared)
+            where = _where(topic, value[1])
+            result = self._chain.apply(record, where)
+            if result is not None:
+                self._produce(result, record, where)
+
+    def _produce(self, record: SourceRecord, original: SourceRecord, where: str) -> None:
+        topic = record.topic
+        if not topic or not isinstance(topic, str):
+            raise TransformError(f"the transforms made a record without a topic of {where}")
+        try:
+            trusted = record.key is original.key and record.key_schema is original.key_schema
+            key = self._key(topic, record.key_schema, record.key, trusted=trusted)
+            trusted = record.value is original.value and record.value_schema is original.value_schema
+            value = self._value(topic, record.value_schema, record.value, trusted=trusted)
+            headers = [(header.key, _header_bytes(header)) for header in record.headers]
+        except DataError as error:
+            raise TransformError(f"what the transforms made of {where} cannot be written: {error}") from None
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise TransformError(
+                f"what the transforms made of {where} cannot be written: {type(error).__name__}",
+                hint="a value does not fit its schema",
+            ) from None
+        if topic not in self._topics:
+            self._ensure_topic(topic)
+            self._topics.add(topic)
+        self._producer.send_one(topic, key, value, headers, record.partition, record.timestamp)
+
+    def close(self) -> None:
+        """Close the transforms."""
+        self._chain.close()
+
+
+def _partition(schema: ConnectSchema | None) -> int | None:
+    # Debezium gives heartbeats a partition, and leaves it to the producer for everything else.
+    return 0 if schema is not None and schema.name == _HEARTBEAT else None
+
+
+def _headers(headers: list[tuple[str, bytes]], keys: list[Read]) -> list[Header]:
+    """The headers of one record of a change.
+
+    Args:
+        keys: of all records of the change; a changed key is a delete, a tombstone and a create, and the headers of
+            each name the other's key.
+    """
+    found = []
+    for name, data in headers:
+        if name == NEW_KEY_HEADER and len(keys) > 1:
+            found.append(Header(name, *keys[-1], data))
+        elif name == OLD_KEY_HEADER and len(keys) > 1:
+            found.append(Header(name, *keys[0], data))
+        else:
+            found.append(Header(name, semantic.STRING, data.decode(), data))
+    return found
+
+
+def _header_bytes(header: Header) -> bytes | None:
+    if header.encoded is not None:
+        return header.encoded
+    return None if header.value is None else connect_text(header.schema, header.value).encode()
+
+
+def _where(topic: str, value: Any) -> str:
+    """A record's position, for messages."""
+    source = value.get("source") if isinstance(value, dict) else None
+    lsn = source.get("lsn") if isinstance(source, dict) else None
+    return f"a record of topic {topic}" + (f" at LSN {lsn_to_text(lsn)}" if isinstance(lsn, int) else "")
