@@ -143,6 +143,7 @@ def test_what_a_plan_writes_is_read_back(schema, value):
     found_schema, found = converter.read(data)
     assert found_schema is schema
     assert found == value
+    assert not isinstance(value, dict) or list(found) == list(value)
 
 
 # Records through the whole of it

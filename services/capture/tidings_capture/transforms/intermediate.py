@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from tidings_envelope.avro_codec import AvroCodec, present_branch
+from tidings_envelope.avro_codec import AvroCodec, long_avro, present_branch
 from tidings_envelope.codec import Codec, Encoder, Frame
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
@@ -37,6 +37,8 @@ class IntermediateCodec(AvroCodec):
     def _value(self, schema: ConnectSchema) -> Encoder:
         if schema.type is ConnectType.FLOAT32:
             return _DOUBLE.pack
+        if schema.type is ConnectType.MAP:
+            return _map_encoder(self.encoder(schema.keys or schema), self.encoder(schema.items or schema))
         return super()._value(schema)
 
 
@@ -65,6 +67,16 @@ class IntermediateConverter:
 
     def close(self) -> None:
         """See `converters.Converter.close`."""
+
+
+def _map_encoder(key: Encoder, item: Encoder) -> Encoder:
+    """A map with keys of any type, in its own order."""
+
+    def encode(values: dict[Any, Any]) -> bytes:
+        pairs = [key(k) + item(v) for k, v in values.items()]
+        return b"".join([long_avro(len(pairs)), *pairs])
+
+    return encode
 
 
 def _decoder(schema: ConnectSchema) -> Decoder:
@@ -98,7 +110,7 @@ def _present(schema: ConnectSchema) -> Decoder:  # noqa: PLR0911 - one per type
         case ConnectType.ARRAY:
             return _array(_decoder(schema.items or schema))
         case _:
-            return _map(_decoder(schema.items or schema))
+            return _map(_decoder(schema.keys or schema), _decoder(schema.items or schema))
 
 
 def _long(data: bytes, p: int) -> tuple[int, int]:
@@ -164,15 +176,13 @@ def _array(item: Decoder) -> Decoder:
     return decode
 
 
-def _map(item: Decoder) -> Decoder:
-    def decode(data: bytes, p: int) -> tuple[dict[str, Any], int]:
+def _map(key: Decoder, item: Decoder) -> Decoder:
+    def decode(data: bytes, p: int) -> tuple[dict[Any, Any], int]:
         values = {}
         count, p = _long(data, p)
-        while count:
-            for _ in range(count):
-                key, p = _string(data, p)
-                values[key], p = item(data, p)
-            count, p = _long(data, p)
+        for _ in range(count):
+            name, p = key(data, p)
+            values[name], p = item(data, p)
         return values, p
 
     return decode
