@@ -21,7 +21,7 @@ DEBEZIUM = "io.debezium.transforms."
 ROW = semantic.struct(
     "t.Value", [("id", ConnectSchema(ConnectType.INT32)), ("name", semantic.OPTIONAL_STRING)]
 ).as_optional()
-ENVELOPE = semantic.envelope("t", ROW)
+ENVELOPE = semantic.envelope("t.Envelope", ROW)
 SOURCE = {field.name: None for field in semantic.POSTGRES_SOURCE.fields} | {
     "version": "3.7", "connector": "postgresql", "name": "t", "ts_ms": 1, "db": "d", "schema": "public", "table": "t",
     "lsn": 0x1_0000_0002,
