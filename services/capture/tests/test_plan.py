@@ -464,6 +464,19 @@ def test_avro_records_are_those_fastavro_reads_and_equal_both_ways() -> None:
         io.BytesIO((deleted[1] or b"")[5:]), registry.schemas["shop.public.orders-value"], None
     )
     assert (read["op"], read["after"], read["before"]["paid"]) == ("d", None, False)
+    chunk = EventContext()
+    chunk.now_ns = 1_700_000_000_123_456_789
+    chunk.snapshot_row("incremental", 0, None, 0)
+    chunk.follow(here)
+    ((_, row, _),) = plan.read_incremental(cells(), chunk)
+    read = fastavro.schemaless_reader(
+        io.BytesIO((row or b"")[5:]), registry.schemas["shop.public.orders-value"], None
+    )
+    source = read["source"]
+    assert (source["snapshot"], source["lsn"], source["txId"]) == ("incremental", None, None)
+    assert source["sequence"].endswith(f',"{here.lsn}"]')
+    assert (source["ts_ms"], source["ts_ns"]) == (1_700_000_000_123, chunk.now_ns)
+    assert (read["op"], read["transaction"], read["ts_ns"]) == ("r", None, chunk.now_ns)
 
 
 def test_a_column_name_that_avro_does_not_allow_is_refused() -> None:

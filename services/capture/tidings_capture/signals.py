@@ -126,13 +126,10 @@ class SignalChannels:
         if self._consumer is not None:
             self._consumer.commit()
         if self._file is not None and self._taken:
-            with self._file.open("r+b") as file:
-                file.seek(self._taken)
-                rest = file.read()  # what was written since stays
-                file.seek(0)
-                file.write(rest)
-                file.truncate(len(rest))
-                os.fsync(file.fileno())
+            try:
+                _drop_start(self._file, self._taken)
+            except OSError as error:
+                raise CaptureError(f"signal.file={self._file} cannot be written: {error.strerror}") from error
             self._taken = 0
 
     def close(self) -> None:
@@ -144,6 +141,19 @@ class SignalChannels:
             data = path.read_bytes()
         except (FileNotFoundError, IsADirectoryError):
             return []
+        except OSError as error:
+            raise CaptureError(f"signal.file={path} cannot be read: {error.strerror}") from error
         end = data.rfind(b"\n") + 1  # a line that is still being written waits
         self._taken = end
         return [line for line in data[:end].splitlines() if line.strip()]
+
+
+def _drop_start(path: Path, size: int) -> None:
+    """Take the first bytes out of a file; what was written behind them since stays."""
+    with path.open("r+b") as file:
+        file.seek(size)
+        rest = file.read()
+        file.seek(0)
+        file.write(rest)
+        file.truncate(len(rest))
+        os.fsync(file.fileno())

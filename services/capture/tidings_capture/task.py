@@ -57,8 +57,7 @@ class Pipes:
         return self._stop
 
     def signals(self) -> list[Signal]:
-        """Signals that came since the last call."""
-        self.stop_requested()
+        """Signals that came since the last call; `stop_requested` hears them."""
         found, self._signals = self._signals, []
         return found
 

@@ -1,0 +1,79 @@
+"""``snapshot.mode`` and what is chosen of the tables, on a real worker."""
+
+import pytest
+
+BASED = "snapshot.mode.configuration.based."
+
+
+@pytest.fixture
+def rows(sql):
+    sql("CREATE TABLE a (id int PRIMARY KEY, t text)", "INSERT INTO a VALUES (1, 'x'), (2, 'y')")
+    sql("CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b SELECT generate_series(1, 100)", "ANALYZE")
+
+
+def ops(records):
+    return [r.value["op"] + str(r.key["id"]) for r in records if r.value]
+
+
+def stopped(worker, sql, name, *statements):
+    """Run statements while the connector is stopped."""
+    assert worker.request("PUT", f"/connectors/{name}/stop")[0] == 204
+    sql(*statements)
+    assert worker.request("PUT", f"/connectors/{name}/resume")[0] == 202
+
+
+def test_always_reads_at_every_start_after_what_was_changed(
+    worker, create, connector_config, rows, sql, wait_records
+):
+    name = create(connector_config | {"snapshot.mode": "always", "table.include.list": "public.a"})
+    wait_records(f"{name}.public.a", 2)
+    sql("INSERT INTO a VALUES (3, 'z')")
+    wait_records(f"{name}.public.a", 3)
+    stopped(worker, sql, name, "DELETE FROM a WHERE id = 1", "UPDATE a SET t = 'n' WHERE id = 2")
+    # d1 is followed by its tombstone, which has no operation.
+    found = ops(wait_records(f"{name}.public.a", 8))
+    assert found == ["r1", "r2", "c3", "d1", "u2", "r3", "r2"]
+
+
+def test_configuration_based_reads_and_rests(create, connector_config, rows, sql, wait_records, worker):
+    options = {"snapshot.mode": "configuration_based", f"{BASED}snapshot.data": "true"}
+    name = create(connector_config | options | {"snapshot.include.collection.list": "public.a"})
+    assert ops(wait_records(f"{name}.public.a", 2)) == ["r1", "r2"]
+    assert sql("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()") == [(0,)]
+    shown = worker.request("GET", f"/connectors/{name}/snapshot")[1]
+    assert [t["table"] for t in shown["tables"]] == ["public.a"]
+
+
+def test_configuration_based_streams_alone(create, connector_config, rows, sql, wait_records):
+    options = {"snapshot.mode": "configuration_based", f"{BASED}start.stream": "true"}
+    name = create(connector_config | options)
+    sql("INSERT INTO a VALUES (3, 'z')")
+    assert ops(wait_records(f"{name}.public.a", 1)) == ["c3"]
+
+
+def test_order_by_rows_and_columns_that_a_statement_leaves_out(
+    create, connector_config, rows, worker, wait_records
+):
+    name = create(
+        connector_config
+        | {
+            "snapshot.tables.order.by.row.count": "descending",
+            "snapshot.select.statement.overrides": "public.a",
+            "snapshot.select.statement.overrides.public.a": "SELECT id + 10 AS id FROM a WHERE t LIKE '%y%';",
+        }
+    )
+    (record,) = wait_records(f"{name}.public.a", 1)
+    assert record.value["after"] == {"id": 12, "t": None}
+    assert record.value["source"]["snapshot"] == "last"
+    shown = worker.request("GET", f"/connectors/{name}/snapshot")[1]
+    assert [(t["table"], t["rows"], t["estimated_rows"]) for t in shown["tables"]] == [
+        ("public.b", 100, 100),
+        ("public.a", 1, 2),
+    ]
+
+
+def test_a_table_without_its_statement_is_refused(worker, connector_config):
+    config = connector_config | {"snapshot.select.statement.overrides": "public.a"}
+    status, body = worker.request("PUT", f"/connectors/{config['topic.prefix']}/config", config)
+    assert status == 400
+    assert "snapshot.select.statement.overrides.public.a is not set" in body["message"]
