@@ -37,3 +37,6 @@ DELETE FROM times_not_null;
 INSERT INTO times_default (id) VALUES (1);
 INSERT INTO numbers VALUES (1, 'NaN', 'NaN', '{1.5,NaN}', '{infinity,-infinity}'), (2, 'Infinity', 1.5, '{Infinity}', '{}'), (3, '-Infinity', -1.5, '{1.5}', NULL);
 INSERT INTO odd_arrays (id, a_bit, a_box, a_circle, a_tsvector, a_char) VALUES (2, '{}', '{}', '{}', '{}', '{}'), (3, '{NULL}', '{NULL;NULL}', '{NULL}', '{NULL}', '{NULL}');
+INSERT INTO more_toasted SELECT 1, 1, hstore('k', repeat('x', 3000)), repeat('x', 3000), (repeat('abc.', 900) || 'z')::ltree, ('<a>' || repeat('x', 3000) || '</a>')::xml, (SELECT string_agg('w' || g, ' ') FROM generate_series(1, 600) g)::tsvector, repeat('10', 12000)::varbit,
+    repeat('x', 3000), hstore('k', repeat('x', 3000)), array_fill(1, ARRAY[1000]), array_fill('text'::text, ARRAY[1000]), array_fill('a=>1'::hstore, ARRAY[1000]), array_fill('A'::citext, ARRAY[1000]), array_fill('ok'::mood, ARRAY[1000]), array_fill('a'::tsvector, ARRAY[1000]), ('(' || (SELECT string_agg('(' || g || ',1)', ',') FROM generate_series(1, 300) g) || ')')::path, '1';
+UPDATE more_toasted SET n = 2;

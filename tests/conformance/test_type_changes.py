@@ -5,7 +5,9 @@ def test_labels_that_an_enum_gets_later(compare):
     setup = """
         CREATE TYPE mood AS ENUM ('sad', 'happy');
         CREATE TYPE tone AS ENUM ('low');
-        CREATE TABLE feelings (id int PRIMARY KEY, m mood, t tone NOT NULL);
+        CREATE EXTENSION hstore;
+        CREATE TABLE feelings (id int PRIMARY KEY, m mood, t tone NOT NULL, at timestamp DEFAULT '2026-11-20 12:34',
+            price money DEFAULT 1.5, h hstore DEFAULT 'a=>1', n numeric(5,2) DEFAULT 'NaN');
     """
     first = ["INSERT INTO feelings VALUES (1, 'sad', 'low')"]
     then = [
@@ -18,4 +20,14 @@ def test_labels_that_an_enum_gets_later(compare):
         "UPDATE feelings SET t = 'high', m = 'sad' WHERE id = 3",
         "DELETE FROM feelings WHERE id < 4",
     ]
-    compare({"provide.transaction.metadata": "true"}, setup, [first, then, last])
+    options = {
+        "provide.transaction.metadata": "true",
+        "column.propagate.source.type": r"public\.feelings\.(m|at|price|h)",
+        "datatype.propagate.source.type": r".*\.tone",
+        "time.precision.mode": "isostring",
+        "hstore.handling.mode": "map",
+        "money.fraction.digits": "3",
+        "event.converting.failure.handling.mode": "skip",
+        "include.schema.comments": "true",
+    }
+    compare(options, setup, [first, then, last])
