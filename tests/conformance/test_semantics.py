@@ -250,35 +250,52 @@ def test_partitions_truncates_and_unchanged_values(compare):
 
 
 def test_schema_changes_in_the_stream(compare):
-    """Every step is read before the next one: a connector asks the catalog what a table is like now."""
+    """Every step is read before the next one, because a connector asks the catalog what a table is like now."""
     setup = """
         CREATE TYPE mood AS ENUM ('happy');
         CREATE TABLE changing (id int PRIMARY KEY, a int, b text DEFAULT 'b');
+        CREATE TABLE defaults (id int PRIMARY KEY, d text DEFAULT 'd');
+        CREATE TABLE keyed (id int PRIMARY KEY, d text NOT NULL);
         CREATE TABLE feeling (id int PRIMARY KEY, m mood);
         CREATE TABLE renamed_away (id int PRIMARY KEY);
+        CREATE TABLE at_once (id int PRIMARY KEY, a int);
     """
     steps = [
-        "INSERT INTO changing VALUES (1, 1)",
-        "ALTER TABLE changing ADD COLUMN c numeric(5,2) NOT NULL DEFAULT 1.5; INSERT INTO changing VALUES (2, 2)",
-        "ALTER TABLE changing DROP COLUMN a; UPDATE changing SET b = 'c' WHERE id = 1",
-        "ALTER TABLE changing RENAME COLUMN b TO d; DELETE FROM changing WHERE id = 1",
-        "ALTER TABLE changing ALTER COLUMN c TYPE text; INSERT INTO changing VALUES (3, 'd', 'c')",
-        "ALTER TABLE changing ALTER COLUMN d SET DEFAULT 'other'; INSERT INTO changing (id) VALUES (4)",
-        "ALTER TABLE changing ALTER COLUMN d DROP DEFAULT, ADD e int; INSERT INTO changing VALUES (5, 'd')",
-        "ALTER TABLE changing ALTER COLUMN d SET NOT NULL, ADD f int; INSERT INTO changing VALUES (6, 'd')",
-        "ALTER TABLE changing DROP CONSTRAINT changing_pkey, ADD PRIMARY KEY (id, d); INSERT INTO changing VALUES (7, 'key')",
-        "ALTER TABLE changing DROP CONSTRAINT changing_pkey; INSERT INTO changing VALUES (8, 'no key')",
-        "ALTER TABLE changing REPLICA IDENTITY FULL; UPDATE changing SET d = 'full' WHERE id = 8",
-        "INSERT INTO feeling VALUES (1, 'happy')",
-        "ALTER TYPE mood ADD VALUE 'sad'",
-        "INSERT INTO feeling VALUES (2, 'sad')",
-        "INSERT INTO feeling VALUES (3, 'happy')",
-        "CREATE TABLE brand_new (id int PRIMARY KEY, m mood); INSERT INTO brand_new VALUES (1, 'sad')",
-        "INSERT INTO renamed_away VALUES (1)",
-        "ALTER TABLE renamed_away RENAME TO other_name; INSERT INTO other_name VALUES (2)",
-        "CREATE SCHEMA elsewhere; ALTER TABLE other_name SET SCHEMA elsewhere; INSERT INTO elsewhere.other_name VALUES (3)",
-        "TRUNCATE changing",
-        "ALTER TABLE changing ADD COLUMN g int[] DEFAULT '{1}'; INSERT INTO changing VALUES (9, 'x')",
+        [
+            "INSERT INTO changing VALUES (1, 1)",
+            "INSERT INTO defaults VALUES (1, 'x')",
+            "INSERT INTO keyed VALUES (1, 'x')",
+            "INSERT INTO feeling VALUES (1, 'happy')",
+            "INSERT INTO renamed_away VALUES (1)",
+            "INSERT INTO at_once VALUES (1, 1)",
+        ],
+        [
+            "ALTER TABLE changing ADD COLUMN c numeric(5,2) NOT NULL DEFAULT 1.5; INSERT INTO changing VALUES (2, 2)",
+            "ALTER TABLE defaults ALTER COLUMN d SET DEFAULT 'other', ADD e int; INSERT INTO defaults (id) VALUES (2)",
+            "ALTER TABLE keyed DROP CONSTRAINT keyed_pkey, ADD PRIMARY KEY (id, d); INSERT INTO keyed VALUES (2, 'key')",
+            "ALTER TYPE mood ADD VALUE 'sad'",
+            "INSERT INTO feeling VALUES (2, 'sad'), (3, 'happy')",
+            "ALTER TABLE renamed_away RENAME TO other_name; INSERT INTO other_name VALUES (2)",
+        ],
+        [
+            "ALTER TABLE changing DROP COLUMN a; UPDATE changing SET b = 'c' WHERE id = 1",
+            "ALTER TABLE defaults ALTER COLUMN d DROP DEFAULT, ADD f int; INSERT INTO defaults VALUES (3, 'd')",
+            "ALTER TABLE keyed DROP CONSTRAINT keyed_pkey; INSERT INTO keyed VALUES (3, 'no key')",
+            "CREATE TABLE brand_new (id int PRIMARY KEY, m mood); INSERT INTO brand_new VALUES (1, 'sad')",
+            "CREATE SCHEMA elsewhere; ALTER TABLE other_name SET SCHEMA elsewhere; INSERT INTO elsewhere.other_name VALUES (3)",
+        ],
+        [
+            "ALTER TABLE changing RENAME COLUMN b TO d; DELETE FROM changing WHERE id = 1",
+            "ALTER TABLE defaults ALTER COLUMN d SET NOT NULL, ADD g int[] DEFAULT '{1}'; INSERT INTO defaults VALUES (4, 'd')",
+            "ALTER TABLE keyed REPLICA IDENTITY FULL; UPDATE keyed SET d = 'full' WHERE id = 3",
+            """BEGIN; INSERT INTO at_once VALUES (2, 2); ALTER TABLE at_once ADD b text;
+                INSERT INTO at_once VALUES (3, 3, 'b'); ALTER TABLE at_once DROP a; UPDATE at_once SET b = 'c' WHERE id = 3;
+                COMMIT""",
+        ],
+        [
+            "ALTER TABLE changing ALTER COLUMN c TYPE text; INSERT INTO changing VALUES (3, 'd', 'c')",
+            "TRUNCATE changing, keyed",
+        ],
     ]
     compare({"skipped.operations": "none", "provide.transaction.metadata": "true"}, setup, steps)
 
@@ -373,6 +390,9 @@ def test_options_of_the_connector_itself(pair):
         "extended.headers.enabled": "false",
         "tombstones.on.delete": "false",
         "skipped.operations": "t",
+        # Keys without schemas are the same for both, and so are their partitions.
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "false",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "false",
     }
@@ -394,6 +414,11 @@ def test_options_of_the_connector_itself(pair):
     both.topic_settings()
     beaten = "SELECT count(DISTINCT right(who, 9)) FROM beats"
     until("both have run the action", lambda: both.connection.execute(beaten).fetchone() == (2,))
+    published = "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication WHERE pubname = %s"
+    mine, theirs = (
+        both.connection.execute(published, [side.base]).fetchone() for side in (both.mine, both.theirs)
+    )
+    assert mine == theirs == (True, True, True, False)
     tables = "SELECT tablename::text FROM pg_publication_tables WHERE pubname = %s ORDER BY 1"
     mine, theirs = (
         both.connection.execute(tables, [side.base]).fetchall() for side in (both.mine, both.theirs)

@@ -70,6 +70,8 @@ class ConnectorConfig:
     topics: TopicNames = field(repr=False)
     topic_creation: TopicCreation = field(default_factory=TopicCreation)
     keys: KeyColumns = field(default_factory=KeyColumns)
+    published_operations: str = ""
+    """What a publication that is created publishes; empty: everything, as when ``skipped.operations`` is not set."""
     identities: tuple[IdentityRule, ...] = ()
     heartbeat_action: str = field(default="", repr=False)
     """SQL that runs with every heartbeat; empty: none."""
@@ -171,6 +173,7 @@ def read_connector_config(
         topics=topics,
         topic_creation=read_topic_creation(config),
         keys=compile_keys(value.text("message.key.columns")),
+        published_operations=_published_operations(value, config),
         identities=compile_identities(value.text("replica.identity.autoset.values")),
         heartbeat_action=value.text("heartbeat.action.query"),
         transforms=_transforms(config),
@@ -255,6 +258,14 @@ def _conversion(
         skip_unchanged=value.boolean("skip.messages.without.change"),
         mappers=read_mappers(config),
     )
+
+
+def _published_operations(value: "_Values", config: Mapping[str, str]) -> str:
+    skipped = set(value.names("skipped.operations")) - {"none"}
+    if "skipped.operations" not in config or not skipped:
+        return ""
+    names = {"c": "insert", "u": "update", "d": "delete", "t": "truncate"}
+    return ",".join(name for letter, name in names.items() if letter not in skipped)
 
 
 def _is_avro(config: Mapping[str, str]) -> bool:

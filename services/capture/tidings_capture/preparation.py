@@ -87,19 +87,22 @@ def ensure_publication(session: Session, config: ConnectorConfig, tables: list[t
         if mode == "filtered" and not row[0][0]:
             _complete_publication(session, name, tables)
         return
-    root = " WITH (publish_via_partition_root = true)" if config.publish_via_partition_root else ""
+    parameters = ["publish_via_partition_root = true"] if config.publish_via_partition_root else []
+    if config.published_operations:
+        parameters.append(f"publish = '{config.published_operations}'")
+    clause = f" WITH ({', '.join(parameters)})" if parameters else ""
     match mode:
         case "all_tables":
-            session.execute(f"CREATE PUBLICATION {quote(name)} FOR ALL TABLES{root}")
+            session.execute(f"CREATE PUBLICATION {quote(name)} FOR ALL TABLES{clause}")
         case "filtered":
             if not tables:
                 raise CatalogError(
                     "publication.autocreate.mode=filtered: the include and exclude lists leave no table to publish",
                     hint="correct table.include.list or schema.include.list",
                 )
-            session.execute(f"CREATE PUBLICATION {quote(name)} FOR TABLE {_names(tables)}{root}")
+            session.execute(f"CREATE PUBLICATION {quote(name)} FOR TABLE {_names(tables)}{clause}")
         case "no_tables":
-            session.execute(f"CREATE PUBLICATION {quote(name)}{root}")
+            session.execute(f"CREATE PUBLICATION {quote(name)}{clause}")
         case _:
             raise CatalogError(
                 f"publication.name={name} does not exist, and publication.autocreate.mode=disabled forbids to create it",
