@@ -254,3 +254,11 @@ def test_source_types_are_parameters_of_the_columns_that_are_asked_for() -> None
     }
     assert source_type_parameters(table, serial, by_type)["__debezium.source.column.type"] == "SERIAL"
     assert source_type_parameters(table, name, by_type) == {}
+
+
+@pytest.mark.parametrize(("typmod", "length"), [(3, "3"), (-1, None)])
+def test_the_length_of_a_vector_is_the_number_of_its_dimensions(typmod: int, length: str | None) -> None:
+    vector = Column("v", 1, typmod, "vector", not_null=False)
+    everything = options(propagated_columns=(re.compile(".*"),))
+    parameters = source_type_parameters(Table("public", "t", 1, (vector,)), vector, everything)
+    assert parameters.get("__debezium.source.column.length") == length

@@ -8,6 +8,7 @@ from tidings_capture.filters import matches
 from tidings_capture.relations import Column, Table
 
 _SERIALS: Final = {"int2": "smallserial", "int4": "serial", "int8": "bigserial"}
+_VECTORS: Final = frozenset(("vector", "halfvec", "sparsevec"))
 
 
 def source_type_parameters(table: Table, column: Column, options: ConversionOptions) -> dict[str, str]:
@@ -20,15 +21,19 @@ def source_type_parameters(table: Table, column: Column, options: ConversionOpti
         or matches(options.propagated_types, f"{table.qualified_name}.{name}")
     ):
         return {}
-    length, scale = length_and_scale(
-        column.element.name if column.element is not None else column.type_name, column.typmod
-    )
-    return {
-        "__debezium.source.column.type": name.upper(),
-        "__debezium.source.column.length": str(length),
-        "__debezium.source.column.scale": str(scale),
-        "__debezium.source.column.name": column.name,
-    }
+    length: int | None
+    if column.type_name in _VECTORS:
+        # the modifier is the number of dimensions; without one there is no length
+        length, scale = (None if column.typmod == -1 else column.typmod), 0
+    else:
+        element = column.element
+        length, scale = length_and_scale(column.type_name if element is None else element.name, column.typmod)
+    parameters = {"__debezium.source.column.type": name.upper()}
+    if length is not None:
+        parameters["__debezium.source.column.length"] = str(length)
+    parameters["__debezium.source.column.scale"] = str(scale)
+    parameters["__debezium.source.column.name"] = column.name
+    return parameters
 
 
 def _type_name(column: Column) -> str:
