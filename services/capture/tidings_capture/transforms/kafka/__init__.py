@@ -5,13 +5,13 @@ from typing import Final
 from tidings_capture.transforms.kafka.cast import Cast
 from tidings_capture.transforms.kafka.fields import (
     ExtractField,
-    Flatten,
     HoistField,
     InsertField,
     MaskField,
     ReplaceField,
     ValueToKey,
 )
+from tidings_capture.transforms.kafka.flatten import Flatten
 from tidings_capture.transforms.kafka.headers import DropHeaders, HeaderFrom, InsertHeader
 from tidings_capture.transforms.kafka.metadata import Filter, SetSchemaMetadata
 from tidings_capture.transforms.kafka.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
