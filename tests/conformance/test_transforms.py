@@ -297,13 +297,15 @@ def outbox(chain: Chain) -> tuple[list[str], list[str]]:
         "NULL",
         """'{"a": 2}'""",
     ]
+    # It becomes the record's time: an old one would be deleted by the topic's retention.
+    now = "(now() AT TIME ZONE 'UTC')::timestamp(3)"
     steps = []
     for table, kind in types.items():
         for number, document in enumerate(documents):
             text = document if kind != "bytea" or document == "NULL" else f"convert_to({document}, 'UTF8')"
             steps.append(
                 f"INSERT INTO {table} VALUES ('00000000-0000-0000-0000-00000000000{number}', 'order-{number % 2}',"
-                f" 'k{number}', 'Created', {text}, '2026-01-02 03:04:05.678', {number % 2}, 0, '00-abc')"
+                f" 'k{number}', 'Created', {text}, {now}, {number % 2}, 0, '00-abc')"
             )
         steps.append(f"UPDATE {table} SET type = 'x' WHERE aggregateid = 'k1'")
         steps.append(f"DELETE FROM {table}")
