@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tidings_stack import Stack
@@ -221,7 +221,13 @@ class Ends:
         )
 
     def of(self, topic: str) -> int:
-        return int(self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
+        """The end offset; 0 while a topic that has just been made has no leader yet."""
+        try:
+            return int(self._consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+            return 0
 
     def wait(self, topic: str, count: int) -> None:
         """Until the topic holds `count` records."""

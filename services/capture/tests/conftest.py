@@ -308,7 +308,12 @@ def topic_end(kafka_bootstrap: str) -> Iterator[Callable[[str], int]]:
     def end(topic: str) -> int:
         if topic not in consumer.list_topics(timeout=10).topics:
             return 0
-        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
+        try:
+            return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return 0  # it has just been made
 
     yield end
     consumer.close()

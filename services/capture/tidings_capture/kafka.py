@@ -42,7 +42,7 @@ _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
     "batch.size": 524_288,
     "batch.num.messages": 20_000,
     "queue.buffering.max.messages": 200_000,
-    "queue.buffering.max.kbytes": 65_536,
+    "queue.buffering.max.kbytes": 16_384,  # more only makes a checkpoint, which waits for it to drain, stop for longer
     "compression.type": "none",  # as Kafka's own; some clients cannot read lz4 without a further library
     "delivery.timeout.ms": 120_000,
     "socket.keepalive.enable": True,
