@@ -134,7 +134,7 @@ def test_sigkill_of_the_whole_worker(
 def test_sigkill_within_one_big_transaction_goes_on_within_it(
     worker, streaming, sql, read_topic, wait_until, topic_end
 ):
-    topic, rows = f"{streaming}.public.a", 100_000
+    topic, rows = f"{streaming}.public.a", 250_000  # more than is sent while the kill is decided
     sql(f"INSERT INTO a SELECT generate_series(1, {rows})")
     wait_until("a third of it", lambda: topic_end(topic) > rows // 3)
     os.kill(worker.task_pid(), signal.SIGKILL)
