@@ -464,6 +464,7 @@ def test_avro_records_are_those_fastavro_reads_and_equal_both_ways() -> None:
         io.BytesIO((deleted[1] or b"")[5:]), registry.schemas["shop.public.orders-value"], None
     )
     assert (read["op"], read["after"], read["before"]["paid"]) == ("d", None, False)
+    plan.insert(cells(), here)
     chunk = EventContext()
     chunk.now_ns = 1_700_000_000_123_456_789
     chunk.snapshot_row("incremental", 0, None, 0)
@@ -477,6 +478,14 @@ def test_avro_records_are_those_fastavro_reads_and_equal_both_ways() -> None:
     assert source["sequence"].endswith(f',"{here.lsn}"]')
     assert (source["ts_ms"], source["ts_ns"]) == (1_700_000_000_123, chunk.now_ns)
     assert (read["op"], read["transaction"], read["ts_ns"]) == ("r", None, chunk.now_ns)
+    here.lsn = (
+        1000  # a digit more, so that what stands before the digits is written anew, within the transaction
+    )
+    ((_, row, _),) = plan.insert(cells(), here)
+    read = fastavro.schemaless_reader(
+        io.BytesIO((row or b"")[5:]), registry.schemas["shop.public.orders-value"], None
+    )
+    assert (read["source"]["txId"], read["transaction"]["id"]) == (99, "99:1000")
 
 
 def test_a_column_name_that_avro_does_not_allow_is_refused() -> None:

@@ -64,7 +64,7 @@ class EventContext:
         """An incremental snapshot's rows stand behind the change that `other` is about."""
         self.lsn = other.lsn
         self.last_commit_lsn = other.last_commit_lsn
-        self.epoch += 1
+        self.epoch = next(_EPOCHS)
 
     def begin(self, tx_id: int, ts_us: int, last_commit_lsn: int | None) -> None:
         """A streamed transaction starts: numbering starts at one, the source is no snapshot."""
@@ -85,13 +85,16 @@ class EventContext:
         self.origin_lsn = origin_lsn
         self.epoch = next(_EPOCHS)
 
-    def snapshot_row(self, snapshot: str, lsn: int, tx_id: int | None, ts_us: int) -> None:
+    def snapshot_row(
+        self, snapshot: str, lsn: int, tx_id: int | None, ts_us: int, last_commit_lsn: int | None = None
+    ) -> None:
         """The next row is read by the snapshot and belongs to no transaction."""
-        if (snapshot, tx_id, ts_us) != (self.snapshot, self.tx_id, self.ts_us) or self.in_transaction:
+        former = (self.snapshot, self.tx_id, self.ts_us, self.last_commit_lsn)
+        if (snapshot, tx_id, ts_us, last_commit_lsn) != former or self.in_transaction:
             self.snapshot = snapshot
             self.tx_id = tx_id
             self.ts_us = ts_us
-            self.last_commit_lsn = None
+            self.last_commit_lsn = last_commit_lsn
             self.in_transaction = False
             self.epoch = next(_EPOCHS)
         self.lsn = lsn

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.conversion_options import BinaryHandling, ConversionOptions
+from tidings_capture.conversion_options import BinaryHandling
 from tidings_capture.converters import Converter
 from tidings_capture.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput_messages import LogicalMessage
 from tidings_capture.plan import Record
+from tidings_capture.plan_source import source_of
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
@@ -29,29 +30,6 @@ _CONTENT: Final[dict[BinaryHandling, Callable[[bytes], Any]]] = {
 _KEY: Final = semantic.struct(
     "io.debezium.connector.postgresql.MessageKey", (("prefix", semantic.OPTIONAL_STRING),), version=1
 )
-
-
-def source_of(context: EventContext, options: ConversionOptions) -> dict[str, Any]:
-    """``source`` of an event that belongs to no table, at the context's position."""
-    last_commit = "null" if context.last_commit_lsn is None else f'"{context.last_commit_lsn}"'
-    return {
-        "version": options.version,
-        "connector": "postgresql",
-        "name": options.topic_prefix,
-        "ts_ms": context.ts_us // 1_000,
-        "snapshot": None,  # the schema's default stands for it
-        "db": options.database,
-        "sequence": f'[{last_commit},"{context.lsn}"]',
-        "ts_us": context.ts_us,
-        "ts_ns": context.ts_us * 1_000,
-        "schema": "",
-        "table": "",
-        "txId": context.tx_id,
-        "lsn": context.lsn,
-        "xmin": None,
-        "origin": context.origin,
-        "origin_lsn": context.origin_lsn,
-    }
 
 
 class MessagePlan:

@@ -17,7 +17,7 @@ from tidings_capture.errors import CaptureError
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput_messages import LogicalMessage, Relation
 from tidings_capture.plan import Record
-from tidings_capture.plan_messages import source_of
+from tidings_capture.plan_source import source_of
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
@@ -166,7 +166,7 @@ class SchemaChangePlan:
             self._encoders = key.encoder(self.topic, _KEY), value.encoder(self.topic, _VALUE)
         encode_key, encode_value = self._encoders
         schema, table = change["schema"], change["table"]
-        source = source_of(context, self._options) | {"schema": schema or "", "table": table or ""}
+        source = source_of(context, self._options, schema or "", table or "")
         now_us = context.now_ns // 1_000
         times = {"ts_ms": now_us // 1_000, "ts_us": now_us, "ts_ns": context.now_ns}
         key_value = {"database": self._options.database, "schema": schema, "table": table}

@@ -4,6 +4,7 @@ Most of it is the same for all events of a transaction, so it is rendered once p
 and the time once per reading of the clock; an event adds its LSN and its numbers.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Final
 
 from tidings_capture.conversion_options import ConversionOptions
@@ -22,7 +23,37 @@ _SOURCE_FIELDS: Final = {field.name: index for index, field in enumerate(_SOURCE
 OPERATIONS: Final = ("c", "u", "d", "r", "t")
 
 
-class SourceWriter:
+def _last_commit(context: EventContext) -> str:
+    """How ``sequence`` begins."""
+    return "[null," if context.last_commit_lsn is None else f'["{context.last_commit_lsn}",'
+
+
+def source_of(
+    context: EventContext, options: ConversionOptions, schema: str = "", table: str = ""
+) -> dict[str, Any]:
+    """``source`` of an event at the context's position; without a table where it belongs to none."""
+    return {
+        "version": options.version,
+        "connector": "postgresql",
+        "name": options.topic_prefix,
+        "ts_ms": context.ts_us // 1_000,
+        # not set outside a snapshot: the schema has the default "false", unless converters keep nulls
+        "snapshot": None if context.snapshot == "false" else context.snapshot,
+        "db": options.database,
+        "sequence": f'{_last_commit(context)}"{context.lsn}"]',
+        "ts_us": context.ts_us,
+        "ts_ns": context.ts_us * 1_000,
+        "schema": schema,
+        "table": table,
+        "txId": context.tx_id,
+        "lsn": context.lsn,
+        "xmin": None,
+        "origin": context.origin,
+        "origin_lsn": context.origin_lsn,
+    }
+
+
+class SourceWriter(ABC):
     """Writes what follows ``after`` in the values of one table."""
 
     def __init__(
@@ -54,7 +85,6 @@ class SourceWriter:
         self._no_block = codec.null(_TRANSACTION)
         string = codec.encoder(semantic.STRING)
         self._string = string
-        self._long = codec.encoder(semantic.INT64)
         self._sequence = self._source[_SEQUENCE_FIELD]
         self._lsn = self._source[_LSN_FIELD]
         self._ops = {op: close_block + before_op + string(op) + before_ms for op in OPERATIONS}
@@ -69,42 +99,17 @@ class SourceWriter:
         self._last_commit = ""
         self._tx_id = ""
 
+    @abstractmethod
     def tail(self, context: EventContext, op: str) -> bytes:
-        """Counts the event, and writes everything behind ``after``."""
-        if context.epoch != self._epoch:
-            self._render(context)
-        if context.now_ns != self._now_ns:
-            self._render_time(context.now_ns)
-        lsn = context.lsn
-        head = (
-            self._until_sequence,
-            self._sequence(f'{self._last_commit}"{lsn}"]'),
-            self._until_lsn,
-            self._lsn(lsn),
-            self._until_end,
-        )
-        if not (self._numbered and context.in_transaction):
-            return b"".join((*head, self._no_block, self._ops_outside[op], self._time))
-        context.total_order += 1
-        counts = context.event_counts
-        order = counts[self._name] = counts.get(self._name, 0) + 1
-        return b"".join(
-            (
-                *head,
-                self._open_block,
-                self._string(f"{self._tx_id}{lsn}"),
-                self._block_1,
-                self._long(context.total_order),
-                self._block_2,
-                self._long(order),
-                self._ops[op],
-                self._time,
-            )
-        )
+        """Counts the event, and writes everything behind ``after``.
+
+        Written out for each codec: it is run for every row, and a call more for each number costs what it saves.
+        """
 
     def _render(self, context: EventContext) -> None:
         """Everything that stays the same until the context's epoch changes."""
-        values = self._values(context)
+        values = source_of(context, self._options, self._table.schema, self._table.name)
+        self._last_commit, self._tx_id = _last_commit(context), f"{context.tx_id}:"
         pieces = [
             b"" if name in ("sequence", "lsn") else self._source[index](values[name])
             for name, index in _SOURCE_FIELDS.items()
@@ -114,37 +119,14 @@ class SourceWriter:
         self._until_end = self._between(pieces, _LSN_FIELD + 1, len(pieces))
         self._epoch = context.epoch
 
-    def _values(self, context: EventContext) -> dict[str, Any]:
-        """The source's fields but ``sequence`` and ``lsn``."""
-        last_commit = "null" if context.last_commit_lsn is None else f'"{context.last_commit_lsn}"'
-        self._last_commit = f"[{last_commit},"
-        self._tx_id = f"{context.tx_id}:"
-        return {
-            "version": self._options.version,
-            "connector": "postgresql",
-            "name": self._options.topic_prefix,
-            "ts_ms": context.ts_us // 1_000,
-            # not set outside a snapshot: the schema has the default "false", unless converters keep nulls
-            "snapshot": None if context.snapshot == "false" else context.snapshot,
-            "db": self._options.database,
-            "ts_us": context.ts_us,
-            "ts_ns": context.ts_us * 1_000,
-            "schema": self._table.schema,
-            "table": self._table.name,
-            "txId": context.tx_id,
-            "xmin": None,
-            "origin": context.origin,
-            "origin_lsn": context.origin_lsn,
-        }
-
     def incremental_tail(self, context: EventContext) -> bytes:
         """Everything behind ``after`` of a row of an incremental snapshot: its source has a sequence, but no position,
         and the clock's time to the nanosecond."""
         now_ns = context.now_ns
         self._render_time(now_ns)
-        values = self._values(context)
+        values = source_of(context, self._options, self._table.schema, self._table.name)
         times = {"ts_ms": now_ns // 1_000_000, "ts_us": now_ns // 1_000, "ts_ns": now_ns}
-        values |= {"sequence": f'{self._last_commit}"{context.lsn}"]', "lsn": None, "txId": None, **times}
+        values |= {"lsn": None, "txId": None, **times}
         pieces = [self._source[index](values[name]) for name, index in _SOURCE_FIELDS.items()]
         source = self._between(pieces, 0, len(pieces))
         return b"".join((source, self._no_block, self._ops_outside["r"], self._time))
@@ -222,10 +204,9 @@ class AvroSourceWriter(SourceWriter):
     def _render(self, context: EventContext) -> None:
         super()._render(context)
         self._in_block = self._numbered and context.in_transaction
-        self._lsn_branch = self._lsn(0)[:-1]
         self._before_lsn = self._before_id = b""
         self._digits = 0
-        self._between_lsns = b'"]' + self._until_lsn + self._lsn_branch
+        self._between_lsns = b'"]' + self._until_lsn + self._lsn(0)[:-1]  # its branch
 
     def _render_digits(self, digits: int) -> None:
         """What stands before the LSN's digits in ``sequence`` and in the transaction's id."""

@@ -132,5 +132,4 @@ class SnapshotRows:
 
     def _mark(self, marker: str) -> None:
         point = self._point
-        self._context.snapshot_row(marker, point.lsn, point.tx_id, point.ts_us)
-        self._context.last_commit_lsn = point.last_commit_lsn
+        self._context.snapshot_row(marker, point.lsn, point.tx_id, point.ts_us, point.last_commit_lsn)
