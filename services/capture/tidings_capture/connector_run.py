@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tidings_capture.config_providers import ConfigProviderError
 from tidings_capture.connector_config import RetryOptions, read_retry_options
 from tidings_capture.errors import TaskDiedError
 from tidings_capture.stores import PAUSED, STARTED, STOPPED
@@ -139,18 +140,15 @@ class ConnectorRun:
         self._settle_counters()
 
     async def _follow(self) -> None:
-        retry = read_retry_options(self.config)
         failures = 0
         loop = asyncio.get_running_loop()
         while True:
             self.generation += 1
-            process = self._process = TaskProcess(self._make_job(self.name, self.config), self._heard)
             began = loop.time()
-            code = await process.run()
+            retry, failure = await self._run_once()
             self._settle_counters()
-            if code == 0 and process.failure is None and self._following is None:
+            if failure is None:
                 return
-            failure = process.failure or _died(code)
             self.errors[failure.code] = self.errors.get(failure.code, 0) + 1
             failures = 1 if loop.time() - began > _SETTLED_SECONDS else failures + 1
             pause = _pause(failure, retry, failures)
@@ -167,6 +165,21 @@ class ConnectorRun:
             )
             await asyncio.sleep(pause)
             self.restarts += 1
+
+    async def _run_once(self) -> tuple[RetryOptions, Failure | None]:
+        """Run the task until its process ends; why it ended, None after a stop."""
+        try:
+            # Every attempt reads secrets anew: one that was rotated may be why the last one failed.
+            job = await asyncio.to_thread(self._make_job, self.name, self.config)
+        except ConfigProviderError as error:
+            unresolved = {n: v for n, v in self.config.items() if "${" not in v}
+            return read_retry_options(unresolved), Failure(
+                error.code, str(error), str(error.retry), error.hint, ""
+            )
+        process = self._process = TaskProcess(job, self._heard)
+        code = await process.run()
+        stopped = code == 0 and process.failure is None and self._following is None
+        return read_retry_options(job.config), None if stopped else process.failure or _died(code)
 
     def _heard(self, report: Report) -> None:
         if report.state in _STATE_OF_REPORT:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tidings_capture.column_mappers import PREFIXES, mapper_problem
+from tidings_capture.config_providers import is_reference
 from tidings_capture.filters import compile_keys, compile_list
 from tidings_capture.kafka_settings import unknown_settings
 from tidings_capture.naming import (
@@ -33,6 +34,11 @@ CONNECTOR_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
 CONNECTOR_VERSION: Final = "3.7.0.Final"
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 _PREFIX = re.compile(r"[a-zA-Z0-9._-]+")
+_SECRET_NAME = re.compile(
+    r"password|secret|basic\.auth\.user\.info|sasl\.jaas\.config|ssl\.key$|ssl\.keystore\.key$|auth\.token$"
+)
+_URL_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")
+"""``https://user:password@host``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +418,13 @@ def _check_value(option: Option, value: str) -> str | None:
 
 
 def passwords(config: Mapping[str, str]) -> frozenset[str]:
-    """The names of options in `config` whose values are secret."""
+    """The names of options in `config` whose values are secret; a reference to a secret is none."""
+    names = secret_options(config) | {name for name, value in config.items() if _URL_PASSWORD.search(value)}
+    return frozenset(name for name in names if not is_reference(config[name]))
+
+
+def secret_options(config: Mapping[str, str]) -> frozenset[str]:
+    """The names of options in `config` that are there for secrets."""
     custom = config.get("custom.sanitize.pattern", "").strip()
     own = java_pattern(custom) if custom and _java_pattern(custom) is None else None
     return frozenset(
@@ -420,5 +432,5 @@ def passwords(config: Mapping[str, str]) -> frozenset[str]:
         for name in config
         if (own is not None and own.fullmatch(name))
         or (name in OPTIONS and OPTIONS[name].kind == "password")
-        or re.search(r"password|secret|basic\.auth\.user\.info|sasl\.jaas\.config|ssl\.key$", name)
+        or _SECRET_NAME.search(name)
     )

@@ -190,7 +190,7 @@ class RestApi:
         plugin = request.match_info["plugin"]
         if plugin not in {CONNECTOR_CLASS, "PostgresConnector", "Postgres"}:
             raise NotFoundError(f"Unknown connector plugin {plugin}")
-        problems = await asyncio.to_thread(validate, config)
+        problems = await asyncio.to_thread(validate, config, self._supervisor.worker.providers)
         return web.json_response(validation_report(CONNECTOR_CLASS, config, problems))
 
     async def _checked(self, name: str, config: dict[str, str]) -> dict[str, str]:
@@ -203,7 +203,7 @@ class RestApi:
         known = self._supervisor.runs.get(name)
         if known is not None and known.config == config and known.healthy:
             return config
-        problems = await asyncio.to_thread(validate, config)
+        problems = await asyncio.to_thread(validate, config, self._supervisor.worker.providers)
         if problems:
             raise OptionError(invalid_message(problems))
         return config

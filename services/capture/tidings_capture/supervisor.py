@@ -5,12 +5,15 @@ they take effect, and one at a time, so a worker that is killed comes back to wh
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from tidings_capture.config_providers import ConfigProviderError
+from tidings_capture.connector_config import read_endpoint
 from tidings_capture.connector_run import ConnectorRun
 from tidings_capture.errors import CaptureError
 from tidings_capture.kafka import AcknowledgedProducer, TopicAdmin
 from tidings_capture.options import passwords
+from tidings_capture.postgres import Endpoint
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, ConfigStore, StatusStore, is_ours
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.worker_config import StorageTopic, WorkerConfig
@@ -93,6 +96,22 @@ class Supervisor:
         except KeyError:
             raise NotFoundError(f"Connector {name} not found") from None
 
+    def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
+        """A configuration with secrets in place of the references to them: for a task or a check, never for an answer.
+
+        Raises:
+            ConfigProviderError: a reference cannot be resolved.
+        """
+        return self.worker.providers.resolve(config)
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """The databases of the connectors, as far as their references can be resolved just now."""
+        for run in self.runs.values():
+            try:
+                yield read_endpoint(self.resolved(run.config))
+            except ConfigProviderError as error:
+                _log.warning("a connector's database is not watched", connector=run.name, reason=str(error))
+
     def with_passwords(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
         """A configuration as it came in, with passwords it left masked taken from the stored one."""
         known = self.runs[name].config if name in self.runs else {}
@@ -173,7 +192,7 @@ class Supervisor:
         return TaskJob(
             connector=name,
             task=0,
-            config=config,
+            config=self.resolved(config),
             converters=worker.converters,
             client=worker.common_client(),
             producer=worker.producer,

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tidings_capture.config_providers import ConfigProviders
 from tidings_capture.connector_config import read_endpoint
 from tidings_capture.errors import CaptureError, PostgresError
-from tidings_capture.options import OPTIONS, Option, check_options, passwords
+from tidings_capture.options import OPTIONS, Option, check_options, passwords, secret_options
 from tidings_capture.postgres import Session
 from tidings_capture.preparation import check_server
 
@@ -20,8 +21,23 @@ _TYPES = {
 _OPTION_OF_SQLSTATE = {"28": "database.user", "3D": "database.dbname"}
 
 
-def validate(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """What is wrong, by option. Asks the database when the options allow; blocks for seconds at most."""
+def validate(config: Mapping[str, str], providers: ConfigProviders) -> dict[str, list[str]]:
+    """What is wrong, by option. Asks the database when the options allow; blocks for seconds at most.
+
+    Args:
+        providers: what resolves the references to secrets that may stand in `config`.
+    """
+    problems = providers.problems(config)
+    for name in secret_options(config):
+        missing = providers.missing(config[name])
+        if missing is not None:
+            # As a password its text would only be refused by whoever it is for, without a word of the reason.
+            problems[name] = [
+                f"{name} refers to {missing}, which config.providers of the worker does not name"
+            ]
+    if problems:
+        return problems
+    config = providers.resolve(config)
     problems = check_options(config)
     if not problems:
         try:

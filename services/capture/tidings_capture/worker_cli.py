@@ -13,7 +13,6 @@ from pathlib import Path
 
 from prometheus_client import REGISTRY
 
-from tidings_capture.connector_config import read_endpoint
 from tidings_capture.metrics import ConnectorCollector
 from tidings_capture.properties import load_properties
 from tidings_capture.rest import RestApi
@@ -78,7 +77,7 @@ async def run_worker(worker: WorkerConfig, settings: ServiceSettings, stop: asyn
     add_observability(api, health, REGISTRY)
     server = await serve_application(api, worker.host, worker.port)
     supervisor.worker_id = _worker_id(worker, server.port)
-    wal = WalMonitor(lambda: [read_endpoint(run.config) for run in supervisor.runs.values()])
+    wal = WalMonitor(supervisor.endpoints)
     collectors = (ConnectorCollector(supervisor.runs.values), wal)
     for collector in collectors:
         REGISTRY.register(collector)

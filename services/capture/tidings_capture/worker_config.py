@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from tidings_capture.errors import WorkerConfigError
+from tidings_capture.config_providers import ConfigProviders, is_provider_property, read_config_providers
+from tidings_capture.errors import CaptureError, WorkerConfigError
 from tidings_capture.kafka_settings import CLIENT_SETTINGS, translate_client_settings, unknown_settings
 
 DEFAULT_PORT: Final = 8083
@@ -93,6 +94,8 @@ class WorkerConfig:
     offset_flush_ms: int = DEFAULT_OFFSET_FLUSH_MS
     graceful_stop_seconds: float = 10.0
     topic_creation: bool = True
+    providers: ConfigProviders = field(default_factory=ConfigProviders, repr=False)
+    """What resolves references to secrets, in the connectors' configurations as in the worker's."""
     unknown: tuple[str, ...] = ()
 
     def common_client(self) -> dict[str, str]:
@@ -106,6 +109,8 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     Raises:
         WorkerConfigError: a property is missing or wrong; names it.
     """
+    providers = read_config_providers(properties)
+    properties = _resolved(providers, properties)
     host, port = _listener(properties.get("listeners", f"http://:{DEFAULT_PORT}"))
     client = {name: value for name, value in properties.items() if name in CLIENT_SETTINGS}
     scoped = {
@@ -130,14 +135,26 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         offset_flush_ms=_integer(properties, "offset.flush.interval.ms", DEFAULT_OFFSET_FLUSH_MS),
         graceful_stop_seconds=_integer(properties, "task.shutdown.graceful.timeout.ms", 10_000) / 1000,
         topic_creation=_boolean(properties, "topic.creation.enable", default=True),
+        providers=providers,
         unknown=_unknown(properties, scoped),
     )
+
+
+def _resolved(providers: ConfigProviders, properties: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return providers.resolve(properties)
+    except CaptureError as error:
+        raise WorkerConfigError(str(error), hint=error.hint) from error
 
 
 def _unknown(properties: Mapping[str, str], scoped: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     known = _KNOWN | _WITHOUT_MEANING | CLIENT_SETTINGS
     prefixes = (*_STORAGE_PREFIXES, *_CONVERTER_PREFIXES, *_CLIENT_PREFIXES)
-    plain = [n for n in properties if n not in known and not n.startswith(prefixes)]
+    plain = [
+        n
+        for n in properties
+        if n not in known and not n.startswith(prefixes) and not is_provider_property(n, properties)
+    ]
     clients = [prefix + name for prefix, names in scoped.items() for name in unknown_settings(names)]
     return tuple(sorted(plain + clients))
 
