@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 DISTRIBUTIONS := libs/service libs/envelope libs/jvm libs/stack services/capture services/translator services/lakehouse examples/shop
 STAMP := .venv/.installed
+# Test processes side by side; each starts servers of its own (about 2 GB).
+JOBS ?= 2
 INPUTS := $(wildcard requirements/*.txt) $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))
 # uv does not read pip's configuration; a mirror that is set there is handed on.
 export UV_DEFAULT_INDEX ?= $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null || true)
@@ -37,7 +39,8 @@ demo-data: $(STAMP) ## shop traffic against an existing database: make demo-data
 
 test: $(STAMP) ## every test, on real servers started for it
 	@if command -v go >/dev/null; then scripts/tools.sh; else echo "No Go: tests of the chart and the rules that need helm or promtool are skipped"; fi
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/python -m tidings_jvm fetch kafka registry debezium converters lakehouse pg-16
+	@$(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import rules
 	@$(BIN)/ruff format --check .

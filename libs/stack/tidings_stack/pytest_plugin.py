@@ -2,7 +2,7 @@
 
 Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
-first test asks for one. A test that uses any of them carries the marker `stack` by itself.
+first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
 `TIDINGS_STACK=containers` starts containers instead of processes; `TIDINGS_PG`, `TIDINGS_KAFKA`, `TIDINGS_REGISTRY` and
 `TIDINGS_CONNECT` name servers that exist already.
@@ -49,6 +49,8 @@ def tidings_servers(request: pytest.FixtureRequest) -> Iterator[Provider]:
 
     needed = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     together = sorted({member for fixture, member in MEMBER_OF_FIXTURE.items() if fixture in needed})
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        together = []
     with open_provider(os.environ, together=together, say=_speaker(request)) as provider:
         yield provider
 
