@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
 from tidings_capture.converters import AvroConverter, Converter, make_converter
+from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput import UNCHANGED, Cells, DecodeError
 from tidings_capture.plan import Plan, Record, compile_plan
@@ -183,6 +184,51 @@ def test_a_snapshot_row() -> None:
     )
     here.snapshot_row("last", 10, 5, 1_000_000)
     assert value(plan_for().read(cells(), here)[0])["source"]["snapshot"] == "last"
+
+
+def line(**changes: bytes) -> bytes:
+    names = [c.name for c in TABLE.columns[:-1]]
+    return b"\t".join((dict(zip(names, ROW[:-1], strict=True)) | changes).values()) + b"\n"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("checked_only", [False, True])
+def test_lines_of_a_snapshot_are_read_like_their_cells(checked_only: bool) -> None:
+    here = EventContext()
+    here.snapshot_row("true", 10, 5, 1_000_000)
+    odd = [
+        line(id=b"1"),
+        line(id=b"2", note=b"\\N"),
+        line(id=b"3", note=b"a\\tb\\\\c"),
+        line(id=b"4", note=b"control \x01 and \x1f"),
+        line(id=b"5", note="outside the plane \U0001f600".encode()),
+        line(id=b"6", note='quotes " and é'.encode(), placed=b"infinity"),
+        line(id=b"7"),
+    ]
+    plan, checked = plan_for(checked_only=checked_only), plan_for(checked_only=True)
+    expected = [record for one in odd for record in checked.read(parse_copy_line(one), here)]
+    assert plan.read_lines(odd, here) == expected
+    assert [json.loads(key or b"")["id"] for key, _, _ in plan.read_lines(odd, here)] == list(range(1, 8))
+
+
+def test_a_line_of_one_column() -> None:
+    here = EventContext()
+    here.snapshot_row("true", 10, 5, 1_000_000)
+    plan = plan_for(replace(TABLE, columns=TABLE.columns[:1]))
+    assert [value(record)["after"] for record in plan.read_lines([b"x\n", b"\\N\n", b"\n"], here)] == [
+        {"note": "x"},
+        {"note": None},
+        {"note": ""},
+    ]
+
+
+@pytest.mark.parametrize(
+    "broken", [line(price=b"x"), line().replace(b"\t", b"", 1), line(note=b"more\tcells")]
+)
+def test_a_line_of_a_snapshot_that_cannot_be_read(broken: bytes) -> None:
+    here = EventContext()
+    here.snapshot_row("true", 10, 5, 1_000_000)
+    with pytest.raises(ConversionError, match=r"column 'price'|columns instead of 8"):
+        plan_for().read_lines([line(), broken, line()], here)
 
 
 def test_a_transaction_after_the_snapshot_is_never_taken_for_it() -> None:

@@ -23,8 +23,8 @@ def test_lines(line, cells):
 
 
 class MarkerPlan:
-    def read(self, cells, context):
-        return [(None, cells[0] + b" " + context.snapshot.encode(), None)]
+    def read_lines(self, lines, context):
+        return [(None, line.rstrip() + b" " + context.snapshot.encode(), None) for line in lines]
 
 
 class FakeRoute:

@@ -7,33 +7,30 @@ it defines the result. The fast way (`Plan.change`) reads inserts and plain upda
 back to the checked way on anything unusual.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from tidings_capture import fast_avro, fast_json
 from tidings_capture.conversion_options import ConversionOptions, FailureHandling
 from tidings_capture.converters import Converter
+from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.event_context import EventContext
-from tidings_capture.fast_json import Snippet
 from tidings_capture.key_header import struct_text
 from tidings_capture.naming import KeyField, adjusted
 from tidings_capture.pgoutput import UNCHANGED, Cells, Delete, Insert, Update, decode_message
 from tidings_capture.plan_code import (
     IRREGULAR,
     NO_FUNCTIONS,
-    ColumnCode,
+    EncodedRow,
     RowLayout,
     compile_row_functions,
 )
-from tidings_capture.plan_columns import ColumnEncoder, ConvertedColumn, converted_column, mapped_column
+from tidings_capture.plan_columns import ColumnEncoder, converted_column, mapped_column
+from tidings_capture.plan_layout import column_codes, fields, key_columns
 from tidings_capture.plan_source import source_writer
-from tidings_capture.relations import Column, Table
+from tidings_capture.relations import Table
 from tidings_capture.types.conversion import ConversionError, UnknownLabelError
 from tidings_envelope import semantic
-from tidings_envelope.avro_codec import AvroCodec
-from tidings_envelope.codec import Codec
-from tidings_envelope.json_codec import DecimalFormat, JsonCodec
-from tidings_envelope.schema import ConnectSchema
+from tidings_envelope.json_codec import JsonCodec
 
 Header: TypeAlias = tuple[str, bytes]
 Record: TypeAlias = tuple[bytes | None, bytes | None, list[Header] | None]
@@ -77,13 +74,13 @@ class Plan:
             for c in columns.values()
             if c is not None and c.column.name not in table.excluded_columns
         ]
-        key = _key_columns(table, columns)
+        key = key_columns(table, columns)
         value_codec, key_codec = value_converter.codec, key_converter.codec
 
         def name(proposed: str) -> str:
             return adjusted(proposed, options.schema_names)
 
-        row_schema = semantic.struct(name(f"{topic}.Value"), _fields(row, table)).as_optional()
+        row_schema = semantic.struct(name(f"{topic}.Value"), fields(row, table)).as_optional()
         envelope = semantic.envelope(name(f"{topic}.Envelope"), row_schema)
         prefix, suffix = value_converter.frame(topic, envelope)
         fragments = value_codec.struct_fragments(envelope)
@@ -101,10 +98,10 @@ class Plan:
         self._key_fragments = None
         self._key_field = key_field
         if key or key_field is not None:
-            fields = _fields(key, table)
+            key_fields = fields(key, table)
             if key_field is not None:
-                fields.append((key_field.name, semantic.STRING))
-            key_schema = semantic.struct(name(f"{topic}.Key"), fields)
+                key_fields.append((key_field.name, semantic.STRING))
+            key_schema = semantic.struct(name(f"{topic}.Key"), key_fields)
             key_prefix, key_suffix = key_converter.frame(topic, key_schema)
             around = key_codec.struct_fragments(key_schema)
             if key_field is not None:
@@ -119,7 +116,7 @@ class Plan:
         self._functions = NO_FUNCTIONS
         if not checked_only:
             self._functions = compile_row_functions(
-                _column_codes(table.columns, row, self._columns, key, self._key, value_codec, key_codec),
+                column_codes(table.columns, row, self._columns, key, self._key, value_codec, key_codec),
                 RowLayout(
                     self._row_fragments,
                     self._key_fragments,
@@ -139,6 +136,23 @@ class Plan:
         except UnknownLabelError as error:
             error.admit()
             return self.read(cells, context)
+
+    def read_lines(self, lines: Sequence[bytes], context: EventContext) -> list[Record]:
+        """Rows of the snapshot, from lines of COPY's text format; equal to `read` of each line's cells."""
+        encoded: list[EncodedRow] = []
+        while len(encoded) < len(lines):
+            try:
+                self._functions.lines(lines[len(encoded) :], encoded.append)
+            except IRREGULAR:
+                cells = parse_copy_line(lines[len(encoded)])
+                try:
+                    encoded.append(self._encoded(cells))
+                except UnknownLabelError as error:
+                    error.admit()
+                    encoded.append(self._encoded(cells))
+        opening, headers = self._only_after, self._headers
+        tail = self._source.tail(context, "r")  # such rows are not numbered: all end alike
+        return [(key, opening + row + tail, headers) for row, key in encoded]
 
     def read_incremental(self, cells: Cells, context: EventContext) -> list[Record]:
         """A row of an incremental snapshot (op ``r``)."""
@@ -281,74 +295,6 @@ class Plan:
 def _spliced(fragments: tuple[bytes, ...], fields: list[bytes]) -> bytes:
     pieces = [piece for pair in zip(fragments, fields, strict=False) for piece in pair]
     return b"".join([*pieces, fragments[-1]])
-
-
-def _fields(columns: Sequence[ConvertedColumn], table: Table) -> list[tuple[str, ConnectSchema]]:
-    fields = {c.field: c.schema for c in columns}
-    if len(fields) != len(columns):
-        raise ConversionError(
-            f"two columns of {table.qualified_name} have the same name after field.name.adjustment.mode",
-            hint="choose avro_unicode, which keeps names apart, or leave one out with column.exclude.list",
-        )
-    return list(fields.items())
-
-
-def _key_columns(table: Table, columns: Mapping[str, ConvertedColumn | None]) -> list[ConvertedColumn]:
-    key = []
-    for column in table.key_columns:
-        converted = columns[column.name]
-        if converted is None:
-            raise ConversionError(
-                f"key column {column.name!r} of {table.qualified_name} is of a type that cannot be converted",
-                hint="set include.unknown.datatypes=true, or leave the table out",
-            )
-        key.append(converted)
-    return key
-
-
-def _column_codes(
-    columns: Sequence[Column],
-    row: Sequence[ConvertedColumn],
-    row_encoders: Sequence[ColumnEncoder],
-    key: Sequence[ConvertedColumn],
-    key_encoders: Sequence[ColumnEncoder],
-    value_codec: Codec,
-    key_codec: Codec,
-) -> list[ColumnCode]:
-    """What the generated function does with each column."""
-    in_row = {c.index: (c, encoder) for c, encoder in zip(row, row_encoders, strict=True)}
-    in_key = {c.index: (c, encoder) for c, encoder in zip(key, key_encoders, strict=True)}
-    codes = []
-    for index in range(len(columns)):
-        converted, encoder = in_row.get(index, (None, None))
-        key_column, key_encoder = in_key.get(index, (None, None))
-        if (
-            key_column is not None
-            and converted is not None
-            and converted.change is None
-            and _same_bytes(converted.schema, value_codec, key_codec)
-        ):
-            key_encoder = None
-        fast = None if converted is None else _snippet(converted, value_codec)
-        codes.append(ColumnCode(encoder, fast, key_encoder))
-    return codes
-
-
-def _snippet(converted: ConvertedColumn, codec: Codec) -> Snippet | None:
-    """The direct way from a column's cells to the codec's bytes, where there is one."""
-    name = f"column_{converted.index}"
-    if isinstance(codec, AvroCodec):
-        return fast_avro.snippet(converted.conversion, converted.schema, name)
-    if isinstance(codec, JsonCodec) and codec.decimal_format is DecimalFormat.BASE64:
-        return fast_json.snippet(converted.conversion, name)
-    return None
-
-
-def _same_bytes(schema: ConnectSchema, value_codec: Codec, key_codec: Codec) -> bool:
-    """Whether a cell has the same bytes in the key as in the row (the schema is the same)."""
-    if isinstance(value_codec, JsonCodec) and isinstance(key_codec, JsonCodec):
-        return value_codec.decimal_format is key_codec.decimal_format
-    return isinstance(value_codec, AvroCodec) and isinstance(key_codec, AvroCodec) and not schema.optional
 
 
 def compile_plan(

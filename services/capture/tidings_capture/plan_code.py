@@ -2,16 +2,17 @@
 
 `RowFunctions.read` walks pgoutput's TupleData in a message once, column after column without a loop, and replaces each
 cell by its encoded form: by a snippet of `fast_json` where there is one, else by the column's encoder.
-`RowFunctions.encode` does the same for cells that have been taken apart already. Both are strict about the form they
-know (text cells, nulls, unchanged values) and raise one of `IRREGULAR` on anything else; the caller then goes the checked
-way, which says what is wrong, or gives the result.
+`RowFunctions.encode` does the same for cells that have been taken apart already, and `RowFunctions.lines` for lines of
+COPY. All are strict about the form they know (text cells, nulls, unchanged values) and raise one of `IRREGULAR` on
+anything else; the caller then goes the checked way, which says what is wrong, or gives the result.
 """
 
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.fast_json import ASTRAL, CONTROL, Snippet
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.plan_columns import ColumnEncoder
@@ -21,6 +22,10 @@ IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, struct.error, Conv
 """What the generated function raises for a tuple that it does not take."""
 
 
+EncodedRow: TypeAlias = tuple[bytes, bytes | None]
+"""Row and key."""
+
+
 class RowFunctions(NamedTuple):
     """What is generated for one relation version."""
 
@@ -28,13 +33,16 @@ class RowFunctions(NamedTuple):
     """From a buffer and the tuple's start to the encoded row, the encoded key, and the position after the tuple."""
     encode: Callable[[Cells], tuple[bytes, bytes | None]]
     """From cells to the encoded row and the encoded key."""
+    lines: Callable[[Sequence[bytes], Callable[[EncodedRow], None]], None]
+    """From lines of COPY's text format to the encoded row and the encoded key of each, handed on one by one: what is
+    handed on before an exception stays good."""
 
 
 def _irregular(*_: object) -> NoReturn:
     raise ValueError
 
 
-NO_FUNCTIONS: Final = RowFunctions(_irregular, _irregular)
+NO_FUNCTIONS: Final = RowFunctions(_irregular, _irregular, _irregular)
 """Functions that take nothing, so that every row goes the checked way."""
 
 
@@ -65,7 +73,7 @@ class RowLayout:
 
 
 def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> RowFunctions:
-    """Compiles both functions for one relation version."""
+    """Compiles the functions for one relation version."""
     names: dict[str, Any] = {
         "COUNT": len(columns).to_bytes(2, "big"),
         "CONTROL": CONTROL,
@@ -74,6 +82,8 @@ def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> R
         "PADDING": bytes(4),
         "kind_and_size": struct.Struct(">BI").unpack_from,
         "join": b"".join,
+        "TAB": b"\t",
+        "parse_copy_line": parse_copy_line,
     }
     read = [
         "def read_row(data, p):",
@@ -84,6 +94,15 @@ def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> R
     ]
     cells = "".join(f"c{index}, " for index in range(len(columns)))
     encode = ["def encode_row(cells):", f"    {cells or '()'} = cells"]
+    # A backslash is a null or an escape. Most lines have none, and then their cells are what stands between the tabs.
+    lines = [
+        "def encode_lines(lines, add):",
+        "  for line in lines:",
+        "    if ESCAPE in line:",
+        "        add(encode_row(parse_copy_line(line)))",
+        "        continue",
+        f"    {cells or '()'} = line[:-1].split(TAB)",
+    ]
     for index, column in enumerate(columns):
         used = column.encoder is not None or column.key_encoder is not None
         present = _present_lines(index, column, names) if used else []
@@ -91,12 +110,14 @@ def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> R
         unchanged = _fixed_lines(index, column, "unchanged", names) if used else []
         read += _read_lines(f"c{index}", present, null, unchanged)
         encode += _encode_lines(f"c{index}", present, null, unchanged) if used else []
+        lines += [f"    {line}" for line in present]
     result = _result_lines(columns, layout, names)
     read += [*result, "    return row, key, p"]
     encode += [*result, "    return row, key"]
+    lines += [*result, "    add((row, key))"]
     # The source is made of this module's text and of indexes; names from the database are only in `names`' values.
-    exec(compile("\n".join([*read, *encode]), "<row functions>", "exec"), names)  # noqa: S102
-    return RowFunctions(names["read_row"], names["encode_row"])
+    exec(compile("\n".join([*read, *encode, *lines]), "<row functions>", "exec"), names)  # noqa: S102
+    return RowFunctions(names["read_row"], names["encode_row"], names["encode_lines"])
 
 
 def _read_lines(cell: str, present: list[str], null: list[str], unchanged: list[str]) -> list[str]:
