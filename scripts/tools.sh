@@ -2,10 +2,10 @@
 # The command-line tools that the deployment tests use: helm, kubeconform, docker compose, promtool, prometheus, and
 # the Kubernetes JSON schemas. No package registry of Python's carries them, so they are built from the Go modules,
 # at the versions below, into the cache directory; what is there already is left alone. Tests find them there or on
-# PATH, and skip with a reason where there is neither.
+# PATH, and skip with a reason where there is neither. The official parser of AsyncAPI comes from npm, where there is one.
 #
 #   scripts/tools.sh            build what is missing
-#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus schemas)
+#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus schemas asyncapi)
 #   scripts/tools.sh --where    print the directory
 #
 # A module whose go.mod has `replace` or `exclude` directives cannot be installed by `go install module@version`, so
@@ -95,14 +95,33 @@ schemas() {
         --into "$cache/schemas"
 }
 
+asyncapi() {
+    local into="$cache/asyncapi"
+    rm -rf "$into" "$into.new"
+    mkdir -p "$into.new"
+    echo "fetching the parser of AsyncAPI ..."
+    npm install --prefix "$into.new" --silent --no-audit --no-fund --no-package-lock --ignore-scripts \
+        @asyncapi/parser@3.6.3 @asyncapi/avro-schema-parser@3.0.24
+    mv "$into.new" "$into"
+}
+
 if [[ "${1:-}" == "--where" ]]; then
     echo "$cache"
     exit 0
 fi
 wanted=("$@")
-((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose)
+((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose asyncapi)
 for name in "${wanted[@]}"; do
-    if [[ "$name" == schemas ]]; then
+    if [[ "$name" == asyncapi ]]; then
+        if [[ -d "$cache/asyncapi" ]]; then
+            echo "asyncapi: $cache/asyncapi"
+        elif command -v npm >/dev/null; then
+            asyncapi
+        else
+            echo "asyncapi: no npm, its test is skipped"
+        fi
+        continue
+    elif [[ "$name" == schemas ]]; then
         [[ -e "$cache/schemas/complete" ]] && { echo "schemas: $cache/schemas"; continue; }
     elif [[ -x "$cache/bin/$name" ]]; then
         echo "$name: $cache/bin/$name"

@@ -5,10 +5,11 @@ so that the same change always gives the same bytes. Specification: cloudevents/
 """
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from uuid import NAMESPACE_URL, uuid5
 
-from tidings_translator.events import BusinessEvent, topic_of
+from tidings_translator.events import BusinessEvent, contract_of, topic_of
+from tidings_translator.lifecycle import lifecycle_of, midnight
 
 Headers = list[tuple[str, bytes]]
 
@@ -58,6 +59,7 @@ class HeaderTemplate:
             ("ce_source", source.encode()),
             ("ce_dataschema", data_schema(event).encode()),
             ("content-type", b"application/avro"),
+            *_deprecation(event),
         ]
 
     def headers(self, event_id: str, time: bytes, subject: bytes, sequence: bytes) -> Headers:
@@ -76,6 +78,23 @@ class HeaderTemplate:
             ("ce_subject", subject),
             ("ce_sequence", sequence),
         ]
+
+
+def _deprecation(event: type[BusinessEvent]) -> Headers:
+    """The deprecation extension's attributes, for a version whose contract says that it is deprecated."""
+    lifecycle = lifecycle_of(contract_of(event))
+    if lifecycle.deprecated is None:
+        return []
+    headers = [("ce_deprecated", b"true"), ("ce_deprecationfrom", _day_text(lifecycle.deprecated))]
+    if lifecycle.sunset is not None:
+        headers.append(("ce_deprecationsunset", _day_text(lifecycle.sunset)))
+    if lifecycle.migration is not None:
+        headers.append(("ce_deprecationmigration", lifecycle.migration.encode()))
+    return headers
+
+
+def _day_text(day: date) -> bytes:
+    return midnight(day).strftime("%Y-%m-%dT%H:%M:%SZ").encode()
 
 
 def source_of(domain: str, aggregate: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidings_translator.contracts import Contract, Contracts
+from tidings_translator.lifecycle import shortened
 
 _TRAITS = ("logicalType", "precision", "scale", "size")
 _MAJOR = "make it a new major version"
@@ -30,7 +31,9 @@ def incompatibilities(old: Contracts, new: Contracts) -> list[str]:
 
 def contract_incompatibilities(before: Contract, after: Contract) -> list[str]:
     """What in one contract breaks its earlier form."""
-    return list(_compare(_Named(before.schema), before.schema, _Named(after.schema), after.schema, ""))
+    problems = list(_compare(_Named(before.schema), before.schema, _Named(after.schema), after.schema, ""))
+    taken_back = shortened(before.lifecycle, after.lifecycle)
+    return problems if taken_back is None else [*problems, taken_back]
 
 
 class _Named(dict[str, Any]):

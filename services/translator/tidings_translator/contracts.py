@@ -17,6 +17,7 @@ from fastavro.schema import SchemaParseException, fingerprint, to_parsing_canoni
 
 from tidings_translator.definition import nearest
 from tidings_translator.errors import ContractError
+from tidings_translator.lifecycle import Lifecycle, lifecycle_of, lifecycle_problems
 
 _FILE = re.compile(r"^(?P<domain>[a-z][a-z0-9-]*)/(?P<event>[a-z][a-z0-9-]*)/v(?P<major>[1-9][0-9]*)\.avsc$")
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "string", "bytes"})
@@ -53,6 +54,11 @@ class Contract(msgspec.Struct, frozen=True):
     def subject(self) -> str:
         """The registry's subject for the topic's values."""
         return f"{self.topic}-value"
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """When the version is deprecated and when it ends."""
+        return lifecycle_of(self.schema)
 
     @property
     def class_name(self) -> str:
@@ -142,6 +148,7 @@ def _problems(contract: Contract) -> Iterator[str]:
     namespace = f"{contract.domain}.{contract.event.replace('-', '_')}.v{contract.major}"
     if schema.get("namespace") != namespace:
         yield f"the namespace must be '{namespace}'"
+    yield from lifecycle_problems(schema)
     yield from _record_problems(schema, "", set())
 
 

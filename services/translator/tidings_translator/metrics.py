@@ -29,6 +29,16 @@ TRANSLATOR_EVENTS = Counter(
     "Business events published, by event and version.",
     ["event", "version"],
 )
+TRANSLATOR_DEPRECATED = Gauge(
+    "tidings_translator_event_deprecated_timestamp_seconds",
+    "From when a live version is deprecated, by its contract (seconds since 1970); absent for others.",
+    ["event", "version"],
+)
+TRANSLATOR_SUNSET = Gauge(
+    "tidings_translator_event_sunset_timestamp_seconds",
+    "From when a live version may be gone, by its contract (seconds since 1970); absent for others.",
+    ["event", "version"],
+)
 TRANSLATOR_LATENCY = Histogram(
     "tidings_translator_event_latency_seconds",
     "From the commit in the database to the commit of the event in Kafka.",

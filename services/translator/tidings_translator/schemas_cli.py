@@ -8,11 +8,13 @@ Where contracts and generated modules are is said in the root pyproject.toml::
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -21,6 +23,7 @@ from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service.errors import SettingsError, TidingsError
 from tidings_service.settings import ServiceSettings, load_settings
+from tidings_translator.asyncapi import asyncapi
 from tidings_translator.codegen import generate
 from tidings_translator.compatibility import incompatibilities
 from tidings_translator.contracts import Contracts, parse_contracts, read_contracts
@@ -76,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _generate(layout, contracts, check=options.check)
         if options.command == "check":
             return _check(layout, contracts, options.against, options.retired)
+        if options.command == "asyncapi":
+            return _asyncapi(layout, contracts, options)
         return _register(contracts, options.registry)
     except (TidingsError, EnvelopeError) as error:
         hint = f"\nhint: {error.hint}" if error.hint else ""
@@ -109,6 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     registrar = commands.add_parser(
         "register", help="register the contracts with FULL_TRANSITIVE compatibility"
     )
+    writer = commands.add_parser("asyncapi", help="print the AsyncAPI 3 document of a domain")
+    writer.add_argument("--domain", help="needed where there are several")
+    writer.add_argument("--document-version", default="1.0.0", metavar="X.Y.Z", help="default: 1.0.0")
+    writer.add_argument(
+        "--server", metavar="HOST:PORT", help="the Kafka cluster's address, to be named in it"
+    )
     registrar.add_argument("--registry", metavar="URL", help="default: TIDINGS_REGISTRY")
     return parser
 
@@ -138,10 +149,14 @@ def _check(layout: Layout, contracts: Contracts, against: str | None, retired: l
     if against is None:
         sys.stdout.write(f"{len(contracts)} contracts are well-formed\n")
         return 0
-    earlier = {
-        key: one for key, one in contracts_at(layout.schemas, against).items() if one.topic not in retired
-    }
+    found = contracts_at(layout.schemas, against)
+    earlier = {key: one for key, one in found.items() if one.topic not in retired}
     problems = incompatibilities(earlier, contracts)
+    today = datetime.now(UTC).date()
+    for gone in found.values():
+        sunset = gone.lifecycle.sunset
+        if gone.topic in retired and sunset is not None and today < sunset:
+            problems.append(f"{gone.topic}: it is retired, but its sunset is {sunset}; readers plan by it")
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     if not problems:
@@ -177,6 +192,19 @@ def _git(directory: Path, against: str, *arguments: str) -> str:
             hint="in a shallow clone, fetch the reference first",
         ) from error
     return done.stdout
+
+
+def _asyncapi(layout: Layout, contracts: Contracts, options: argparse.Namespace) -> int:
+    domains = sorted({contract.domain for contract in contracts.values()})
+    chosen = options.domain or (domains[0] if len(domains) == 1 else None)
+    if chosen not in domains:
+        raise ContractError(
+            f"there is no domain '{chosen}' in {layout.schemas}" if chosen else "there are several domains",
+            hint=f"--domain: {', '.join(domains)}",
+        )
+    document = asyncapi(chosen, contracts.values(), version=options.document_version, server=options.server)
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    return 0
 
 
 def _register(contracts: Contracts, url: str | None) -> int:

@@ -18,8 +18,9 @@ from tidings_translator.dead_letters import dead_letter
 from tidings_translator.domain import Domain
 from tidings_translator.errors import ChangeSetError
 from tidings_translator.evaluate import Evaluation, Evaluator, PublishedEvent
-from tidings_translator.events import contract_of, topic_of
+from tidings_translator.events import BusinessEvent, contract_of, topic_of
 from tidings_translator.kafka import MAX_RECORD_BYTES, TopicPlan, read_partition
+from tidings_translator.lifecycle import lifecycle_of, midnight
 from tidings_translator.records import Batch, FetchedRecord, Output, Partition
 from tidings_translator.settings import TranslatorSettings
 from tidings_translator.stage import Stage
@@ -71,6 +72,7 @@ class Translator:
         """
         for event in self._domain.event_classes():
             topic = topic_of(event)
+            tell_lifecycle(event)
             subject = f"{topic}-value"
             self._headers[topic] = header(registry.register(subject, contract_of(event)))
             registry.set_compatibility(subject, "FULL_TRANSITIVE")
@@ -257,3 +259,15 @@ class Translator:
     async def tick(self) -> None:
         """Nothing is due by time; only the size of the state is measured."""
         metrics.STATE_ENTRIES.labels("translator").set(sum(len(s.states) for s in self._shards.values()))
+
+
+def tell_lifecycle(event: type[BusinessEvent]) -> None:
+    """Put what a version's contract says of its end into the metrics."""
+    lifecycle = lifecycle_of(contract_of(event))
+    names = (event.__event__, f"v{event.__major__}")
+    for day, metric in (
+        (lifecycle.deprecated, metrics.TRANSLATOR_DEPRECATED),
+        (lifecycle.sunset, metrics.TRANSLATOR_SUNSET),
+    ):
+        if day is not None:
+            metric.labels(*names).set(midnight(day).timestamp())
