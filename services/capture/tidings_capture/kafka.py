@@ -58,6 +58,10 @@ def _failure(action: str, error: KafkaError | BaseException) -> BrokerError:
     return BrokerError(f"{action}: {type(error).__name__}")
 
 
+describe_failure = _failure
+"""Our error for one of Kafka's, with whether a retry can cure it; for the other modules that speak to Kafka."""
+
+
 class RecordProducer:
     """An idempotent producer with a bounded queue.
 
@@ -277,6 +281,9 @@ def _partitions(consumer: Consumer, topic: str) -> set[int]:
         if metadata.error.code() not in _NOT_THERE_YET or time.monotonic() > deadline:
             raise KafkaException(metadata.error)
         time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+partitions_of = _partitions
 
 
 def _read_to_end(consumer: Consumer, topic: str) -> dict[bytes, bytes]:

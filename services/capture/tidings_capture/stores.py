@@ -9,11 +9,11 @@ deletes. The stores block on Kafka: call them off the event loop.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
-from tidings_capture.kafka import AcknowledgedProducer, read_compacted
+from tidings_capture.errors import CaptureError
 from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION
 
 STARTED: Final = "STARTED"
@@ -29,66 +29,108 @@ class StoredConnector:
     config: dict[str, str]
     target_state: str = STARTED
     tasks: int = 0
+    revision: int = 0
+    """Changes with each record of its configuration, also one that says the same again; counts in this process."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its class is one that this worker has."""
+        return is_ours(self.config)
+
+
+class Writer(Protocol):
+    """Writes a record and waits until it is stored."""
+
+    def put_and_wait(self, topic: str, key: bytes, value: bytes | None) -> None: ...
 
 
 @dataclass(slots=True)
 class ConfigStore:
-    """The config topic; the worker is its only writer."""
+    """The config topic. Only the leader writes; `apply` hears what was written."""
 
-    producer: AcknowledgedProducer
+    producer: Writer
     topic: str
     connectors: dict[str, StoredConnector] = field(default_factory=dict)
+    _values: dict[str, Any] = field(default_factory=dict)
+    _revisions: dict[str, int] = field(default_factory=dict)
 
-    def load(self, settings: Mapping[str, Any]) -> None:
-        """Read the topic to its end.
-
-        Raises:
-            BrokerError: it cannot be read.
-        """
-        self.connectors = parse_config_records(read_compacted(settings, self.topic))
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Take note of a record; one that cannot be understood is left alone, as Kafka Connect does."""
+        try:
+            name, parsed = key.decode(), None if value is None else orjson.loads(value)
+        except ValueError:  # both decoders' errors
+            return
+        if parsed is None:
+            self._values.pop(name, None)
+        else:
+            self._values[name] = parsed
+        kind = next((prefix for prefix in _CONNECTOR_KEYS if name.startswith(prefix)), None)
+        if kind is None:
+            return
+        connector = name.removeprefix(kind)
+        if kind == "connector-":
+            self._revisions[connector] = self._revisions.get(connector, 0) + 1
+        found = _stored(connector, self._values, self._revisions.get(connector, 0))
+        if found is None:
+            self.connectors.pop(connector, None)
+        else:
+            self.connectors[connector] = found
 
     def put_connector(self, name: str, config: Mapping[str, str], target_state: str | None = None) -> None:
         """Store a connector, its task and, for a new one, its target state."""
         known = self.connectors.get(name)
         if target_state is not None:
-            self.put_target_state(name, target_state)
+            self._put_state(name, target_state)
         self._put(f"connector-{name}", {"properties": dict(config)})
-        self._put(f"task-{name}-0", {"properties": {**config, "task.class": _TASK_CLASS}})
-        self._put(f"commit-{name}", {"tasks": 1})
         state = target_state or (known.target_state if known is not None else STARTED)
-        self.connectors[name] = StoredConnector(dict(config), state, 1)
+        self._put_tasks(name, config, state)
 
     def put_target_state(self, name: str, state: str) -> None:
-        """Store what a connector is to do; older workers know no STOPPED and take it for PAUSED."""
-        self._put(f"target-state-{name}", {"state": PAUSED if state == STOPPED else state, "state.v2": state})
-        if name in self.connectors:
-            self.connectors[name].target_state = state
+        """Store what a connector is to do; a stopped one has no tasks, and gets its own again afterwards."""
+        known = self.connectors.get(name)
+        self._put_state(name, state)
+        if known is not None and (known.tasks == 0) != (state == STOPPED):
+            self._put_tasks(name, known.config, state)
 
     def delete_connector(self, name: str) -> None:
-        """Forget a connector; its offsets stay, as in Kafka Connect."""
-        for key in (f"connector-{name}", f"target-state-{name}", f"commit-{name}", f"task-{name}-0"):
+        """Forget a connector; its offsets stay, as in Kafka Connect, and so do its tasks' records."""
+        for key in (f"connector-{name}", f"target-state-{name}"):
             self._put(key, None)
-        self.connectors.pop(name, None)
+
+    def _put_state(self, name: str, state: str) -> None:
+        # Workers before Kafka 3.5 know no STOPPED and take it for PAUSED.
+        self._put(f"target-state-{name}", {"state": PAUSED if state == STOPPED else state, "state.v2": state})
+
+    def _put_tasks(self, name: str, config: Mapping[str, str], state: str) -> None:
+        if state != STOPPED:
+            self._put(f"task-{name}-0", {"properties": {**config, "task.class": _TASK_CLASS}})
+        self._put(f"commit-{name}", {"tasks": 0 if state == STOPPED else 1})
 
     def _put(self, key: str, value: object | None) -> None:
         self.producer.put_and_wait(self.topic, key.encode(), None if value is None else orjson.dumps(value))
 
 
-def parse_config_records(records: Mapping[bytes, bytes]) -> dict[str, StoredConnector]:
-    """The connectors in a config topic, Kafka Connect's or ours; records of other kinds are left alone."""
-    values = {key.decode(): orjson.loads(value) for key, value in records.items()}
-    found: dict[str, StoredConnector] = {}
-    for key, value in values.items():
-        if not key.startswith("connector-") or not isinstance(value, dict):
-            continue
-        name = key.removeprefix("connector-")
-        target = values.get(f"target-state-{name}") or {}
-        found[name] = StoredConnector(
-            config={k: "" if v is None else str(v) for k, v in value.get("properties", {}).items()},
-            target_state=target.get("state.v2") or target.get("state") or STARTED,
-            tasks=int((values.get(f"commit-{name}") or {}).get("tasks", 0)),
-        )
-    return found
+_CONNECTOR_KEYS: Final = ("connector-", "target-state-", "commit-")
+
+
+def _stored(name: str, values: Mapping[str, Any], revision: int) -> StoredConnector | None:
+    value = values.get(f"connector-{name}")
+    properties = value.get("properties") if isinstance(value, dict) else None
+    if not isinstance(properties, dict):
+        return None
+    target = _dict(values.get(f"target-state-{name}"))
+    state = target.get("state.v2") or target.get("state")
+    tasks = _dict(values.get(f"commit-{name}")).get("tasks", 0)
+    return StoredConnector(
+        config={key: "" if item is None else str(item) for key, item in properties.items()},
+        target_state=state if state in {STARTED, PAUSED, STOPPED} else STARTED,
+        tasks=tasks if isinstance(tasks, int) else 0,
+        revision=revision,
+    )
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def is_ours(config: Mapping[str, str]) -> bool:
@@ -97,14 +139,51 @@ def is_ours(config: Mapping[str, str]) -> bool:
     return known == CONNECTOR_CLASS or CONNECTOR_CLASS.endswith(f".{known}")
 
 
+class StatusWriter(Writer, Protocol):
+    """Also writes without waiting."""
+
+    def put(self, topic: str, key: bytes, value: bytes | None, on_stored: Callable[[], None]) -> None: ...
+
+    def poll(self) -> None: ...
+
+    def flush(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A connector's or task's state as a worker wrote it."""
+
+    state: str
+    worker_id: str
+    trace: str | None
+    generation: int
+
+
 @dataclass(slots=True)
 class StatusStore:
     """The status topic: written on every change of state; `on_error` hears of what could not be written."""
 
-    producer: AcknowledgedProducer
+    producer: StatusWriter
     topic: str
     worker_id: str
     on_error: Callable[[Exception], None]
+    values: dict[bytes, bytes] = field(default_factory=dict)
+    """Every record there is, by key."""
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Take note of a record."""
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+
+    def connector(self, name: str) -> Status | None:
+        """What was last said of a connector."""
+        return self._read(f"status-connector-{name}")
+
+    def task(self, name: str, task: int) -> Status | None:
+        """What was last said of a task."""
+        return self._read(f"status-task-{name}-{task}")
 
     def put_connector(self, name: str, state: str, trace: str | None, generation: int) -> None:
         self._put(f"status-connector-{name}", self._status(state, trace, generation))
@@ -115,6 +194,31 @@ class StatusStore:
     def delete(self, name: str) -> None:
         self._put(f"status-task-{name}-0", None)
         self._put(f"status-connector-{name}", None)
+
+    def put_and_wait(self, key: bytes, value: bytes | None) -> None:
+        """Write a record of the group's own.
+
+        Raises:
+            BrokerError: it was not acknowledged in time.
+        """
+        self.producer.put_and_wait(self.topic, key, value)
+
+    def flush(self, seconds: float) -> None:
+        """Wait until what was put is stored."""
+        try:
+            self.producer.flush(seconds)
+        except CaptureError as error:
+            self.on_error(error)
+
+    def _read(self, key: str) -> Status | None:
+        data = self.values.get(key.encode())
+        try:
+            value = _dict(None if data is None else orjson.loads(data))
+            return Status(
+                str(value["state"]), str(value["worker_id"]), value.get("trace"), int(value["generation"])
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
 
     def _status(self, state: str, trace: str | None, generation: int) -> dict[str, object]:
         return {

@@ -1,0 +1,149 @@
+"""Which worker of a group runs which connector: the leader's decision, and its record. Pure.
+
+A connector never goes from one living worker to another in one step: it is taken away in one epoch, and given away only
+when its former worker has said that it applied that epoch (its `Applied` record), or is gone from the group. So two
+workers never run one connector while both are in the group; what a worker does that is cut off from the group is in
+`group`, and the slot itself (one walsender at a time) is the last fence.
+
+Records are in the status topic, under keys that Kafka Connect does not know and leaves alone (it logs a warning):
+``tidings-assignment`` and ``tidings-applied-<worker>``.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+ASSIGNMENT_KEY: Final = b"tidings-assignment"
+APPLIED_PREFIX: Final = b"tidings-applied-"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the leader has decided; workers go by their ids, ``host:port``."""
+
+    epoch: int = 0
+    """Rises by one or more with each decision."""
+    leader: str = ""
+    owners: Mapping[str, str] = field(default_factory=dict)
+    """Worker by connector."""
+    leaving: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """By connector without an owner: the worker that has to let go of it, and the epoch that said so."""
+
+    def owned_by(self, worker: str) -> set[str]:
+        """The connectors a worker is to run."""
+        return {name for name, owner in self.owners.items() if owner == worker}
+
+
+def plan(
+    current: Assignment,
+    connectors: Collection[str],
+    workers: Collection[str],
+    applied: Mapping[str, int],
+    leader: str,
+    *,
+    awaited: Collection[str] = (),
+) -> Assignment:
+    """The next assignment, or `current` itself when there is nothing to change.
+
+    Args:
+        connectors: those that exist and that these workers can run.
+        workers: the group's living members.
+        applied: the last epoch each worker has applied, all it had to stop included.
+        awaited: workers that have left and are given time to come back: their connectors wait for them.
+    """
+    owners = {
+        name: owner
+        for name, owner in current.owners.items()
+        if name in connectors and (owner in workers or owner in awaited)
+    }
+    leaving = {
+        name: (worker, epoch)
+        for name, (worker, epoch) in current.leaving.items()
+        if name in connectors and worker in workers and applied.get(worker, 0) < epoch
+    }
+    load = {worker: 0 for worker in sorted(workers)}
+    for owner in owners.values():
+        if owner in load:
+            load[owner] += 1
+    for name in sorted(set(connectors) - owners.keys() - leaving.keys()):
+        if not load:
+            break
+        least = min(load, key=lambda worker: (load[worker], worker))
+        owners[name] = least
+        load[least] += 1
+    epoch = max([current.epoch, *applied.values()]) + 1
+    for name, owner in _surplus(owners, load, len(leaving)):
+        del owners[name]
+        leaving[name] = (owner, epoch)
+    if owners == current.owners and leaving == current.leaving and leader == current.leader:
+        return current
+    return Assignment(epoch, leader, owners, leaving)
+
+
+def _surplus(owners: Mapping[str, str], load: dict[str, int], on_the_way: int) -> Iterable[tuple[str, str]]:
+    """What has to be taken from workers that have too many: no more than is needed, the last names first."""
+    if not load:
+        return
+    total = sum(load.values()) + on_the_way
+    allowed = -(-total // len(load))
+    missing = sum(max(0, total // len(load) - count) for count in load.values()) - on_the_way
+    for worker, count in sorted(load.items(), key=lambda item: (-item[1], item[0])):
+        names = sorted(name for name, owner in owners.items() if owner == worker)
+        while names and (count > allowed or (missing > 0 and count > total // len(load))):
+            yield names.pop(), worker
+            count -= 1
+            missing -= 1
+
+
+def encode_assignment(assignment: Assignment) -> bytes:
+    """The record's value."""
+    return orjson.dumps(
+        {
+            "epoch": assignment.epoch,
+            "leader": assignment.leader,
+            "owners": assignment.owners,
+            "leaving": assignment.leaving,
+        },
+        option=orjson.OPT_SORT_KEYS,
+    )
+
+
+def decode_assignment(data: bytes | None) -> Assignment:
+    """The assignment in a record; an empty one when there is none, or one that cannot be understood."""
+    value = _object(data)
+    try:
+        return Assignment(
+            int(value["epoch"]),
+            str(value["leader"]),
+            {str(name): str(owner) for name, owner in value["owners"].items()},
+            {str(name): (str(worker), int(epoch)) for name, (worker, epoch) in value["leaving"].items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Assignment()
+
+
+def applied_key(worker: str) -> bytes:
+    return APPLIED_PREFIX + worker.encode()
+
+
+def encode_applied(epoch: int) -> bytes:
+    """What a worker says when it runs nothing any more that `epoch` does not give it."""
+    return orjson.dumps({"epoch": epoch})
+
+
+def decode_applied(data: bytes | None) -> int:
+    """The epoch; 0 when nothing was said."""
+    epoch = _object(data).get("epoch", 0)
+    return epoch if isinstance(epoch, int) else 0
+
+
+def _object(data: bytes | None) -> dict[str, Any]:
+    if data is None:
+        return {}
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

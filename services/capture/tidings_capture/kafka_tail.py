@@ -1,0 +1,146 @@
+"""Follows compacted topics from their beginning: what Kafka Connect calls a Kafka based log.
+
+A thread reads; records are handed over in the order of each partition. `wait_end` is the barrier: everything that was in
+the topics when it was called has been handed over when it returns.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from tidings_capture.errors import BrokerError
+from tidings_capture.kafka import describe_failure, partitions_of
+
+_LOG: Final = logging.getLogger("tidings_capture.librdkafka")
+_REQUEST_SECONDS: Final = 15.0
+
+OnRecords = Callable[[list[tuple[str, bytes, bytes | None]]], None]
+
+
+class TopicTail:
+    """The tail of some topics, of all their partitions.
+
+    Args:
+        settings: librdkafka's.
+        on_records: called in the reader's thread with (topic, key, value) in order; a value of None deletes.
+        on_error: called in the reader's thread when the topics cannot be read any more.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        topics: Sequence[str],
+        on_records: OnRecords,
+        on_error: Callable[[BrokerError], None],
+    ) -> None:
+        self._consumer = Consumer(
+            {
+                **settings,
+                "group.id": "tidings-capture-storage",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 500,
+                "queued.max.messages.kbytes": 4096,
+            },
+            logger=_LOG,
+        )
+        self._topics = topics
+        self._on_records = on_records
+        self._on_error = on_error
+        self._reached: dict[tuple[str, int], int] = {}
+        self._moved = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="storage topics", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read, and return when the end has been reached.
+
+        Raises:
+            BrokerError: the topics cannot be read.
+        """
+        try:
+            found = [
+                TopicPartition(topic, number, OFFSET_BEGINNING)
+                for topic in self._topics
+                for number in sorted(partitions_of(self._consumer, topic))
+            ]
+            self._consumer.assign(found)
+        except KafkaException as error:
+            raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
+        self._reached = {(place.topic, place.partition): 0 for place in found}
+        self._thread.start()
+        self.wait_end(4 * _REQUEST_SECONDS)
+
+    def wait_end(self, seconds: float = _REQUEST_SECONDS) -> None:
+        """Return when everything that is in the topics now has been handed over.
+
+        Raises:
+            BrokerError: it was not in time; `retry` is never set, whoever asked decides.
+        """
+        deadline = time.monotonic() + seconds
+        try:
+            ends = {
+                place: self._consumer.get_watermark_offsets(
+                    TopicPartition(*place), timeout=max(0.1, deadline - time.monotonic())
+                )[1]
+                for place in self._reached
+            }
+        except (KafkaException, RuntimeError) as error:
+            raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
+        with self._moved:
+            if not self._moved.wait_for(
+                lambda: self._closing or all(self._reached[place] >= end for place, end in ends.items()),
+                max(0.0, deadline - time.monotonic()),
+            ):
+                raise BrokerError(f"the end of {', '.join(self._topics)} was not reached in time")
+
+    def close(self) -> None:
+        """Stop reading."""
+        with self._moved:
+            self._closing = True
+            self._moved.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join(_REQUEST_SECONDS)
+        self._consumer.close()
+
+    def _run(self) -> None:
+        while not self._closing:
+            try:
+                self._take(self._next())
+            except KafkaException as error:
+                self._on_error(describe_failure(f"cannot read {', '.join(self._topics)}", error))
+                time.sleep(1.0)
+
+    def _next(self) -> list[Message]:
+        """What has arrived; `consume` alone would wait until there are many."""
+        first = self._consumer.poll(0.2)
+        return [] if first is None else [first, *self._consumer.consume(500, timeout=0)]
+
+    def _take(self, messages: list[Message]) -> None:
+        if not messages:
+            return
+        found: list[tuple[str, bytes, bytes | None]] = []
+        reached: dict[tuple[str, int], int] = {}
+        for message in messages:
+            error, place = message.error(), (message.topic() or "", message.partition() or 0)
+            if error is None:
+                reached[place] = (message.offset() or 0) + 1
+                key, value = message.key(), message.value()
+                if isinstance(key, bytes):
+                    found.append((place[0], key, value if isinstance(value, bytes) else None))
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own name
+                reached[place] = message.offset() or 0
+            else:
+                self._on_error(describe_failure(f"cannot read {place[0]}", error))
+        if found:
+            self._on_records(found)
+        with self._moved:
+            for place, offset in reached.items():
+                self._reached[place] = max(self._reached.get(place, 0), offset)
+            self._moved.notify_all()
