@@ -1,50 +1,111 @@
-"""Kafka Connect's config topic, as Kafka Connect 4.3 and we write it."""
+"""Kafka Connect's config and status topics, as Kafka Connect 4.3 and we write them."""
 
 import json
 
-from tidings_capture.stores import PAUSED, STARTED, STOPPED, ConfigStore, parse_config_records
+from tidings_capture.stores import PAUSED, STARTED, STOPPED, ConfigStore, Status, StatusStore
 
 
-class Recorder:
-    def __init__(self):
+class Topic:
+    """Takes what is written and hands it to the store, as the topic's tail does."""
+
+    def __init__(self, make):
         self.records = {}
+        self.keys = []
+        self.store = make(self)
 
     def put_and_wait(self, topic, key, value):
-        assert topic == "configs"
+        assert topic == "t"
+        self.keys.append(key.decode())
         if value is None:
             self.records.pop(key, None)
         else:
             self.records[key] = value
+        self.store.apply(key, value)
+
+    def put(self, topic, key, value, on_stored):
+        self.put_and_wait(topic, key, value)
+        on_stored()
+
+    def poll(self):
+        pass
+
+
+def configs():
+    return Topic(lambda topic: ConfigStore(topic, "t"))
+
+
+def replayed(topic):
+    """A store of another worker, which reads the topic."""
+    other = ConfigStore(topic, "t")
+    for key, value in topic.records.items():
+        other.apply(key, value)
+    return other.connectors
 
 
 def test_what_is_written_is_read_back():
-    recorder = Recorder()
-    store = ConfigStore(recorder, "configs")
-    store.put_connector("a", {"x": "1"})
-    store.put_connector("b", {"x": "2"}, STOPPED)
-    store.put_target_state("a", PAUSED)
-    found = parse_config_records(recorder.records)
-    assert found == store.connectors
+    topic = configs()
+    topic.store.put_connector("a", {"x": "1"})
+    topic.store.put_connector("b", {"x": "2"}, STOPPED)
+    topic.store.put_target_state("a", PAUSED)
+    found = replayed(topic)
+    assert found == topic.store.connectors
     assert (found["a"].target_state, found["b"].target_state) == (PAUSED, STOPPED)
-    store.delete_connector("b")
-    assert parse_config_records(recorder.records).keys() == {"a"}
+    topic.store.delete_connector("b")
+    assert replayed(topic).keys() == topic.store.connectors.keys() == {"a"}
 
 
-def test_stopped_is_paused_for_older_workers():
-    recorder = Recorder()
-    ConfigStore(recorder, "configs").put_target_state("a", STOPPED)
-    assert json.loads(recorder.records[b"target-state-a"]) == {"state": "PAUSED", "state.v2": "STOPPED"}
+def test_a_stopped_connector_has_no_tasks_and_gets_them_back():
+    topic = configs()
+    topic.store.put_connector("a", {"x": "1"})
+    topic.store.put_target_state("a", STOPPED)
+    assert json.loads(topic.records[b"target-state-a"]) == {"state": "PAUSED", "state.v2": "STOPPED"}
+    assert topic.store.connectors["a"].tasks == 0
+    topic.store.put_connector("a", {"x": "2"})
+    assert topic.store.connectors["a"].tasks == 0
+    topic.keys.clear()
+    topic.store.put_target_state("a", STARTED)
+    assert topic.keys == ["target-state-a", "task-a-0", "commit-a"]
+    assert topic.store.connectors["a"].tasks == 1
+    assert json.loads(topic.records[b"task-a-0"])["properties"]["x"] == "2"
+
+
+def test_the_same_configuration_again_is_a_new_revision():
+    topic = configs()
+    revisions = []
+    for _ in range(2):
+        topic.store.put_connector("a", {"x": "1"})
+        revisions.append(topic.store.connectors["a"].revision)
+    topic.store.put_target_state("a", PAUSED)
+    assert revisions[0] < revisions[1] == topic.store.connectors["a"].revision
 
 
 def test_records_of_other_kinds_are_left_alone():
-    found = parse_config_records(
-        {
-            b"session-key": b'{"key":"x"}',
-            b"connector-a": b'{"properties":{"x":"1","y":null}}',
-            b"task-a-0": b'{"properties":{"x":"1"}}',
-            b"commit-a": b'{"tasks":1}',
-            b"tasks-fencing-a": b'{"tasks":1}',
-        }
-    )
-    assert found["a"].config == {"x": "1", "y": ""}
-    assert (found["a"].target_state, found["a"].tasks) == (STARTED, 1)
+    store = ConfigStore(None, "t")
+    for key, value in [
+        (b"session-key", b'{"key":"x"}'),
+        (b"connector-a", b'{"properties":{"x":"1","y":null}}'),
+        (b"task-a-0", b'{"properties":{"x":"1"}}'),
+        (b"commit-a", b'{"tasks":1}'),
+        (b"tasks-fencing-a", b'{"tasks":1}'),
+        (b"restart-connector-a", b'{"include-tasks":true,"only-failed":false}'),
+        (b"logger-cluster-x", b'{"level":"INFO"}'),
+        (b"connector-b", b"no json"),
+        (b"connector-c", b'["properties"]'),
+        (b"target-state-a", b'{"state":"ELSEWHERE"}'),
+        (b"\xff", b"{}"),
+    ]:
+        store.apply(key, value)
+    assert store.connectors.keys() == {"a"}
+    assert store.connectors["a"].config == {"x": "1", "y": ""}
+    assert (store.connectors["a"].target_state, store.connectors["a"].tasks) == (STARTED, 1)
+
+
+def test_statuses_are_read_as_they_are_written():
+    topic = Topic(lambda topic: StatusStore(topic, "t", "host:1", lambda error: None))
+    topic.store.put_task("a", 0, "FAILED", "why", 7)
+    assert topic.store.task("a", 0) == Status("FAILED", "host:1", "why", 7)
+    assert topic.store.connector("a") is None
+    topic.store.delete("a")
+    assert topic.store.task("a", 0) is None
+    topic.store.apply(b"status-task-a-0", b"[]")
+    assert topic.store.task("a", 0) is None

@@ -33,6 +33,11 @@ _SETTLED_SECONDS: Final = 30.0
 _log = get_logger(__name__)
 
 
+def connector_state(target_state: str) -> str:
+    """The state of a connector that somebody runs."""
+    return {STARTED: RUNNING, PAUSED: PAUSED, STOPPED: STOPPED}.get(target_state, UNASSIGNED)
+
+
 @dataclass(slots=True)
 class Counters:
     """What a connector's metrics say; sums over its processes."""
@@ -48,6 +53,8 @@ class ConnectorRun:
     Args:
         make_job: the task's job from a configuration.
         on_change: called when connector or task changed state.
+        worker_id: the worker it runs on.
+        revision: of the stored configuration that it runs.
     """
 
     def __init__(
@@ -59,8 +66,12 @@ class ConnectorRun:
         on_change: Callable[["ConnectorRun"], None],
         *,
         stop_seconds: float,
+        worker_id: str,
+        revision: int,
     ) -> None:
         self.name = name
+        self.worker_id = worker_id
+        self.revision = revision
         self.config = config
         self.target_state = target_state
         self._make_job = make_job
@@ -79,7 +90,7 @@ class ConnectorRun:
     @property
     def connector_state(self) -> str:
         """The connector's own state, which says nothing about its task."""
-        return {STARTED: RUNNING, PAUSED: PAUSED, STOPPED: STOPPED}.get(self.target_state, UNASSIGNED)
+        return connector_state(self.target_state)
 
     @property
     def has_task(self) -> bool:
@@ -128,11 +139,11 @@ class ConnectorRun:
         else:
             self._set(PAUSED if self.target_state == PAUSED else UNASSIGNED, None)
 
-    async def stop(self) -> None:
-        """End the task's process; what was sent is stored and confirmed before."""
+    async def stop(self, *, kill: bool = False) -> None:
+        """End the task's process; what was sent is stored and confirmed before, except with `kill`."""
         following, self._following = self._following, None
         if self._process is not None:
-            await self._process.stop(self._stop_seconds)
+            await self._process.stop(0.0 if kill else self._stop_seconds)
         if following is not None:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)

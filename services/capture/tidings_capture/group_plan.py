@@ -63,7 +63,7 @@ def plan(
         for name, (worker, epoch) in current.leaving.items()
         if name in connectors and worker in workers and applied.get(worker, 0) < epoch
     }
-    load = {worker: 0 for worker in sorted(workers)}
+    load = dict.fromkeys(sorted(workers), 0)
     for owner in owners.values():
         if owner in load:
             load[owner] += 1
@@ -74,7 +74,7 @@ def plan(
         owners[name] = least
         load[least] += 1
     epoch = max([current.epoch, *applied.values()]) + 1
-    for name, owner in _surplus(owners, load, len(leaving)):
+    for name, owner in list(_surplus(owners, load, len(leaving))):
         del owners[name]
         leaving[name] = (owner, epoch)
     if owners == current.owners and leaving == current.leaving and leader == current.leader:
@@ -89,11 +89,10 @@ def _surplus(owners: Mapping[str, str], load: dict[str, int], on_the_way: int) -
     total = sum(load.values()) + on_the_way
     allowed = -(-total // len(load))
     missing = sum(max(0, total // len(load) - count) for count in load.values()) - on_the_way
-    for worker, count in sorted(load.items(), key=lambda item: (-item[1], item[0])):
+    for worker in sorted(load, key=lambda worker: (-load[worker], worker)):
         names = sorted(name for name, owner in owners.items() if owner == worker)
-        while names and (count > allowed or (missing > 0 and count > total // len(load))):
+        while len(names) > allowed or (missing > 0 and len(names) > total // len(load)):
             yield names.pop(), worker
-            count -= 1
             missing -= 1
 
 

@@ -284,6 +284,7 @@ def _partitions(consumer: Consumer, topic: str) -> set[int]:
 
 
 partitions_of = _partitions
+NOT_THERE_YET: Final = _NOT_THERE_YET
 
 
 def _read_to_end(consumer: Consumer, topic: str) -> dict[bytes, bytes]:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidings_capture.errors import BrokerError, WorkerConfigError
 from tidings_capture.kafka import describe_failure
+from tidings_capture.worker_config import GroupTimes
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _LOOK_SECONDS: Final = 1.0
@@ -34,16 +35,6 @@ _BROKEN: Final = frozenset(
         KafkaError.INVALID_SESSION_TIMEOUT,
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTimes:
-    """The group's times in seconds, Kafka Connect's ``session.timeout.ms`` and so on."""
-
-    session: float = 10.0
-    """After this long without a heartbeat a worker counts as dead."""
-    heartbeat: float = 1.0
-    rebalance: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +115,9 @@ class GroupMember:
             BrokerError: Kafka does not tell.
         """
         try:
-            groups = self._admin.list_groups(self._group, timeout=15.0)  # the only call that tells the protocol
+            groups = self._admin.list_groups(
+                self._group, timeout=15.0
+            )  # the only call that tells the protocol
         except KafkaException as error:
             raise describe_failure(f"cannot look at the group of group.id={self._group}", error) from error
         for group in groups:

@@ -10,13 +10,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidings_capture.errors import BrokerError
-from tidings_capture.kafka import describe_failure, partitions_of
+from tidings_capture.kafka import NOT_THERE_YET, describe_failure, partitions_of
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0
+_LOOK_AGAIN_SECONDS: Final = 0.1
 
 OnRecords = Callable[[list[tuple[str, bytes, bytes | None]]], None]
 
@@ -50,6 +60,7 @@ class TopicTail:
             },
             logger=_LOG,
         )
+        self._admin = AdminClient(dict(settings), logger=_LOG)
         self._topics = topics
         self._on_records = on_records
         self._on_error = on_error
@@ -84,21 +95,29 @@ class TopicTail:
             BrokerError: it was not in time; `retry` is never set, whoever asked decides.
         """
         deadline = time.monotonic() + seconds
-        try:
-            ends = {
-                place: self._consumer.get_watermark_offsets(
-                    TopicPartition(*place), timeout=max(0.1, deadline - time.monotonic())
-                )[1]
-                for place in self._reached
-            }
-        except (KafkaException, RuntimeError) as error:
-            raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
+        ends = self._ends(deadline)
         with self._moved:
             if not self._moved.wait_for(
                 lambda: self._closing or all(self._reached[place] >= end for place, end in ends.items()),
                 max(0.0, deadline - time.monotonic()),
             ):
                 raise BrokerError(f"the end of {', '.join(self._topics)} was not reached in time")
+
+    def _ends(self, deadline: float) -> dict[tuple[str, int], int]:
+        """Where the partitions end now; asked on a connection of its own: the consumer's wait for what is new."""
+        wanted = {TopicPartition(*place): OffsetSpec.latest() for place in self._reached}
+        while True:
+            try:
+                futures = self._admin.list_offsets(
+                    wanted,
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=max(1.0, deadline - time.monotonic()),
+                )
+                return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_THERE_YET or time.monotonic() > deadline:
+                    raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
+            time.sleep(_LOOK_AGAIN_SECONDS)
 
     def close(self) -> None:
         """Stop reading."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import ConnectorRun
 from tidings_capture.errors import OptionError
 from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION, passwords
@@ -21,6 +22,7 @@ from tidings_capture.validation import invalid_message, validate, validation_rep
 
 KAFKA_CONNECT_VERSION: Final = "4.3.1"
 """The release whose API this is."""
+AnyRun = ConnectorRun | RemoteRun
 _INITIAL_STATES: Final = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPED}
 
 
@@ -152,7 +154,7 @@ class RestApi:
 
     async def _task_status(self, request: web.Request) -> web.Response:
         run = self._task_run(request)
-        return web.json_response(_task_status_of(run, self._supervisor.worker_id))
+        return web.json_response(_task_status_of(run))
 
     async def _restart_task(self, request: web.Request) -> web.Response:
         await self._supervisor.restart(self._task_run(request).name)
@@ -221,17 +223,17 @@ class RestApi:
             headers={"Location": str(request.url.with_path(f"/connectors/{name}").with_query(None))},
         )
 
-    def _run(self, request: web.Request) -> ConnectorRun:
+    def _run(self, request: web.Request) -> AnyRun:
         return self._supervisor.run_of(request.match_info["name"])
 
-    def _task_run(self, request: web.Request) -> ConnectorRun:
+    def _task_run(self, request: web.Request) -> AnyRun:
         run, task = self._run(request), request.match_info["task"]
         if task != "0" or not run.has_task:
             raise NotFoundError(f"No status found for task {run.name}-{task}")
         return run
 
-    def _shown(self, make: Any, run: ConnectorRun) -> Any:
-        return make(run, self._supervisor.worker_id) if make is _status_of else make(run)
+    def _shown(self, make: Any, run: AnyRun) -> Any:
+        return make(run)
 
 
 def _masked(config: dict[str, str]) -> dict[str, str]:
@@ -239,7 +241,7 @@ def _masked(config: dict[str, str]) -> dict[str, str]:
     return {key: MASK if key in secret and value else value for key, value in config.items()}
 
 
-def _info_of(run: ConnectorRun) -> dict[str, Any]:
+def _info_of(run: AnyRun) -> dict[str, Any]:
     return {
         "name": run.name,
         "config": _masked(run.config),
@@ -248,8 +250,8 @@ def _info_of(run: ConnectorRun) -> dict[str, Any]:
     }
 
 
-def _task_status_of(run: ConnectorRun, worker_id: str) -> dict[str, Any]:
-    status: dict[str, Any] = {"id": 0, "state": run.task_state, **_on(worker_id)}
+def _task_status_of(run: AnyRun) -> dict[str, Any]:
+    status: dict[str, Any] = {"id": 0, "state": run.task_state, **_on(run.worker_id)}
     if run.trace is not None:
         status["trace"] = run.trace
     return status
@@ -259,11 +261,11 @@ def _on(worker_id: str) -> dict[str, str]:
     return {"worker_id": worker_id, "version": CONNECTOR_VERSION}
 
 
-def _status_of(run: ConnectorRun, worker_id: str) -> dict[str, Any]:
+def _status_of(run: AnyRun) -> dict[str, Any]:
     return {
         "name": run.name,
-        "connector": {"state": run.connector_state, **_on(worker_id)},
-        "tasks": [_task_status_of(run, worker_id)] if run.has_task else [],
+        "connector": {"state": run.connector_state, **_on(run.worker_id)},
+        "tasks": [_task_status_of(run)] if run.has_task else [],
         "type": "source",
     }
 

@@ -1,26 +1,35 @@
-"""The supervisor: which connectors exist, what each is to do, and that it is done. Kafka Connect's herder.
+"""The supervisor: which connectors exist, which of them this worker runs, and that it is done. Kafka Connect's herder.
 
-One per worker, on the event loop; everything that blocks (Kafka, PostgreSQL) runs in threads. Changes are stored before
-they take effect, and one at a time, so a worker that is killed comes back to what it last promised.
+One per worker, on the event loop; everything that blocks (Kafka, PostgreSQL) runs in threads. What is asked for is
+written by the worker that leads the group, and takes effect where it is read: each worker compares what the topics say
+with what it runs, and makes the two equal (`_conform`), whoever wrote and however often. So a worker that is killed, or
+comes back, or takes over does nothing special.
 """
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from tidings_capture.config_providers import ConfigProviderError
 from tidings_capture.connector_config import read_endpoint
-from tidings_capture.connector_run import ConnectorRun
+from tidings_capture.connector_remote import RemoteRun
+from tidings_capture.connector_run import UNASSIGNED, ConnectorRun
 from tidings_capture.errors import CaptureError
-from tidings_capture.kafka import AcknowledgedProducer, TopicAdmin
+from tidings_capture.group import Group, KafkaGroup
 from tidings_capture.options import passwords
 from tidings_capture.postgres import Endpoint
-from tidings_capture.stores import PAUSED, STARTED, STOPPED, ConfigStore, StatusStore, is_ours
+from tidings_capture.storage import KafkaStorage, Storage
+from tidings_capture.stores import PAUSED, STARTED, STOPPED, StoredConnector
 from tidings_capture.task_channel import TaskJob
-from tidings_capture.worker_config import StorageTopic, WorkerConfig
-from tidings_service import Health, get_logger
+from tidings_capture.worker_config import WorkerConfig
+from tidings_service import Health, TidingsError, get_logger
 
 MASK = "********"
 """Stands for a password in answers; a configuration that comes back with it keeps the stored one."""
+_LEADER_SECONDS: Final = 30.0
+"""How long a request waits for the group to have a leader; a worker that has just started needs some of it."""
+_LOOK_SECONDS: Final = 0.1
 
 _log = get_logger(__name__)
 
@@ -38,63 +47,101 @@ class ConflictError(CaptureError):
 
 
 class Supervisor:
-    """The connectors of one worker."""
+    """The connectors of one worker.
+
+    Args:
+        worker_id: ``host:port`` of its REST interface, as the other workers reach it; may be set until `start`.
+    """
 
     def __init__(
         self, worker: WorkerConfig, worker_id: str, health: Health, *, log_level: str, log_format: str
     ) -> None:
         self.worker = worker
         self.worker_id = worker_id
-        self.cluster_id = ""
-        self.runs: dict[str, ConnectorRun] = {}
+        self.scheme = "http"
+        self.local_runs: dict[str, ConnectorRun] = {}
+        """Those of this worker."""
+        self.storage: Storage | None = None
+        self.group: Group | None = None
+        self.failure: TidingsError | None = None
+        """Why the worker has to end."""
+        self.failed = asyncio.Event()
         self._health = health
         self._log_level = log_level
         self._log_format = log_format
-        self._lock = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._conforming: dict[str, asyncio.Task[None]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._wake = asyncio.Event()
+        self._reconciling: asyncio.Task[None] | None = None
         self._status_told: dict[str, tuple[object, ...]] = {}
-        producer = AcknowledgedProducer(worker.common_client())
-        self._configs = ConfigStore(producer, worker.config_topic.name)
-        self._statuses = StatusStore(
-            AcknowledgedProducer(worker.common_client()),
-            worker.status_topic.name,
-            worker_id,
-            self._status_lost,
-        )
+        self._foreign: set[str] = set()
 
     async def start(self) -> None:
-        """Reach Kafka, make the storage topics, and start every stored connector.
+        """Reach Kafka, make the storage topics, and join the group; what it gives this worker is started.
 
         Raises:
             BrokerError: Kafka cannot be reached or refuses a topic.
+            WorkerConfigError: the group has workers of another kind.
         """
-        async with self._lock:  # REST answers already; what it is asked to change waits until all is known
-            await asyncio.to_thread(self._prepare_storage)
-            self._health.set("kafka", True)
-            for name, stored in sorted(self._configs.connectors.items()):
-                if is_ours(stored.config):
-                    self._run(name, stored.config, stored.target_state)
-                else:
-                    _log.warning("a stored connector is of a class this worker does not have", connector=name)
-        _log.info("worker started", worker=self.worker_id, connectors=sorted(self.runs))
+        self._health.set("group", False, "not joined yet")
+        await self._open()
+        assert self.storage is not None
+        assert self.group is not None
+        await self.storage.start()
+        self._health.set("kafka", True)
+        self._reconciling = asyncio.create_task(self._reconcile(), name="reconcile")
+        await self.group.start()
+        self._wake.set()
+        connectors = sorted(self.storage.configs.connectors)
+        _log.info("worker started", worker=self.worker_id, connectors=connectors)
+
+    async def _open(self) -> None:
+        url = f"{self.scheme}://{self.worker_id}"
+        self.storage = storage = KafkaStorage(self.worker, self.worker_id, self._wake.set)
+        self.group = KafkaGroup(self.worker, self.worker_id, url, storage, self._wake.set, self._fail)
 
     async def stop(self) -> None:
-        """Stop every task; each stores its position."""
-        await asyncio.gather(*(run.stop() for run in self.runs.values()))
-        for run in self.runs.values():
-            self._statuses.put_task(run.name, 0, "UNASSIGNED", None, run.generation)
-            self._statuses.put_connector(run.name, "UNASSIGNED", None, run.generation)
-        await asyncio.to_thread(self._statuses.producer.flush, 5.0)
+        """Stop every task, each stores its position; then leave the group, so that others take over."""
+        if self._reconciling is not None:
+            self._reconciling.cancel()
+            await asyncio.gather(self._reconciling, *self._conforming.values(), return_exceptions=True)
+        await asyncio.gather(*(run.stop() for run in self.local_runs.values()))
+        if self.storage is None or self.group is None:
+            return
+        for run in self.local_runs.values():
+            self._tell_unassigned(run)
+        self.local_runs.clear()
+        await asyncio.to_thread(self.storage.statuses.flush, 5.0)
+        await self.group.stop()
+        await self.storage.stop()
 
-    def run_of(self, name: str) -> ConnectorRun:
+    @property
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster."""
+        return "" if self.storage is None else self.storage.cluster_id
+
+    @property
+    def connectors(self) -> dict[str, StoredConnector]:
+        """Every connector of the group that a worker of this kind can run."""
+        stored = {} if self.storage is None else self.storage.configs.connectors
+        return {name: connector for name, connector in stored.items() if connector.is_ours}
+
+    @property
+    def runs(self) -> dict[str, ConnectorRun | RemoteRun]:
+        """Every connector of the group: those that run here, and what is known of the others."""
+        return {name: self._run_or_view(name, stored) for name, stored in self.connectors.items()}
+
+    def run_of(self, name: str) -> ConnectorRun | RemoteRun:
         """A connector by name.
 
         Raises:
             NotFoundError: there is none.
         """
-        try:
-            return self.runs[name]
-        except KeyError:
-            raise NotFoundError(f"Connector {name} not found") from None
+        stored = self.connectors.get(name)
+        if stored is None:
+            raise NotFoundError(f"Connector {name} not found")
+        return self._run_or_view(name, stored)
 
     def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
         """A configuration with secrets in place of the references to them: for a task or a check, never for an answer.
@@ -105,8 +152,8 @@ class Supervisor:
         return self.worker.providers.resolve(config)
 
     def endpoints(self) -> Iterator[Endpoint]:
-        """The databases of the connectors, as far as their references can be resolved just now."""
-        for run in self.runs.values():
+        """The databases of the connectors here, as far as their references can be resolved just now."""
+        for run in self.local_runs.values():
             try:
                 yield read_endpoint(self.resolved(run.config))
             except ConfigProviderError as error:
@@ -114,11 +161,14 @@ class Supervisor:
 
     def with_passwords(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
         """A configuration as it came in, with passwords it left masked taken from the stored one."""
-        known = self.runs[name].config if name in self.runs else {}
+        stored = self.connectors.get(name)
+        known = {} if stored is None else stored.config
         return {
             key: known.get(key, value) if value == MASK and key in passwords(config) else value
             for key, value in config.items()
         }
+
+    # What is asked for: written by the leader
 
     async def put(
         self, name: str, config: dict[str, str], *, state: str | None = None, replace: bool = True
@@ -126,65 +176,184 @@ class Supervisor:
         """Create a connector or change its configuration; whether it was created.
 
         Raises:
-            ConflictError: it exists and `replace` is False.
+            ConflictError: it exists and `replace` is False, or this worker does not lead the group.
         """
-        async with self._lock:
-            known = self.runs.get(name)
-            if known is not None and not replace:
+        async with self._writing:
+            storage = await self.leading()
+            created = name not in self.connectors
+            if not created and not replace:
                 raise ConflictError(f"Connector {name} already exists")
-            await asyncio.to_thread(self._configs.put_connector, name, config, state)
-            target = state or (STARTED if known is None else known.target_state)
-            if known is not None:
-                await known.stop()
-            self._run(name, config, target)
-            _log.info("connector configured", connector=name, created=known is None)
-            return known is None
+            await asyncio.to_thread(storage.configs.put_connector, name, config, state)
+            await self._take_effect(name)
+            _log.info("connector configured", connector=name, created=created)
+            return created
 
     async def delete(self, name: str) -> None:
-        """Stop a connector and forget it; slot, publication, topics and offsets stay."""
-        async with self._lock:
-            run = self.run_of(name)
-            await asyncio.to_thread(self._configs.delete_connector, name)
-            await run.stop()
-            del self.runs[name]
-            self._statuses.delete(name)
-            self._status_told.pop(name, None)
+        """Stop a connector and forget it; slot, publication, topics and offsets stay.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: this worker does not lead the group.
+        """
+        async with self._writing:
+            storage = await self.leading()
+            self.run_of(name)
+            await asyncio.to_thread(storage.configs.delete_connector, name)
+            await self._take_effect(name)
+            storage.statuses.delete(name)
             self._health_of_connectors()
             _log.info("connector deleted", connector=name)
 
     async def set_target(self, name: str, state: str) -> None:
-        """Pause, resume or stop a connector."""
+        """Pause, resume or stop a connector.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: this worker does not lead the group.
+        """
         assert state in {STARTED, PAUSED, STOPPED}
-        async with self._lock:
-            run = self.run_of(name)
-            if run.target_state == state:
+        async with self._writing:
+            storage = await self.leading()
+            if self.run_of(name).target_state == state:
                 return
-            await asyncio.to_thread(self._configs.put_target_state, name, state)
-            await run.stop()
-            self._run(name, run.config, state)
+            await asyncio.to_thread(storage.configs.put_target_state, name, state)
+            await self._take_effect(name)
 
     async def restart(self, name: str, *, only_failed: bool = False) -> None:
-        """Restart a connector's task."""
-        async with self._lock:
-            run = self.run_of(name)
-            if only_failed and run.healthy:
-                return
-            await run.stop()
-            self._run(name, run.config, run.target_state)
+        """Restart a connector's task; only where it runs.
 
-    def _run(self, name: str, config: dict[str, str], target: str) -> None:
-        former = self.runs.get(name)
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: another worker runs it.
+        """
+        if name not in self.local_runs:
+            self.run_of(name)
+            raise ConflictError(
+                "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+            )
+        if not (only_failed and self.local_runs[name].healthy):
+            await self._conform(name, anew=True)
+
+    async def leading(self) -> Storage:
+        """The storage, when this worker leads; waits while the group finds its leader.
+
+        Raises:
+            ConflictError: another leads, or nobody for now.
+        """
+        deadline = time.monotonic() + _LEADER_SECONDS
+        while True:
+            if self.group is not None and self.storage is not None:
+                if self.group.leads:
+                    return self.storage
+                if self.group.leader_url is not None:
+                    raise ConflictError(
+                        "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+                    )
+            if time.monotonic() > deadline:
+                raise ConflictError(
+                    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance "
+                    "was underway."
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _take_effect(self, name: str) -> None:
+        """What was written is known here, and done if it is this worker's to do."""
+        assert self.storage is not None
+        assert self.group is not None
+        await self.storage.settle()
+        await self.group.distribute()
+        await self._conform(name)
+
+    # What is done: equal to what the topics say
+
+    async def _reconcile(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            for name in sorted(self.connectors.keys() | self.local_runs.keys()):
+                if self._differs(name) and name not in self._conforming:
+                    self._conforming[name] = asyncio.create_task(self._conform_in_passing(name))
+            await self._tell_group()
+
+    async def _conform_in_passing(self, name: str) -> None:
+        try:
+            await self._conform(name)
+        except Exception:  # noqa: BLE001 - logged; one connector's trouble is not another's
+            _log.exception("a connector could not be started or stopped", connector=name)
+            await asyncio.sleep(1.0)
+        finally:
+            self._conforming.pop(name, None)
+            self._wake.set()
+
+    async def _tell_group(self) -> None:
+        assert self.group is not None
+        assert self.storage is not None
+        holds = self.group.holds
+        self._health.set("group", holds, "" if holds else f"not a member of {self.worker.group_id}")
+        self._health_of_connectors()
+        for name, stored in self.storage.configs.connectors.items():
+            if not stored.is_ours and name not in self._foreign:
+                self._foreign.add(name)
+                _log.warning("a stored connector is of a class this worker does not have", connector=name)
+        if all(self.group.owner(name) == self.worker_id for name in self.local_runs):
+            try:
+                await self.group.applied()
+            except CaptureError as error:
+                _log.warning("the group could not be told", reason=str(error))
+
+    def _wanted(self, name: str) -> StoredConnector | None:
+        """A connector that this worker is to run."""
+        stored = self.connectors.get(name)
+        group = self.group
+        if stored is None or group is None or not group.holds or group.owner(name) != self.worker_id:
+            return None
+        return stored
+
+    def _differs(self, name: str) -> bool:
+        run, wanted = self.local_runs.get(name), self._wanted(name)
+        if run is None or wanted is None:
+            return (run is None) != (wanted is None)
+        return (run.revision, run.target_state) != (wanted.revision, wanted.target_state)
+
+    async def _conform(self, name: str, *, anew: bool = False) -> None:
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            if not anew and not self._differs(name):
+                return
+            former = self.local_runs.get(name)
+            if former is not None:
+                await former.stop(kill=self.group is None or not self.group.holds)
+            wanted = self._wanted(name)
+            if wanted is not None:
+                self._run(name, wanted)
+            elif former is not None:
+                await self._let_go(former)
+
+    async def _let_go(self, run: ConnectorRun) -> None:
+        del self.local_runs[run.name]
+        assert self.storage is not None
+        assert self.group is not None
+        if run.name not in self.connectors:
+            self.storage.statuses.delete(run.name)
+        elif self.group.holds:
+            self._tell_unassigned(run)
+        self._status_told.pop(run.name, None)
+        await asyncio.to_thread(self.storage.statuses.flush, 5.0)  # before the next worker says RUNNING
+
+    def _run(self, name: str, stored: StoredConnector) -> None:
+        former = self.local_runs.get(name)
         run = ConnectorRun(
             name,
-            config,
-            target,
+            stored.config,
+            stored.target_state,
             self._job,
             self._changed,
             stop_seconds=self.worker.graceful_stop_seconds,
+            worker_id=self.worker_id,
+            revision=stored.revision,
         )
         if former is not None:
             run.continue_from(former)
-        self.runs[name] = run
+        self.local_runs[name] = run
         run.start()
 
     def _job(self, name: str, config: dict[str, str]) -> TaskJob:
@@ -204,41 +373,50 @@ class Supervisor:
             log_format=self._log_format,
         )
 
-    def _prepare_storage(self) -> None:
-        settings = self.worker.common_client()
-        admin = TopicAdmin(settings)
-        self.cluster_id = admin.check_reachable()
-        for topic in (self.worker.config_topic, self.worker.offset_topic, self.worker.status_topic):
-            _ensure_storage(admin, topic)
-        self._configs.load({**settings, **self.worker.consumer})
+    def _run_or_view(self, name: str, stored: StoredConnector) -> ConnectorRun | RemoteRun:
+        run = self.local_runs.get(name)
+        if run is not None:
+            return run
+        assert self.storage is not None
+        owner = None if self.group is None else self.group.owner(name)
+        told, task = self.storage.statuses.connector(name), self.storage.statuses.task(name, 0)
+        if task is None or task.worker_id != owner:
+            task = None  # of a worker that runs it no more
+        return RemoteRun(
+            name,
+            stored.config,
+            stored.target_state,
+            worker_id=owner or (told.worker_id if told is not None else self.worker_id),
+            task_state=UNASSIGNED if task is None else task.state,
+            trace=None if task is None else task.trace,
+            assigned=owner is not None and told is not None and told.worker_id == owner,
+            restarts=0,
+        )
 
     def _changed(self, run: ConnectorRun) -> None:
+        assert self.storage is not None
+        statuses = self.storage.statuses
         now = (run.connector_state, run.has_task, run.task_state, run.trace)
-        if self._status_told.get(run.name) != now:
+        if self._status_told.get(run.name) != now and self.group is not None and self.group.holds:
             self._status_told[run.name] = now
-            self._statuses.put_connector(run.name, run.connector_state, None, run.generation)
+            statuses.put_connector(run.name, run.connector_state, None, run.generation)
             if run.has_task:
-                self._statuses.put_task(run.name, 0, run.task_state, run.trace, run.generation)
+                statuses.put_task(run.name, 0, run.task_state, run.trace, run.generation)
         self._health_of_connectors()
 
+    def _tell_unassigned(self, run: ConnectorRun) -> None:
+        assert self.storage is not None
+        if run.has_task:
+            self.storage.statuses.put_task(run.name, 0, UNASSIGNED, None, run.generation)
+        self.storage.statuses.put_connector(run.name, UNASSIGNED, None, run.generation)
+
     def _health_of_connectors(self) -> None:
-        unhealthy = [run.name for run in self.runs.values() if not run.healthy]
+        unhealthy = [run.name for run in self.local_runs.values() if not run.healthy]
         self._health.set(
             "connectors", not unhealthy, f"not running: {', '.join(unhealthy)}" if unhealthy else ""
         )
 
-    def _status_lost(self, error: Exception) -> None:
-        _log.warning("a status could not be written", topic=self.worker.status_topic.name, reason=str(error))
-
-
-def _ensure_storage(admin: TopicAdmin, topic: StorageTopic) -> None:
-    created = admin.ensure_topic(
-        topic.name,
-        partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
-        config={"cleanup.policy": "compact", **topic.config},
-        setting=f"{topic.kind}.storage.topic (with {topic.kind}.storage.replication.factor="
-        f"{topic.replication_factor})",
-    )
-    if created:
-        _log.info("storage topic created", topic=topic.name, setting=f"{topic.kind}.storage.topic")
+    def _fail(self, error: TidingsError) -> None:
+        if self.failure is None:
+            self.failure = error
+            self.failed.set()

@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import functools
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from prometheus_client import REGISTRY
 from tidings_capture.metrics import ConnectorCollector
 from tidings_capture.properties import load_properties
 from tidings_capture.rest import RestApi
+from tidings_capture.rest_forwarding import forwarding
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.wal import WalMonitor
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
@@ -74,19 +76,24 @@ async def run_worker(worker: WorkerConfig, settings: ServiceSettings, stop: asyn
     )
     # The listener comes first: a port that is taken must be found before a connector is started.
     api = RestApi(supervisor).application()
+    api.middlewares.append(forwarding(supervisor))
     add_observability(api, health, REGISTRY)
     server = await serve_application(api, worker.host, worker.port)
     supervisor.worker_id = _worker_id(worker, server.port)
     wal = WalMonitor(supervisor.endpoints)
-    collectors = (ConnectorCollector(supervisor.runs.values), wal)
+    collectors = (ConnectorCollector(supervisor.local_runs.values), wal)
     for collector in collectors:
         REGISTRY.register(collector)
     try:
         await supervisor.start()
         log.info("listening", url=server.url)
         watching = asyncio.create_task(wal.run(), name="wal")
-        await stop.wait()
+        failed = asyncio.create_task(supervisor.failed.wait(), name="failed")
+        await asyncio.wait(
+            (asyncio.create_task(stop.wait(), name="stop"), failed), return_when=asyncio.FIRST_COMPLETED
+        )
         log.info("stopping")
+        failed.cancel()
         watching.cancel()
         await supervisor.stop()
         with contextlib.suppress(asyncio.CancelledError):
@@ -95,9 +102,23 @@ async def run_worker(worker: WorkerConfig, settings: ServiceSettings, stop: asyn
         for collector in collectors:
             REGISTRY.unregister(collector)
         await server.close()
-    return 0
+    return 0 if supervisor.failure is None else report_error(supervisor.failure, service=_SERVICE)
 
 
 def _worker_id(worker: WorkerConfig, port: int | None = None) -> str:
-    host = worker.advertised_host or ("127.0.0.1" if worker.host in {"0.0.0.0", "::"} else worker.host)  # noqa: S104
+    host = worker.advertised_host or worker.host
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - every address: the one that others are likely to reach it at
+        host = _address_towards(worker.bootstrap_servers)
     return f"{host}:{worker.advertised_port or port or worker.port}"
+
+
+def _address_towards(bootstrap_servers: str) -> str:
+    """This machine's address on the way to Kafka; nothing is sent."""
+    host, _, port = bootstrap_servers.partition(",")[0].strip().rpartition(":")
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    except OSError:
+        return socket.gethostname()

@@ -13,6 +13,18 @@ from tidings_capture.config_providers import ConfigProviders, is_provider_proper
 from tidings_capture.errors import CaptureError, WorkerConfigError
 from tidings_capture.kafka_settings import CLIENT_SETTINGS, translate_client_settings, unknown_settings
 
+
+@dataclass(frozen=True, slots=True)
+class GroupTimes:
+    """The group's times in seconds: ``session.timeout.ms`` and so on."""
+
+    session: float = 10.0
+    """After this long without a heartbeat a worker counts as dead."""
+    heartbeat: float = 1.0
+    """Kafka Connect's default is 3; the next leader is found within it."""
+    rebalance: float = 60.0
+
+
 DEFAULT_PORT: Final = 8083
 DEFAULT_OFFSET_FLUSH_MS: Final = 1000
 """Kafka Connect's default is a minute; the slot would hold a minute's WAL for nothing."""
@@ -30,6 +42,10 @@ _KNOWN: Final = frozenset(
         "offset.flush.interval.ms",
         "task.shutdown.graceful.timeout.ms",
         "topic.creation.enable",
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "rebalance.timeout.ms",
+        "scheduled.rebalance.max.delay.ms",
     }
 )
 _WITHOUT_MEANING: Final = frozenset(
@@ -40,9 +56,6 @@ _WITHOUT_MEANING: Final = frozenset(
         "offset.flush.timeout.ms",
         "worker.sync.timeout.ms",
         "worker.unsync.backoff.ms",
-        "heartbeat.interval.ms",
-        "rebalance.timeout.ms",
-        "scheduled.rebalance.max.delay.ms",
         "connect.protocol",
         "inter.worker.signature.algorithm",
         "inter.worker.key.generation.algorithm",
@@ -94,6 +107,9 @@ class WorkerConfig:
     offset_flush_ms: int = DEFAULT_OFFSET_FLUSH_MS
     graceful_stop_seconds: float = 10.0
     topic_creation: bool = True
+    group_times: GroupTimes = GroupTimes()
+    rebalance_delay_seconds: float = 0.0
+    """How long the connectors of a worker that has left wait for it to come back."""
     providers: ConfigProviders = field(default_factory=ConfigProviders, repr=False)
     """What resolves references to secrets, in the connectors' configurations as in the worker's."""
     unknown: tuple[str, ...] = ()
@@ -135,9 +151,22 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         offset_flush_ms=_integer(properties, "offset.flush.interval.ms", DEFAULT_OFFSET_FLUSH_MS),
         graceful_stop_seconds=_integer(properties, "task.shutdown.graceful.timeout.ms", 10_000) / 1000,
         topic_creation=_boolean(properties, "topic.creation.enable", default=True),
+        group_times=_group_times(properties),
+        rebalance_delay_seconds=_integer(properties, "scheduled.rebalance.max.delay.ms", 0) / 1000,
         providers=providers,
         unknown=_unknown(properties, scoped),
     )
+
+
+def _group_times(properties: Mapping[str, str]) -> GroupTimes:
+    times = GroupTimes(
+        session=_integer(properties, "session.timeout.ms", 10_000) / 1000,
+        heartbeat=_integer(properties, "heartbeat.interval.ms", 1_000) / 1000,
+        rebalance=_integer(properties, "rebalance.timeout.ms", 60_000) / 1000,
+    )
+    if not 0 < times.heartbeat <= times.session / 2:
+        raise WorkerConfigError("heartbeat.interval.ms must be at most half of session.timeout.ms")
+    return times
 
 
 def _resolved(providers: ConfigProviders, properties: Mapping[str, str]) -> dict[str, str]:
