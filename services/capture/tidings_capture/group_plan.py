@@ -29,7 +29,7 @@ class Assignment:
     owners: Mapping[str, str] = field(default_factory=dict)
     """Worker by connector."""
     leaving: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """By connector without an owner: the worker that has to let go of it, and the epoch that said so."""
+    """By connector without an owner, or that was deleted: the worker that has to let go of it, and since which epoch."""
 
     def owned_by(self, worker: str) -> set[str]:
         """The connectors a worker is to run."""
@@ -58,10 +58,17 @@ def plan(
         for name, owner in current.owners.items()
         if name in connectors and (owner in workers or owner in awaited)
     }
+    epoch = max([current.epoch, *applied.values()]) + 1
     leaving = {
-        name: (worker, epoch)
-        for name, (worker, epoch) in current.leaving.items()
-        if name in connectors and worker in workers and applied.get(worker, 0) < epoch
+        name: (worker, asked)
+        for name, (worker, asked) in current.leaving.items()
+        if worker in workers and applied.get(worker, 0) < asked
+    }
+    # A connector that was deleted may be created again before its worker has noticed.
+    leaving |= {
+        name: (owner, epoch)
+        for name, owner in current.owners.items()
+        if name not in connectors and owner in workers
     }
     load = dict.fromkeys(sorted(workers), 0)
     for owner in owners.values():
@@ -73,8 +80,7 @@ def plan(
         least = min(load, key=lambda worker: (load[worker], worker))
         owners[name] = least
         load[least] += 1
-    epoch = max([current.epoch, *applied.values()]) + 1
-    for name, owner in list(_surplus(owners, load, len(leaving))):
+    for name, owner in list(_surplus(owners, load, len(leaving.keys() & set(connectors)))):
         del owners[name]
         leaving[name] = (owner, epoch)
     if owners == current.owners and leaving == current.leaving and leader == current.leader:

@@ -19,13 +19,14 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # in its __all__ only
 
 from tidings_capture.errors import BrokerError
 from tidings_capture.kafka import NOT_THERE_YET, describe_failure, partitions_of
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0
+_END: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LOOK_AGAIN_SECONDS: Final = 0.1
 
 OnRecords = Callable[[list[tuple[str, bytes, bytes | None]]], None]
@@ -105,7 +106,7 @@ class TopicTail:
 
     def _ends(self, deadline: float) -> dict[tuple[str, int], int]:
         """Where the partitions end now; asked on a connection of its own: the consumer's wait for what is new."""
-        wanted = {TopicPartition(*place): OffsetSpec.latest() for place in self._reached}
+        wanted = {TopicPartition(*place): _END for place in self._reached}
         while True:
             try:
                 futures = self._admin.list_offsets(
