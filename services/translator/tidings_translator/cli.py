@@ -14,6 +14,7 @@ import uvloop
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service import Retry, SettingsError, configure_logging, load_settings, report_error, run_service
+from tidings_translator import readers_cli
 from tidings_translator.domain import load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.sequencer import Sequencer
@@ -22,6 +23,11 @@ from tidings_translator.stage import Stage
 from tidings_translator.translation import Translator
 
 _GC_THRESHOLD = (100_000, 20, 50)
+
+_COMMANDS = """commands:
+  tidings-translator readers    who still reads which version of an event
+
+"""
 
 S = TypeVar("S", bound=StageSettings)
 
@@ -33,7 +39,9 @@ def sequencer() -> int:
 
 def translator() -> int:
     """Change sets to versioned business events: as many as there are partitions."""
-    return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator)
+    if sys.argv[1:2] == ["readers"]:
+        return readers_cli.main(sys.argv[2:])
+    return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator, _COMMANDS)
 
 
 async def _run_sequencer(settings: SequencerSettings, stop: asyncio.Event) -> int:
@@ -58,13 +66,17 @@ async def _run_translator(settings: TranslatorSettings, stop: asyncio.Event) -> 
 
 
 def _main(
-    name: str, settings_class: type[S], purpose: str, run: Callable[[S, asyncio.Event], Awaitable[int]]
+    name: str,
+    settings_class: type[S],
+    purpose: str,
+    run: Callable[[S, asyncio.Event], Awaitable[int]],
+    epilog: str = "",
 ) -> int:
     service = f"tidings-{name}"
     parser = argparse.ArgumentParser(
         prog=service,
         description=purpose,
-        epilog=_variables(settings_class),
+        epilog=epilog + _variables(settings_class),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.parse_args()

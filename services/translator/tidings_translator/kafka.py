@@ -89,7 +89,7 @@ class TransactionalProducer:
         self.transactional_id = transactional_id
         self._producer = Producer(
             {
-                **_client(bootstrap),
+                **client_settings(bootstrap),
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": int(transaction_timeout_seconds * 1000),
                 "linger.ms": 5,
@@ -189,8 +189,8 @@ class Offsets:
 
     def __init__(self, bootstrap: str, group: str) -> None:
         # read_committed makes librdkafka ask with require_stable: it waits for the offsets of open transactions.
-        self._stable = Consumer(_consumer(bootstrap, group))
-        self._admin = AdminClient({**_client(bootstrap), "log_level": 0})  # its errors are raised
+        self._stable = Consumer(consumer_settings(bootstrap, group))
+        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The next offset to read for each partition; 0 where nothing was committed yet.
@@ -256,7 +256,9 @@ def read_partition(
     """
     consumer = Consumer(
         {
-            **_consumer(bootstrap, "tidings-restore"),  # librdkafka wants a group; nothing is committed
+            **consumer_settings(
+                bootstrap, "tidings-restore"
+            ),  # librdkafka wants a group; nothing is committed
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "fetch.message.max.bytes": 4 * 1024 * 1024,
@@ -294,7 +296,7 @@ def read_records(
         BrokerError: Kafka is away.
     """
     found: dict[tuple[Partition, int], tuple[bytes | None, bytes | None]] = {}
-    consumer = Consumer({**_consumer(bootstrap, "tidings-restore"), "auto.offset.reset": "latest"})
+    consumer = Consumer({**consumer_settings(bootstrap, "tidings-restore"), "auto.offset.reset": "latest"})
     try:
         for partition, offset in places:
             consumer.assign([TopicPartition(partition.topic, partition.partition, offset)])
@@ -323,7 +325,7 @@ class Topics:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._admin = AdminClient({**_client(bootstrap), "log_level": 0})  # its errors are raised
+        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
 
     def partitions(self, *, timeout_seconds: float = 10.0) -> dict[str, int]:
         """Every topic with the number of its partitions.
@@ -395,7 +397,7 @@ def _offset(message: Message) -> int:
     return offset
 
 
-def _client(bootstrap: str) -> dict[str, Any]:
+def client_settings(bootstrap: str) -> dict[str, Any]:
     return {
         "bootstrap.servers": bootstrap,
         "logger": logging.getLogger("librdkafka"),
@@ -403,9 +405,9 @@ def _client(bootstrap: str) -> dict[str, Any]:
     }
 
 
-def _consumer(bootstrap: str, group: str) -> dict[str, Any]:
+def consumer_settings(bootstrap: str, group: str) -> dict[str, Any]:
     return {
-        **_client(bootstrap),
+        **client_settings(bootstrap),
         "group.id": group,
         "isolation.level": "read_committed",
         "enable.auto.commit": False,

@@ -39,6 +39,21 @@ TRANSLATOR_SUNSET = Gauge(
     "From when a live version may be gone, by its contract (seconds since 1970); absent for others.",
     ["event", "version"],
 )
+READER_MEMBERS = Gauge(
+    "tidings_business_reader_members",
+    "Members of a consumer group that has offsets on a business topic.",
+    ["event", "version", "group"],
+)
+READER_LAG = Gauge(
+    "tidings_business_reader_lag_records",
+    "Offsets between what a group has committed on a business topic and the topic's end.",
+    ["event", "version", "group"],
+)
+READER_SEEN = Gauge(
+    "tidings_business_reader_seen_timestamp_seconds",
+    "When the group last had members, or its offsets moved, as far as this process has seen (seconds since 1970).",
+    ["event", "version", "group"],
+)
 TRANSLATOR_LATENCY = Histogram(
     "tidings_translator_event_latency_seconds",
     "From the commit in the database to the commit of the event in Kafka.",

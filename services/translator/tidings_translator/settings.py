@@ -82,6 +82,8 @@ class TranslatorSettings(StageSettings):
 
     http_port: int = Field(default=8092, ge=0, le=65535)
     """Port for /metrics, /healthz and /readyz; 0 takes a free one."""
+    readers_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30.0
+    """How often Kafka is asked who reads the business topics, for the metrics; 0 never."""
 
     @property
     def group(self) -> str:

@@ -16,11 +16,13 @@ from tidings_translator import metrics
 from tidings_translator.changes import ChangeSet, decode_change_set
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.domain import Domain
-from tidings_translator.errors import ChangeSetError
+from tidings_translator.errors import BrokerError, ChangeSetError
 from tidings_translator.evaluate import Evaluation, Evaluator, PublishedEvent
 from tidings_translator.events import BusinessEvent, contract_of, topic_of
 from tidings_translator.kafka import MAX_RECORD_BYTES, TopicPlan, read_partition
+from tidings_translator.kafka_readers import Readers
 from tidings_translator.lifecycle import lifecycle_of, midnight
+from tidings_translator.readers import ReaderMetrics, live_versions
 from tidings_translator.records import Batch, FetchedRecord, Output, Partition
 from tidings_translator.settings import TranslatorSettings
 from tidings_translator.stage import Stage
@@ -62,6 +64,10 @@ class Translator:
         self._evaluator = Evaluator(domain)
         self._shards: dict[Partition, _Shard] = {}
         self._headers: dict[str, bytes] = {}
+        self._versions = live_versions(domain)
+        self._readers = Readers(settings.kafka)
+        self._reader_metrics = ReaderMetrics()
+        self._asked_for_readers_at = -1e9
         self._names = {topic_of(e): (e.__event__, f"v{e.__major__}") for e in domain.event_classes()}
 
     def register_contracts(self, registry: RegistryClient) -> None:
@@ -257,8 +263,26 @@ class Translator:
                 shard.states[key] = value
 
     async def tick(self) -> None:
-        """Nothing is due by time; only the size of the state is measured."""
+        """Measure the size of the state, and now and then who reads the business topics."""
+        now = time.monotonic()
+        every = self._settings.readers_seconds
+        # One member of the group is enough: the one that has the first partition.
+        first = Partition(self._settings.change_sets_topic, 0)
+        if every and first in self._shards and now - self._asked_for_readers_at > every:
+            self._asked_for_readers_at = now
+            await self._show_readers()
         metrics.STATE_ENTRIES.labels("translator").set(sum(len(s.states) for s in self._shards.values()))
+
+    async def _show_readers(self) -> None:
+        try:
+            have = await asyncio.to_thread(self._stage.topics.partitions)
+            topics = {one.topic: have[one.topic] for one in self._versions if one.topic in have}
+            readers = await asyncio.to_thread(self._readers.of, topics)
+        except BrokerError as error:
+            # Not being allowed to look at groups is no reason to stop publishing.
+            log.warning("who reads the business topics is not known", error=str(error))
+            return
+        self._reader_metrics.show(self._versions, readers, time.time())
 
 
 def tell_lifecycle(event: type[BusinessEvent]) -> None:

@@ -1,0 +1,137 @@
+"""Who still reads a version: on a real Kafka with real consumer groups, in metrics, and as the command shows it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from bikes.processes import TESTS, wait_for
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from prometheus_client import REGISTRY
+
+from tidings_translator.kafka_readers import Readers
+from tidings_translator.lifecycle import Lifecycle
+from tidings_translator.readers import Reader, ReaderMetrics, Version, table
+from tidings_translator.readers_cli import main
+
+V1 = Version("shop.order-placed.v1", "order-placed", "v1", Lifecycle(date(2026, 1, 1), date(2027, 5, 1)))
+V2 = Version("shop.order-placed.v2", "order-placed", "v2", Lifecycle())
+
+
+@pytest.fixture
+def topics(kafka_bootstrap: str, unique_name: str) -> list[str]:
+    """Version 1 with ten events in two partitions, written by transactions of one event; version 2 is empty."""
+    names = [f"{unique_name}.order-placed.v{major}" for major in (1, 2)]
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    for future in admin.create_topics([NewTopic(name, 2, 1) for name in names]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": unique_name})
+    producer.init_transactions(30)
+    for number in range(10):
+        producer.begin_transaction()
+        producer.produce(names[0], b"event", partition=number % 2, timestamp=1_790_000_000_000 + number)
+        producer.commit_transaction(30)
+    return names
+
+
+@pytest.fixture
+def member(kafka_bootstrap: str, unique_name: str, topics: list[str]) -> Iterator[Consumer]:
+    """A member of the group ``<name>-billing``, which has read the first partition whole and the second not at all."""
+    settings = {
+        "bootstrap.servers": kafka_bootstrap,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+    consumer = Consumer({**settings, "group.id": f"{unique_name}-billing"})
+    consumer.subscribe([topics[0]])
+    wait_for(lambda: consumer.poll(0.5) is not None, "the member reads", seconds=60)
+    consumer.commit(offsets=[TopicPartition(topics[0], 0, 10)], asynchronous=False)
+    yield consumer
+    consumer.close()
+
+
+@pytest.mark.stack
+def test_readers_of_a_topic(
+    kafka_bootstrap: str, unique_name: str, topics: list[str], member: Consumer
+) -> None:
+    readers = Readers(kafka_bootstrap)
+    (found,) = readers.of(dict.fromkeys(topics, 2))
+    # Five events in each partition, and a control record behind each.
+    assert found == Reader(f"{unique_name}-billing", topics[0], "stable", 1, 10, {0: 10})
+    assert readers.read_until_ms(found) == 1_790_000_000_008
+    assert readers.read_until_ms(found._replace(positions={0: 10, 1: 10})) == 1_790_000_000_009
+    assert readers.read_until_ms(found._replace(positions={0: 3})) == 1_790_000_000_002
+    assert readers.read_until_ms(found._replace(positions={0: 0})) is None
+    member.close()
+    (left,) = readers.of(dict.fromkeys(topics, 2))
+    assert (left.state, left.members) == ("empty", 0)
+
+
+@pytest.mark.stack
+def test_the_command(kafka_bootstrap: str, unique_name: str, topics: list[str], member: Consumer) -> None:
+    command = [str(Path(sys.executable).with_name("tidings-translator")), "readers"]
+    environment = os.environ | {
+        "PYTHONPATH": str(TESTS),
+        "TIDINGS_KAFKA": kafka_bootstrap,
+        "TIDINGS_DOMAIN": "bikes",
+        "BIKES_NAME": unique_name,
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: PLW1510 - its exit code is looked at
+            [*command, *arguments], env=environment, capture_output=True, text=True, timeout=120
+        )
+
+    done = run()
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0][:2] == ["TOPIC", "GROUP"]
+    assert [topics[0], f"{unique_name}-billing", "stable", "1", "10", "2026-09-21", "14:13:20Z"] in lines
+    assert [topics[1], "(nobody)"] in lines
+    (told,) = map(json.loads, run("--json").stdout.splitlines())
+    assert (told["behind"], told["read_until_ms"]) == (10, 1_790_000_000_008)
+
+
+def test_the_command_names_what_is_not_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TIDINGS_KAFKA", raising=False)
+    monkeypatch.setenv("TIDINGS_DOMAIN", "bikes")
+    assert main([]) == 2
+    assert "TIDINGS_KAFKA" in capsys.readouterr().err
+
+
+def sample(name: str, version: str, group: str) -> float | None:
+    labels = {"event": "order-placed", "version": version, "group": group}
+    return REGISTRY.get_sample_value(f"tidings_business_reader_{name}", labels)
+
+
+def test_metrics_of_readers() -> None:
+    shown = ReaderMetrics()
+    billing = Reader("billing", V1.topic, "stable", 2, 7, {0: 5})
+    gone = Reader("gone", V1.topic, "empty", 0, 3, {0: 9})
+    shown.show([V1, V2], [billing, gone], now=1000.0)
+    assert (sample("members", "v1", "billing"), sample("lag_records", "v1", "billing")) == (2, 7)
+    assert sample("seen_timestamp_seconds", "v1", "billing") == 1000
+    assert sample("seen_timestamp_seconds", "v1", "gone") is None  # nobody has seen it yet
+    shown.show([V1, V2], [billing._replace(members=0), gone._replace(positions={0: 11})], now=1030.0)
+    assert sample("seen_timestamp_seconds", "v1", "billing") == 1000
+    assert sample("seen_timestamp_seconds", "v1", "gone") == 1030  # its offsets moved
+    shown.show([V1, V2], [], now=1060.0)
+    assert sample("members", "v1", "billing") is None
+    assert sample("seen_timestamp_seconds", "v1", "gone") is None
+
+
+def test_the_table_shows_every_version() -> None:
+    billing = Reader("billing", V1.topic, "stable", 2, 7, {0: 5})
+    assert table([V1, V2], [(billing, 1_790_000_000_000), (billing._replace(group="new"), None)]) == (
+        "TOPIC                 GROUP     STATE   MEMBERS  BEHIND  READ UP TO            SUNSET\n"
+        "shop.order-placed.v1  billing   stable  2        7       2026-09-21 14:13:20Z  2027-05-01\n"
+        "shop.order-placed.v1  new       stable  2        7       nothing yet           2027-05-01\n"
+        "shop.order-placed.v2  (nobody)\n"
+    )

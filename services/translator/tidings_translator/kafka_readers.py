@@ -1,0 +1,122 @@
+"""Asks Kafka which consumer groups read given topics, how far they are, and whether anybody is in them.
+
+The second module of the translator that speaks Kafka's admin protocol (`kafka` is the first). What it cannot see are
+readers without committed offsets, such as a Spark job with offsets of its own.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tidings_translator.kafka import broken, client_settings, consumer_settings, partition_ends
+from tidings_translator.readers import Reader
+from tidings_translator.records import Partition
+
+_REQUEST_SECONDS = 10.0
+_LOOK_BACK_RECORDS = 32
+"""Before a committed offset stand control records, which are never delivered; this far back there is surely a record."""
+
+
+class Readers:
+    """The consumer groups of a Kafka cluster."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
+
+    def of(self, topics: Mapping[str, int]) -> list[Reader]:
+        """Who reads.
+
+        Args:
+            topics: the topics with the number of their partitions.
+
+        Raises:
+            BrokerError: Kafka is away, or does not let us describe groups.
+        """
+        try:
+            positions = self._positions(topics)
+            states = self._states({group for group, _ in positions})
+        except KafkaException as error:
+            raise broken(error, "the consumer groups cannot be listed") from error
+        partitions = {Partition(topic, number) for _, topic in positions for number in range(topics[topic])}
+        ends = partition_ends(self._admin, partitions)
+        readers = []
+        for (group, topic), committed in sorted(positions.items()):
+            state, members = states[group]
+            behind = sum(
+                max(0, ends[Partition(topic, number)] - committed.get(number, 0))
+                for number in range(topics[topic])
+            )
+            readers.append(Reader(group, topic, state, members, behind, committed))
+        return readers
+
+    def read_until_ms(self, reader: Reader) -> int | None:
+        """The time of the last record that a group has behind it, milliseconds since 1970; None where there is none.
+
+        Raises:
+            BrokerError: Kafka is away.
+        """
+        consumer = Consumer(
+            {**consumer_settings(self._bootstrap, "tidings-readers"), "auto.offset.reset": "earliest"}
+        )
+        newest: int | None = None
+        try:
+            for number, offset in reader.positions.items():
+                found = self._time_before(consumer, reader.topic, number, offset)
+                if found is not None and (newest is None or found > newest):
+                    newest = found
+        except KafkaException as error:
+            raise broken(error, f"{reader.topic} cannot be read") from error
+        finally:
+            consumer.close()
+        return newest
+
+    def _time_before(self, consumer: Consumer, topic: str, number: int, offset: int) -> int | None:
+        low, _ = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_REQUEST_SECONDS)
+        position = max(low, offset - _LOOK_BACK_RECORDS)
+        if position >= offset:
+            return None
+        consumer.assign([TopicPartition(topic, number, position)])
+        newest, deadline = None, time.monotonic() + _REQUEST_SECONDS
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is None or message.error() is not None:
+                if message is None and consumer.position([TopicPartition(topic, number)])[0].offset >= offset:
+                    break
+                continue
+            if (message.offset() or 0) >= offset:
+                break
+            newest = message.timestamp()[1]
+            if message.offset() == offset - 1:
+                break
+        return newest
+
+    def _positions(self, topics: Mapping[str, int]) -> dict[tuple[str, str], dict[int, int]]:
+        """Committed offsets by partition, by group and topic."""
+        listed = self._admin.list_consumer_groups(request_timeout=_REQUEST_SECONDS).result()
+        futures: list[Any] = [
+            self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group.group_id)], request_timeout=_REQUEST_SECONDS
+            )[group.group_id]
+            for group in listed.valid
+        ]
+        found: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        for future in futures:
+            result = future.result()
+            for one in result.topic_partitions or ():
+                if one.topic in topics and one.offset >= 0:
+                    found[result.group_id, one.topic][one.partition] = one.offset
+        return dict(found)
+
+    def _states(self, groups: Iterable[str]) -> dict[str, tuple[str, int]]:
+        """State and number of members by group."""
+        names = sorted(groups)
+        if not names:
+            return {}
+        futures = self._admin.describe_consumer_groups(names, request_timeout=_REQUEST_SECONDS)
+        described = {name: future.result() for name, future in futures.items()}
+        return {name: (one.state.name.lower(), len(one.members)) for name, one in described.items()}

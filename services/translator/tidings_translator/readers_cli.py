@@ -1,0 +1,66 @@
+"""``tidings-translator readers``: who still reads which version of an event."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
+from tidings_translator.domain import load_domain
+from tidings_translator.kafka import Topics
+from tidings_translator.kafka_readers import Readers
+from tidings_translator.readers import Reader, live_versions, table
+
+
+class ReadersSettings(ServiceSettings):
+    """What the command needs to know."""
+
+    kafka: Annotated[str, Field(min_length=1)]
+    """Kafka's bootstrap servers."""
+    domain: Annotated[str, Field(min_length=1)]
+    """The package with aggregates and rules."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; its exit code: 0, 1 when Kafka or the domain fails, 2 for settings."""
+    parser = argparse.ArgumentParser(
+        prog="tidings-translator readers",
+        description="Consumer groups of every business topic and version: how many members they have, how far behind they"
+        " are, and up to which moment they have read. Environment: TIDINGS_KAFKA, TIDINGS_DOMAIN.",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per group and topic")
+    options = parser.parse_args(arguments)
+    try:
+        settings = load_settings(ReadersSettings)
+        versions = live_versions(load_domain(settings.domain))
+        have = Topics(settings.kafka).partitions()
+        kafka = Readers(settings.kafka)
+        found = kafka.of(
+            {version.topic: have[version.topic] for version in versions if version.topic in have}
+        )
+        readers = [(reader, kafka.read_until_ms(reader)) for reader in found]
+    except TidingsError as error:
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        sys.stderr.write(f"tidings-translator readers: {error}{hint}\n")
+        return 2 if isinstance(error, SettingsError) else 1
+    if options.json:
+        for reader, until in readers:
+            sys.stdout.write(_json(reader, until) + "\n")
+    else:
+        sys.stdout.write(table(versions, readers))
+    return 0
+
+
+def _json(reader: Reader, until_ms: int | None) -> str:
+    values = {
+        "topic": reader.topic,
+        "group": reader.group,
+        "state": reader.state,
+        "members": reader.members,
+        "behind": reader.behind,
+        "read_until_ms": until_ms,
+    }
+    return json.dumps(values)
