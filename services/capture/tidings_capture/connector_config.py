@@ -16,6 +16,13 @@ from tidings_capture.conversion_options import (
 )
 from tidings_capture.converters import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
 from tidings_capture.errors import OptionError
+from tidings_capture.exactly_once import (
+    BOUNDARY,
+    BOUNDARY_INTERVAL,
+    REQUIRED,
+    SUPPORT,
+    TransactionBoundary,
+)
 from tidings_capture.filters import (
     ColumnFilter,
     KeyColumns,
@@ -75,6 +82,9 @@ class ConnectorConfig:
     identities: tuple[IdentityRule, ...] = ()
     heartbeat_action: str = field(default="", repr=False)
     """SQL that runs with every heartbeat; empty: none."""
+    boundary: TransactionBoundary = field(default_factory=TransactionBoundary)
+    """When a Kafka transaction ends, where the worker writes exactly once."""
+    exactly_once_required: bool = False
     transforms: dict[str, str] = field(default_factory=dict, repr=False)
     """``transforms``, ``predicates`` and what is behind these prefixes; empty without transforms."""
 
@@ -176,6 +186,8 @@ def read_connector_config(
         published_operations=_published_operations(value, config),
         identities=compile_identities(value.text("replica.identity.autoset.values")),
         heartbeat_action=value.text("heartbeat.action.query"),
+        boundary=_boundary(value),
+        exactly_once_required=value.text(SUPPORT).lower() == REQUIRED,
         transforms=_transforms(config),
     )  # fmt: skip
 
@@ -258,6 +270,11 @@ def _conversion(
         skip_unchanged=value.boolean("skip.messages.without.change"),
         mappers=read_mappers(config),
     )
+
+
+def _boundary(value: "_Values") -> TransactionBoundary:
+    interval = value.text(BOUNDARY_INTERVAL)
+    return TransactionBoundary(value.text(BOUNDARY).lower(), int(interval) / 1000 if interval else None)
 
 
 def _published_operations(value: "_Values", config: Mapping[str, str]) -> str:

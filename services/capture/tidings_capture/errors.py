@@ -63,9 +63,31 @@ class SlotError(CaptureError):
 
 
 class BrokerError(CaptureError):
-    """Kafka refused a record or could not be reached."""
+    """Kafka refused a record or could not be reached.
+
+    Args:
+        kafka_code: librdkafka's name of the error, None when there is none.
+    """
 
     code = "kafka"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kafka_code: str | None = None,
+        hint: str | None = None,
+        retry: Retry | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, retry=retry)
+        self.kafka_code = kafka_code
+
+
+class FencedError(BrokerError):
+    """Another producer has taken over this task's transactional.id: whoever came last is the one that writes."""
+
+    code = "fenced"
+    default_retry = Retry.MANUAL
 
 
 class OffsetError(CaptureError):

@@ -13,6 +13,7 @@ from typing import Any, Final
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -20,13 +21,18 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from tidings_capture.errors import BrokerError, retry_of_kafka
+from tidings_service import Retry
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0
+_READ_SECONDS: Final = 90.0
+"""Longer than a transaction that was left open lasts (``transaction.timeout.ms``, a minute)."""
 _LOOK_AGAIN_SECONDS: Final = 0.1
+_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NOT_THERE_YET: Final = frozenset(
     (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
 )
@@ -49,12 +55,13 @@ _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
-def _failure(action: str, error: KafkaError | BaseException) -> BrokerError:
+def failure(action: str, error: KafkaError | BaseException) -> BrokerError:
+    """Kafka's error in our words."""
     if isinstance(error, KafkaException):
         error = error.args[0]
     if isinstance(error, KafkaError):
         name = error.name()
-        return BrokerError(f"{action}: {error.str()} ({name})", retry=retry_of_kafka(name))
+        return BrokerError(f"{action}: {error.str()} ({name})", kafka_code=name, retry=retry_of_kafka(name))
     return BrokerError(f"{action}: {type(error).__name__}")
 
 
@@ -73,16 +80,19 @@ class RecordProducer:
     def __init__(self, settings: Mapping[str, Any], *, on_wait: Callable[[], None] = lambda: None) -> None:
         self._failed: BrokerError | None = None
         self._on_wait = on_wait
-        self._producer = Producer(
-            {
-                **_PRODUCER_DEFAULTS,
-                **settings,
-                "on_delivery": self._delivered,
-                "delivery.report.only.error": True,
-                "error_cb": self._error,
-            },
-            logger=_LOG,
-        )
+        try:
+            self._producer = Producer(
+                {
+                    **_PRODUCER_DEFAULTS,
+                    **settings,
+                    "on_delivery": self._delivered,
+                    "delivery.report.only.error": True,
+                    "error_cb": self._error,
+                },
+                logger=_LOG,
+            )
+        except KafkaException as error:
+            raise failure("the producer's settings cannot be used together", error) from error
         self._produce = self._producer.produce
 
     def send(
@@ -103,7 +113,7 @@ class RecordProducer:
             except BufferError:
                 self._send_when_room(topic, key, value, {"headers": headers} if headers else {})
             except KafkaException as error:
-                raise _failure(f"cannot produce to {topic}", error) from error
+                raise failure(f"cannot produce to {topic}", error) from error
 
     def send_one(
         self,
@@ -135,7 +145,7 @@ class RecordProducer:
         except BufferError:
             self._send_when_room(topic, key, value, choices)
         except KafkaException as error:
-            raise _failure(f"cannot produce to {topic}", error) from error
+            raise failure(f"cannot produce to {topic}", error) from error
 
     def poll(self) -> None:
         """Serve callbacks without waiting.
@@ -184,11 +194,11 @@ class RecordProducer:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failed is None:
             where = f"a record for {message.topic()} was not delivered"
-            self._failed = _failure(where, error)
+            self._failed = failure(where, error)
 
     def _error(self, error: KafkaError) -> None:
         if error.fatal() and self._failed is None:
-            self._failed = _failure("the producer cannot go on", error)
+            self._failed = failure("the producer cannot go on", error)
 
 
 class AcknowledgedProducer:
@@ -208,12 +218,12 @@ class AcknowledgedProducer:
             if error is None:
                 on_stored()
             elif self._failed is None:
-                self._failed = _failure(f"cannot write to {topic}", error)
+                self._failed = failure(f"cannot write to {topic}", error)
 
         try:
             self._producer.produce(topic, value, key, on_delivery=delivered)
         except (KafkaException, BufferError) as error:
-            raise _failure(f"cannot write to {topic}", error) from error
+            raise failure(f"cannot write to {topic}", error) from error
 
     def put_and_wait(self, topic: str, key: bytes, value: bytes | None) -> None:
         """Send one record and wait for the acknowledgement.
@@ -247,7 +257,9 @@ class AcknowledgedProducer:
 
 
 def read_compacted(settings: Mapping[str, Any], topic: str) -> dict[bytes, bytes]:
-    """The last value of every key of a compacted topic, read to its end; deleted keys are left out.
+    """The last committed value of every key of a compacted topic, read to its end; deleted keys are left out.
+
+    A transaction that somebody has left open in the topic hides what was committed after it began: waits for its end.
 
     Raises:
         BrokerError: the topic cannot be read.
@@ -264,9 +276,10 @@ def read_compacted(settings: Mapping[str, Any], topic: str) -> dict[bytes, bytes
         logger=_LOG,
     )
     try:
-        return _read_to_end(consumer, topic)
+        waiting = _partitions(consumer, topic)
+        return _read_to_end(consumer, topic, _ends(settings, topic, waiting))
     except KafkaException as error:
-        raise _failure(f"cannot read {topic}", error) from error
+        raise failure(f"cannot read {topic}", error) from error
     finally:
         consumer.close()
 
@@ -287,20 +300,44 @@ partitions_of = _partitions
 NOT_THERE_YET: Final = _NOT_THERE_YET
 
 
-def _read_to_end(consumer: Consumer, topic: str) -> dict[bytes, bytes]:
-    waiting = _partitions(consumer, topic)
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in sorted(waiting)])
+def _ends(settings: Mapping[str, Any], topic: str, partitions: set[int]) -> dict[int, int]:
+    """The high watermarks of a topic: behind every record, committed or not."""
+    admin = AdminClient({**settings, "socket.timeout.ms": 10_000}, logger=_LOG)
+    wanted = {TopicPartition(topic, partition): _LATEST for partition in partitions}
+    deadline = time.monotonic() + _REQUEST_SECONDS
+    while True:
+        asked = admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_REQUEST_SECONDS
+        )
+        try:
+            return {place.partition: future.result().offset for place, future in asked.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_THERE_YET or time.monotonic() > deadline:
+                raise
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _read_to_end(consumer: Consumer, topic: str, ends: Mapping[int, int]) -> dict[bytes, bytes]:
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in sorted(ends)])
+    waiting = set(ends)
     found: dict[bytes, bytes] = {}
-    deadline = time.monotonic() + 4 * _REQUEST_SECONDS
+    deadline = time.monotonic() + _READ_SECONDS
     while waiting:
         if time.monotonic() > deadline:
-            raise BrokerError(f"cannot read {topic}: its end was not reached in time", retry=None)
+            raise BrokerError(
+                f"cannot read {topic}: its end was not reached in {_READ_SECONDS:.0f} seconds",
+                hint="a producer that died may have left a transaction open: it ends after transaction.timeout.ms",
+                retry=Retry.TIMED,
+            )
         for message in consumer.consume(500, timeout=0.5):
             error = message.error()
             if error is None:
                 _apply(found, message)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own name
-                waiting.discard(message.partition())
+                # Of what is committed: it comes again when a transaction that was open has ended.
+                partition, offset = message.partition(), message.offset()
+                if partition is not None and offset is not None and offset >= ends[partition]:
+                    waiting.discard(partition)
             elif error.code() not in _NOT_THERE_YET:
                 raise KafkaException(error)
     return found
@@ -365,7 +402,7 @@ class TopicAdmin:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             asked = f" for {setting}" if setting else ""
-            raise _failure(f"cannot create topic {name}{asked}", error) from error
+            raise failure(f"cannot create topic {name}{asked}", error) from error
         return True
 
 
@@ -395,7 +432,7 @@ class SignalConsumer:
                 self._last = message
                 found.append((message.key(), message.value()))
             elif error.fatal():
-                raise _failure(f"cannot read {self._topic}", error)
+                raise failure(f"cannot read {self._topic}", error)
         return found
 
     def commit(self) -> None:
@@ -410,7 +447,7 @@ class SignalConsumer:
         try:
             self._consumer.commit(message=last, asynchronous=False)
         except KafkaException as error:
-            raise _failure(f"cannot commit on {self._topic}", error) from error
+            raise failure(f"cannot commit on {self._topic}", error) from error
 
     def close(self) -> None:
         self._consumer.close()

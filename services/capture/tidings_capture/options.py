@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from tidings_capture.column_mappers import PREFIXES, mapper_problem
 from tidings_capture.config_providers import is_reference
+from tidings_capture.exactly_once import boundary_problem
 from tidings_capture.filters import compile_keys, compile_list
 from tidings_capture.kafka_settings import unknown_settings
 from tidings_capture.naming import (
@@ -241,6 +242,9 @@ _TABLE: Final = (
     Option("errors.max.retries", "int", "-1"),
     Option("errors.retry.delay.initial.ms", "long", "300", check=_not_negative),
     Option("errors.retry.delay.max.ms", "long", "10000", check=_not_negative),
+    Option("exactly.once.support", default="requested", values=("requested", "required"), documentation="The worker's exactly.once.source.support decides; required refuses workers where it is not enabled."),
+    Option("transaction.boundary", default="poll", values=("poll", "interval", "connector"), check=boundary_problem),
+    Option("transaction.boundary.interval.ms", "long", check=_not_negative, documentation="Default: the worker's offset.flush.interval.ms; at most a quarter of transaction.timeout.ms."),
     Option("retriable.restart.connector.wait.ms", "long", "10000", check=_not_negative),
     Option("max.batch.size", "int", "2048", documentation="Batches follow what has arrived: accepted, without effect."),
     Option("max.queue.size", "int", "8192", documentation="The producer's queue is the only one: accepted, without effect."),
@@ -278,7 +282,6 @@ PASS_THROUGH: Final = (
 FIXED: Final = {
     "database.tcpKeepAlive": "true",
     "event.processing.failure.handling.mode": "fail",
-    "exactly.once.support": "requested",
     "errors.tolerance": "none",
     "errors.retry.timeout": "0",
     "tasks.max.enforce": "true",
@@ -292,7 +295,6 @@ FIXED: Final = {
     "snapshot.locking.mode": "none",
     "snapshot.query.mode": "select_all",
     "table.ignore.builtin": "true",
-    "transaction.boundary": "poll",
 }
 """Options whose only behaviour here is this value, which is accepted; any other is refused."""
 
@@ -331,7 +333,6 @@ NOT_IMPLEMENTED: Final = frozenset(
         "sourceinfo.struct.maker",
         "statistics.metrics.enabled",
         "transaction.metadata.factory",
-        "transaction.boundary.interval.ms",
     }
 )
 _NOT_IMPLEMENTED_PREFIXES: Final = (

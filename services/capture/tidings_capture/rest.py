@@ -7,6 +7,7 @@ a configuration that comes back with the mask keeps the stored password.
 import asyncio
 import json
 import uuid
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
@@ -192,8 +193,12 @@ class RestApi:
         plugin = request.match_info["plugin"]
         if plugin not in {CONNECTOR_CLASS, "PostgresConnector", "Postgres"}:
             raise NotFoundError(f"Unknown connector plugin {plugin}")
-        problems = await asyncio.to_thread(validate, config, self._supervisor.worker.providers)
+        problems = await asyncio.to_thread(self._problems, config)
         return web.json_response(validation_report(CONNECTOR_CLASS, config, problems))
+
+    def _problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        worker = self._supervisor.worker
+        return validate(config, worker.providers, worker.exactly_once)
 
     async def _checked(self, name: str, config: dict[str, str]) -> dict[str, str]:
         given = config.setdefault("name", name)
@@ -205,7 +210,7 @@ class RestApi:
         known = self._supervisor.runs.get(name)
         if known is not None and known.config == config and known.healthy:
             return config
-        problems = await asyncio.to_thread(validate, config, self._supervisor.worker.providers)
+        problems = await asyncio.to_thread(self._problems, config)
         if problems:
             raise OptionError(invalid_message(problems))
         return config

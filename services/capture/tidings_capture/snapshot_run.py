@@ -177,6 +177,7 @@ class SnapshotRun:
                 seen = parts.progress.tables[table.name]
                 seen.state, seen.rows = "reading", table.rows
             parts.checkpoints.poll()
+            parts.checkpoints.relieve(time.monotonic())
             parts.breathe()
         rows.finish()
         tell("COMPLETED")

@@ -128,6 +128,11 @@ class Stream:
             return False
         return self._stopped or self.received_lsn >= self._stop_lsn
 
+    @property
+    def exact(self) -> bool:
+        """Whether a restart from `position` repeats nothing, not even the BEGIN of a transaction without a row."""
+        return not self._in_transaction or self._last_row is not None or self._resuming or self._dropping
+
     def position(self) -> SourceOffset:
         """From where a restart goes on, when all that was sent has been delivered."""
         context = self._context

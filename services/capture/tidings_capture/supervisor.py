@@ -16,6 +16,7 @@ from tidings_capture.connector_config import read_endpoint
 from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import UNASSIGNED, ConnectorRun
 from tidings_capture.errors import CaptureError
+from tidings_capture.exactly_once import ENABLED
 from tidings_capture.group import Group, KafkaGroup
 from tidings_capture.options import passwords
 from tidings_capture.postgres import Endpoint
@@ -369,6 +370,8 @@ class Supervisor:
             offset_topic=worker.offset_topic.name,
             offset_flush_ms=worker.offset_flush_ms,
             topic_creation=worker.topic_creation,
+            group=worker.group_id,
+            exactly_once=worker.exactly_once == ENABLED,
             log_level=self._log_level,
             log_format=self._log_format,
         )

@@ -24,6 +24,10 @@ class TaskJob(msgspec.Struct, frozen=True):
     offset_topic: str
     offset_flush_ms: int
     topic_creation: bool
+    group: str = ""
+    """The worker's ``group.id``."""
+    exactly_once: bool = False
+    """The worker has ``exactly.once.source.support=enabled``."""
     log_level: str = "INFO"
     log_format: str = "json"
 

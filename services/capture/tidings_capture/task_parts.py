@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tidings_capture.catalog import Catalog
-from tidings_capture.checkpoint import Checkpoints
+from tidings_capture.checkpoint import AcknowledgedCheckpoints, Checkpoints
+from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.converters import make_converter
-from tidings_capture.errors import BrokerError, PostgresError
+from tidings_capture.errors import BrokerError, OptionError, PostgresError
+from tidings_capture.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETTING, transactional_id
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
+from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.notifications import Notifier
 from tidings_capture.plan import Record
 from tidings_capture.plan_markers import compile_markers
@@ -61,15 +64,7 @@ class TaskParts:
         client = dict(job.client)
         self._admin = TopicAdmin(client)
         self._topics: set[str] = set()
-        self.producer = RecordProducer({**client, **job.producer, **config.producer}, on_wait=on_wait)
-        self.checkpoints = Checkpoints(
-            self.producer,
-            AcknowledgedProducer(client),
-            job.offset_topic,
-            offset_key(job.connector, config.topic_prefix),
-            interval_seconds=min(job.offset_flush_ms / 1000, 1.0),
-            on_wait=on_wait,
-        )
+        self.producer, self.checkpoints = _open_producer(job, config, on_wait)
         key = make_converter(config.converters, is_key=True)
         value = make_converter(config.converters, is_key=False)
         converters = self._converters = (key, value)
@@ -159,7 +154,34 @@ class TaskParts:
         self._topics.add(topic)
 
     def close(self) -> None:
-        """Close the session, the transforms and the converters."""
-        for part in (self._session, self._output, *self._converters):
+        """Close the session, the transforms and the converters; what is not stored is given up."""
+        for part in (self.checkpoints, self._session, self._output, *self._converters):
             if part is not None:
                 part.close()
+
+
+def _open_producer(
+    job: TaskJob, config: ConnectorConfig, on_wait: Callable[[], None]
+) -> tuple[RecordProducer, Checkpoints]:
+    if config.exactly_once_required and not job.exactly_once:
+        # Checked when a connector is stored; the worker's properties may have changed since.
+        raise OptionError(
+            f"{SUPPORT}={REQUIRED}, but the worker has not {WORKER_SETTING}={ENABLED}",
+            hint=f"set {WORKER_SETTING}={ENABLED} in the worker's properties, or {SUPPORT}=requested",
+        )
+    settings = {**job.client, **job.producer, **config.producer}
+    key = offset_key(job.connector, config.topic_prefix)
+    interval = min(job.offset_flush_ms / 1000, 1.0)
+    if job.exactly_once:
+        transactional = TransactionalProducer(
+            settings, transactional_id(job.group, job.connector, job.task), on_wait=on_wait
+        )
+        checkpoints = TransactionalCheckpoints(
+            transactional, job.offset_topic, key, config.boundary, interval_seconds=interval
+        )
+        return transactional, checkpoints
+    producer = RecordProducer(settings, on_wait=on_wait)
+    offsets = AcknowledgedProducer(job.client)
+    return producer, AcknowledgedCheckpoints(
+        producer, offsets, job.offset_topic, key, interval_seconds=interval, on_wait=on_wait
+    )

@@ -97,6 +97,7 @@ class TaskRun:
             self._close()
 
     def _work(self) -> None:
+        self._checkpoints.open()
         start = decide(self._parts)
         resume, work = start.resume, start.snapshot
         options = self._config.snapshot
@@ -204,7 +205,7 @@ class TaskRun:
                 next_idle = now + _IDLE_ADVANCE_SECONDS
                 stream.advance()
                 self._checkpoints.take(self._position(stream))
-            elif self._checkpoints.due(now):
+            elif self._checkpoints.due(now, drained=len(messages) < _BATCH, exact=stream.exact):
                 self._checkpoints.take(self._position(stream))
             if self._config.heartbeat_seconds and now >= next_heartbeat:
                 next_heartbeat = now + self._config.heartbeat_seconds
@@ -241,7 +242,8 @@ class TaskRun:
     def _finish(self, replication: Replication, stream: Stream) -> None:
         self._deadline = time.monotonic() + _STOP_FLUSH_SECONDS
         try:
-            self._checkpoints.take_and_wait(self._position(stream))
+            if stream.exact or not self._job.exactly_once:  # else what is sent is aborted, and sent again
+                self._checkpoints.take_and_wait(self._position(stream))
             self._told_lsn = 0
             self._tell_server()
         except (BrokerError, PostgresError, StopRequested) as error:

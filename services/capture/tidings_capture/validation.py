@@ -6,6 +6,7 @@ from typing import Any
 from tidings_capture.config_providers import ConfigProviders
 from tidings_capture.connector_config import read_endpoint
 from tidings_capture.errors import CaptureError, PostgresError
+from tidings_capture.exactly_once import DISABLED, preflight
 from tidings_capture.options import OPTIONS, Option, check_options, passwords, secret_options
 from tidings_capture.postgres import Session
 from tidings_capture.preparation import check_server
@@ -21,11 +22,14 @@ _TYPES = {
 _OPTION_OF_SQLSTATE = {"28": "database.user", "3D": "database.dbname"}
 
 
-def validate(config: Mapping[str, str], providers: ConfigProviders) -> dict[str, list[str]]:
+def validate(
+    config: Mapping[str, str], providers: ConfigProviders, exactly_once: str = DISABLED
+) -> dict[str, list[str]]:
     """What is wrong, by option. Asks the database when the options allow; blocks for seconds at most.
 
     Args:
         providers: what resolves the references to secrets that may stand in `config`.
+        exactly_once: the worker's ``exactly.once.source.support``.
     """
     problems = providers.problems(config)
     for name in secret_options(config):
@@ -39,6 +43,8 @@ def validate(config: Mapping[str, str], providers: ConfigProviders) -> dict[str,
         return problems
     config = providers.resolve(config)
     problems = check_options(config)
+    for name, found in preflight(config, exactly_once).items():
+        problems.setdefault(name, []).extend(found)
     if not problems:
         try:
             session = Session(read_endpoint(config))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from tidings_capture.config_providers import ConfigProviders, is_provider_property, read_config_providers
 from tidings_capture.errors import CaptureError, WorkerConfigError
+from tidings_capture.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
 from tidings_capture.kafka_settings import CLIENT_SETTINGS, translate_client_settings, unknown_settings
 
 
@@ -46,6 +47,7 @@ _KNOWN: Final = frozenset(
         "heartbeat.interval.ms",
         "rebalance.timeout.ms",
         "scheduled.rebalance.max.delay.ms",
+        WORKER_SETTING,
     }
 )
 _WITHOUT_MEANING: Final = frozenset(
@@ -112,6 +114,8 @@ class WorkerConfig:
     """How long the connectors of a worker that has left wait for it to come back."""
     providers: ConfigProviders = field(default_factory=ConfigProviders, repr=False)
     """What resolves references to secrets, in the connectors' configurations as in the worker's."""
+    exactly_once: str = DISABLED
+    """``exactly.once.source.support``: disabled, preparing or enabled."""
     unknown: tuple[str, ...] = ()
 
     def common_client(self) -> dict[str, str]:
@@ -154,6 +158,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         group_times=_group_times(properties),
         rebalance_delay_seconds=_integer(properties, "scheduled.rebalance.max.delay.ms", 0) / 1000,
         providers=providers,
+        exactly_once=_exactly_once(properties),
         unknown=_unknown(properties, scoped),
     )
 
@@ -210,6 +215,13 @@ def _boolean(properties: Mapping[str, str], name: str, *, default: bool) -> bool
     if value not in {"true", "false"}:
         raise WorkerConfigError(f"{name} must be true or false")
     return value == "true"
+
+
+def _exactly_once(properties: Mapping[str, str]) -> str:
+    value = properties.get(WORKER_SETTING, DISABLED).strip().lower()
+    if value not in WORKER_VALUES:
+        raise WorkerConfigError(f"{WORKER_SETTING} must be one of {', '.join(WORKER_VALUES)}")
+    return value
 
 
 def _listener(text: str) -> tuple[str, int]:

@@ -1,0 +1,305 @@
+"""Exactly once, read back with read_committed: killed tasks, fenced zombies, what is asked for and refused."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import psycopg
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
+from tidings_capture.errors import BrokerError, FencedError
+from tidings_capture.exactly_once import TransactionBoundary, preflight
+from tidings_capture.kafka import AcknowledgedProducer, TopicAdmin, read_compacted
+from tidings_capture.kafka_transactions import TransactionalProducer
+from tidings_capture.source_offset import SourceOffset, decode_offset, offset_key
+from tidings_service import Retry
+
+ROWS = 7
+KILLS = 2
+GROUP = f"exact-tests-{os.getpid()}"
+OFFSETS = f"{GROUP}-offset"
+READ_SECONDS = 120.0
+
+
+class Traffic:
+    """Transactions of ROWS rows each, until told to stop."""
+
+    def __init__(self, database: str) -> None:
+        self._database = database
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.transactions = 0
+
+    def _run(self) -> None:
+        with psycopg.connect(self._database) as connection:
+            while not self._stop.is_set():
+                first = self.transactions * ROWS
+                connection.execute(
+                    "INSERT INTO a SELECT i FROM generate_series(%s::int, %s::int) i",
+                    (first + 1, first + ROWS),
+                )
+                connection.commit()
+                self.transactions += 1
+                self._stop.wait(0.02)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+
+
+@dataclass(frozen=True)
+class Read:
+    key: Any
+    value: Any
+
+
+class Subscriber:
+    """What a consumer with read_committed sees of a topic of one partition."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.records: list[Read] = []
+        self._topic = topic
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "exactly-once-tests",
+                "isolation.level": "read_committed",
+                "topic.metadata.refresh.interval.ms": 500,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+
+    def wait(self, count: int) -> list[Read]:
+        """Everything so far, once there are `count` records."""
+        deadline = time.monotonic() + READ_SECONDS
+        while len(self.records) < count:
+            assert time.monotonic() < deadline, f"{self._topic} has {len(self.records)} of {count} records"
+            for message in self._consumer.consume(1000, timeout=0.2):
+                self._take(message)
+        return self.records
+
+    def _take(self, message: Any) -> None:
+        error = message.error()
+        if error is None:
+            key, value = message.key(), message.value()
+            self.records.append(Read(key and json.loads(key), value and json.loads(value)))
+        elif error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise KafkaException(error)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.fixture
+def subscribe(kafka_bootstrap: str) -> Iterator[Callable[[str], Subscriber]]:
+    made: list[Subscriber] = []
+
+    def make(topic: str) -> Subscriber:
+        made.append(Subscriber(kafka_bootstrap, topic))
+        return made[-1]
+
+    yield make
+    for subscriber in made:
+        subscriber.close()
+
+
+@pytest.fixture(scope="session")
+def exact_worker(worker_properties, start_worker):
+    """A worker that writes exactly once, for all tests that do not harm it."""
+    return start_worker(worker_properties(GROUP, exactly_once_source_support="enabled"))
+
+
+@pytest.fixture
+def exact(exact_worker, pg_database):
+    """Creates connectors on the exact worker, which are deleted before their database is dropped."""
+    names = []
+
+    def make(config, *, state="RUNNING"):
+        name = config["topic.prefix"]
+        names.append(name)
+        config = config | {"exactly.once.support": "required"}
+        status, body = exact_worker.request("PUT", f"/connectors/{name}/config", config)
+        assert status == 201, body
+        exact_worker.wait_task(name, state)
+        return name
+
+    yield make
+    for name in names:
+        exact_worker.request("DELETE", f"/connectors/{name}")
+
+
+def test_killed_under_traffic_nothing_is_repeated_or_lost(
+    exact, exact_worker, connector_config, sql, pg_database, subscribe, kafka_bootstrap, wait_until
+):
+    """Every row once and in order, every marker once; then another producer takes the transactional.id over."""
+    sql("CREATE TABLE a (id int PRIMARY KEY)")
+    name = exact(connector_config | {"provide.transaction.metadata": "true"})
+    rows, markers = subscribe(f"{name}.public.a"), subscribe(f"{name}.transaction")
+    with Traffic(pg_database) as traffic:
+        for _ in range(KILLS):
+            exact_worker.wait_task(name, "RUNNING")
+            pid = exact_worker.task_pid()
+            rows.wait(
+                len(rows.records) + 10 * ROWS
+            )  # committed output: the task is in the middle of its work
+            os.kill(pid, signal.SIGKILL)
+            wait_until("its end to be noticed", lambda pid=pid: exact_worker.task_pid() != pid)
+        rows.wait(len(rows.records) + 10 * ROWS)
+    total = traffic.transactions * ROWS
+    records, told = rows.wait(total), markers.wait(2 * traffic.transactions)
+    assert [record.key["id"] for record in records] == list(range(1, total + 1))
+    orders = [record.value["transaction"]["total_order"] for record in records]
+    assert orders == [*range(1, ROWS + 1)] * traffic.transactions
+    assert [(marker.value["status"], marker.value["event_count"]) for marker in told] == [
+        ("BEGIN", None),
+        ("END", ROWS),
+    ] * traffic.transactions
+    # The slot was never told more than is stored.
+    settings = {"bootstrap.servers": kafka_bootstrap}
+    ((confirmed,),) = sql(
+        f"SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = '{name}'"
+    )
+    stored = decode_offset(read_compacted(settings, OFFSETS)[offset_key(name, name)])
+    assert stored is not None
+    assert int(confirmed) <= stored.done_lsn
+
+    # Kafka Connect's name for the producer of this task: whoever uses it next fences this task for good.
+    other = Producer({**settings, "transactional.id": f"{GROUP}-{name}-0"})
+    other.init_transactions(60)
+    sql(f"INSERT INTO a VALUES ({total + 1})")
+    task = exact_worker.wait_task(name, "FAILED")
+    assert task["trace"].startswith("fenced: another producer has taken over transactional.id=")
+    assert "no further attempt" in task["trace"]
+    # Restarted by hand, it goes on where it was.
+    assert exact_worker.request("POST", f"/connectors/{name}/restart?includeTasks=true")[0] < 300
+    assert [record.key["id"] for record in rows.wait(total + 1)] == list(range(1, total + 2))
+
+
+@pytest.fixture
+def transactional(kafka_bootstrap, unique_name):
+    """Makes producers of one transactional.id, and a topic for them; both are `unique_name`."""
+    settings = {"bootstrap.servers": kafka_bootstrap}
+    TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
+    made = []
+
+    def make(id_: str = unique_name) -> TransactionalProducer:
+        producer = TransactionalProducer(settings, id_, on_wait=lambda: None)
+        made.append(producer)
+        producer.open()
+        return producer
+
+    yield make
+    for producer in made:
+        producer.close()
+
+
+def test_a_zombie_is_fenced_and_what_it_sent_is_never_seen(transactional, unique_name, subscribe):
+    zombie = transactional()
+    zombie.send(unique_name, [(None, b'"zombie"', None)])
+    assert zombie.flush(60)
+    owner = transactional()
+    owner.send(unique_name, [(None, b'"owner"', None)])
+    owner.commit()
+    with pytest.raises(FencedError, match=f"transactional.id={unique_name}") as caught:
+        zombie.commit()
+    assert caught.value.retry is Retry.MANUAL
+    assert [read.value for read in subscribe(unique_name).wait(1)] == ["owner"]
+
+
+def test_what_another_producer_has_not_ended_is_waited_for(kafka_bootstrap, transactional, unique_name):
+    """A committed offset behind somebody's open transaction is not mistaken for none."""
+    settings = {"bootstrap.servers": kafka_bootstrap}
+    other = transactional(f"{unique_name}-other")
+    other.send(unique_name, [(b"other", b"1", None)])
+    assert other.flush(60)
+    AcknowledgedProducer(settings).put_and_wait(unique_name, b"mine", b"2")
+    timer = threading.Timer(1.0, other.close)  # which aborts
+    timer.start()
+    assert read_compacted(settings, unique_name) == {b"mine": b"2"}
+    timer.join()
+
+
+def test_settings_that_contradict_transactions_are_an_error_that_names_them(kafka_bootstrap):
+    settings = {"bootstrap.servers": kafka_bootstrap, "acks": "1"}
+    with pytest.raises(BrokerError, match="acks"):
+        TransactionalProducer(settings, "x", on_wait=lambda: None)
+
+
+class _Records:
+    """Stands for a producer where only time matters."""
+
+    timeout_seconds = 60.0
+    dirty = True
+    opened = 0.0
+
+    def open_seconds(self, now: float) -> float:
+        return now - self.opened
+
+
+@pytest.mark.parametrize(
+    ("boundary", "after", "drained", "exact", "due"),
+    [
+        (TransactionBoundary("poll"), 0.06, True, True, True),
+        (TransactionBoundary("poll"), 0.04, True, True, False),
+        (TransactionBoundary("poll"), 0.9, False, True, False),
+        (TransactionBoundary("poll"), 1.1, False, True, True),
+        (TransactionBoundary("poll"), 1.1, True, False, False),
+        (TransactionBoundary("poll"), 16.0, True, False, True),
+        (TransactionBoundary("interval"), 0.9, True, True, False),
+        (TransactionBoundary("interval"), 1.1, False, True, True),
+        (TransactionBoundary("interval", 5.0), 4.9, True, True, False),
+        (TransactionBoundary("interval", 5.0), 5.1, False, True, True),
+        (TransactionBoundary("interval", 3600.0), 15.1, False, True, True),
+    ],
+)
+def test_when_a_transaction_ends(boundary, after, drained, exact, due):
+    records = _Records()
+    checkpoints = TransactionalCheckpoints(records, "t", b"k", boundary, interval_seconds=1.0)
+    now = records.opened = checkpoints._last
+    assert checkpoints.due(now + after, drained=drained, exact=exact) is due
+
+
+def test_a_position_that_is_stored_costs_no_transaction(transactional, unique_name):
+    producer = transactional()
+    checkpoints = TransactionalCheckpoints(
+        producer, unique_name, b"k", TransactionBoundary(), interval_seconds=1.0
+    )
+    position = SourceOffset(done_lsn=1, lsn=1)
+    checkpoints.take(position)
+    checkpoints.take(position)
+    assert producer.commits == 1
+    assert not checkpoints.pending
+    assert checkpoints.confirmed_lsn == 1
+
+
+def test_required_is_refused_where_the_worker_does_not_write_exactly_once(worker, connector_config):
+    config = connector_config | {"exactly.once.support": "required"}
+    name = config["topic.prefix"]
+    status, body = worker.request("PUT", f"/connectors/{name}/config", config)
+    assert status == 400
+    assert "does not have exactly-once source support enabled" in body["message"]
+    assert worker.request("GET", f"/connectors/{name}")[0] == 404
+    assert preflight(config, "preparing")
+    assert not preflight(config, "enabled")
+    assert not preflight(connector_config, "disabled")
+
+
+def test_a_boundary_of_the_connectors_own_is_refused(worker, connector_config):
+    plugin = "io.debezium.connector.postgresql.PostgresConnector"
+    config = connector_config | {"transaction.boundary": "connector", "name": "x"}
+    status, body = worker.request("PUT", f"/connector-plugins/{plugin}/config/validate", config)
+    assert status == 200
+    errors = {c["value"]["name"]: c["value"]["errors"] for c in body["configs"] if c["value"]["errors"]}
+    assert list(errors) == ["transaction.boundary"]
+    assert "use poll or interval" in errors["transaction.boundary"][0]
