@@ -153,7 +153,10 @@ class RecordProducer:
         Raises:
             BrokerError: a record was refused for good.
         """
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:
+            raise failure("the producer cannot go on", error) from error
         if self._failed is not None:
             raise self._failed
 
@@ -163,7 +166,10 @@ class RecordProducer:
         Raises:
             BrokerError: a record was refused for good.
         """
-        remaining = self._producer.flush(seconds)
+        try:
+            remaining = self._producer.flush(seconds)
+        except KafkaException as error:  # of a fatal error
+            raise failure("the producer cannot go on", error) from error
         if self._failed is not None:
             raise self._failed
         return remaining == 0
@@ -181,14 +187,16 @@ class RecordProducer:
         self, topic: str, key: bytes | None, value: bytes | None, choices: dict[str, Any]
     ) -> None:
         while True:
-            self._producer.poll(0.05)
-            if self._failed is not None:
-                raise self._failed
-            self._on_wait()
             try:
+                self._producer.poll(0.05)
+                if self._failed is not None:
+                    raise self._failed
+                self._on_wait()
                 self._produce(topic, value, key, **choices)
             except BufferError:
                 continue
+            except KafkaException as error:
+                raise failure(f"cannot produce to {topic}", error) from error
             return
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

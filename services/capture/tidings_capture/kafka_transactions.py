@@ -89,7 +89,10 @@ class TransactionalProducer(RecordProducer):
     ) -> None:
         if not self.dirty:
             self._begin()
-        super().send(topic, records)
+        try:
+            super().send(topic, records)
+        except BrokerError as error:
+            raise self._judged(error) from error
 
     def send_one(
         self,
@@ -102,7 +105,10 @@ class TransactionalProducer(RecordProducer):
     ) -> None:
         if not self.dirty:
             self._begin()
-        super().send_one(topic, key, value, headers, partition, timestamp)
+        try:
+            super().send_one(topic, key, value, headers, partition, timestamp)
+        except BrokerError as error:
+            raise self._judged(error) from error
 
     def open_seconds(self, now: float) -> float:
         """Since when the transaction holds records; 0 while it holds none."""
@@ -174,6 +180,8 @@ class TransactionalProducer(RecordProducer):
 
     def _judged(self, error: BrokerError) -> BrokerError:
         """The broker uses one word for a transaction that took too long and for a producer that was replaced."""
+        if error.kafka_code == "_FATAL" and self._failed is not None:
+            error = self._failed  # which says what was fatal
         if error.kafka_code not in _FENCED:
             return error
         if self.open_seconds(time.monotonic()) > 0.9 * self.timeout_seconds:
