@@ -55,18 +55,14 @@ _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
-def failure(action: str, error: KafkaError | BaseException) -> BrokerError:
-    """Kafka's error in our words."""
+def describe_failure(action: str, error: KafkaError | BaseException) -> BrokerError:
+    """Our error for one of Kafka's, with whether a retry can cure it; for the other modules that speak to Kafka."""
     if isinstance(error, KafkaException):
         error = error.args[0]
     if isinstance(error, KafkaError):
         name = error.name()
         return BrokerError(f"{action}: {error.str()} ({name})", kafka_code=name, retry=retry_of_kafka(name))
     return BrokerError(f"{action}: {type(error).__name__}")
-
-
-describe_failure = _failure
-"""Our error for one of Kafka's, with whether a retry can cure it; for the other modules that speak to Kafka."""
 
 
 class RecordProducer:
@@ -92,7 +88,7 @@ class RecordProducer:
                 logger=_LOG,
             )
         except KafkaException as error:
-            raise failure("the producer's settings cannot be used together", error) from error
+            raise describe_failure("the producer's settings cannot be used together", error) from error
         self._produce = self._producer.produce
 
     def send(
@@ -113,7 +109,7 @@ class RecordProducer:
             except BufferError:
                 self._send_when_room(topic, key, value, {"headers": headers} if headers else {})
             except KafkaException as error:
-                raise failure(f"cannot produce to {topic}", error) from error
+                raise describe_failure(f"cannot produce to {topic}", error) from error
 
     def send_one(
         self,
@@ -145,7 +141,7 @@ class RecordProducer:
         except BufferError:
             self._send_when_room(topic, key, value, choices)
         except KafkaException as error:
-            raise failure(f"cannot produce to {topic}", error) from error
+            raise describe_failure(f"cannot produce to {topic}", error) from error
 
     def poll(self) -> None:
         """Serve callbacks without waiting.
@@ -156,7 +152,7 @@ class RecordProducer:
         try:
             self._producer.poll(0)
         except KafkaException as error:
-            raise failure("the producer cannot go on", error) from error
+            raise describe_failure("the producer cannot go on", error) from error
         if self._failed is not None:
             raise self._failed
 
@@ -169,7 +165,7 @@ class RecordProducer:
         try:
             remaining = self._producer.flush(seconds)
         except KafkaException as error:  # of a fatal error
-            raise failure("the producer cannot go on", error) from error
+            raise describe_failure("the producer cannot go on", error) from error
         if self._failed is not None:
             raise self._failed
         return remaining == 0
@@ -196,17 +192,17 @@ class RecordProducer:
             except BufferError:
                 continue
             except KafkaException as error:
-                raise failure(f"cannot produce to {topic}", error) from error
+                raise describe_failure(f"cannot produce to {topic}", error) from error
             return
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failed is None:
             where = f"a record for {message.topic()} was not delivered"
-            self._failed = failure(where, error)
+            self._failed = describe_failure(where, error)
 
     def _error(self, error: KafkaError) -> None:
         if error.fatal() and self._failed is None:
-            self._failed = failure("the producer cannot go on", error)
+            self._failed = describe_failure("the producer cannot go on", error)
 
 
 class AcknowledgedProducer:
@@ -226,12 +222,12 @@ class AcknowledgedProducer:
             if error is None:
                 on_stored()
             elif self._failed is None:
-                self._failed = failure(f"cannot write to {topic}", error)
+                self._failed = describe_failure(f"cannot write to {topic}", error)
 
         try:
             self._producer.produce(topic, value, key, on_delivery=delivered)
         except (KafkaException, BufferError) as error:
-            raise failure(f"cannot write to {topic}", error) from error
+            raise describe_failure(f"cannot write to {topic}", error) from error
 
     def put_and_wait(self, topic: str, key: bytes, value: bytes | None) -> None:
         """Send one record and wait for the acknowledgement.
@@ -287,7 +283,7 @@ def read_compacted(settings: Mapping[str, Any], topic: str) -> dict[bytes, bytes
         waiting = _partitions(consumer, topic)
         return _read_to_end(consumer, topic, _ends(settings, topic, waiting))
     except KafkaException as error:
-        raise failure(f"cannot read {topic}", error) from error
+        raise describe_failure(f"cannot read {topic}", error) from error
     finally:
         consumer.close()
 
@@ -410,7 +406,7 @@ class TopicAdmin:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             asked = f" for {setting}" if setting else ""
-            raise failure(f"cannot create topic {name}{asked}", error) from error
+            raise describe_failure(f"cannot create topic {name}{asked}", error) from error
         return True
 
 
@@ -440,7 +436,7 @@ class SignalConsumer:
                 self._last = message
                 found.append((message.key(), message.value()))
             elif error.fatal():
-                raise failure(f"cannot read {self._topic}", error)
+                raise describe_failure(f"cannot read {self._topic}", error)
         return found
 
     def commit(self) -> None:
@@ -455,7 +451,7 @@ class SignalConsumer:
         try:
             self._consumer.commit(message=last, asynchronous=False)
         except KafkaException as error:
-            raise failure(f"cannot commit on {self._topic}", error) from error
+            raise describe_failure(f"cannot commit on {self._topic}", error) from error
 
     def close(self) -> None:
         self._consumer.close()

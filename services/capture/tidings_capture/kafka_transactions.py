@@ -13,7 +13,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from tidings_capture.errors import BrokerError, FencedError
-from tidings_capture.kafka import RecordProducer, failure
+from tidings_capture.kafka import RecordProducer, describe_failure
 from tidings_service import Retry, get_logger
 
 _SLICE_SECONDS: Final = 0.05
@@ -176,7 +176,7 @@ class TransactionalProducer(RecordProducer):
         self._dirty_since = time.monotonic()
 
     def _translated(self, action: str, error: KafkaException) -> BrokerError:
-        return self._judged(failure(f"{action} of transactional.id={self._id}", error))
+        return self._judged(describe_failure(f"{action} of transactional.id={self._id}", error))
 
     def _judged(self, error: BrokerError) -> BrokerError:
         """The broker uses one word for a transaction that took too long and for a producer that was replaced."""
