@@ -24,6 +24,15 @@ from tidings_capture.worker_config import GroupTimes
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _LOOK_SECONDS: Final = 1.0
+_FIRST_LOOK_SECONDS: Final = 30.0
+_LOOK_AGAIN_SECONDS: Final = 0.2
+_NOT_YET: Final = frozenset(
+    (
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    )
+)
 _LEAVE_SECONDS: Final = 5.0
 _CONNECT: Final = "connect"
 _BROKEN: Final = frozenset(
@@ -114,12 +123,19 @@ class GroupMember:
             WorkerConfigError: they are.
             BrokerError: Kafka does not tell.
         """
-        try:
-            groups = self._admin.list_groups(
-                self._group, timeout=15.0
-            )  # the only call that tells the protocol
-        except KafkaException as error:
-            raise describe_failure(f"cannot look at the group of group.id={self._group}", error) from error
+        deadline = time.monotonic() + _FIRST_LOOK_SECONDS
+        while True:
+            try:
+                # The only call that tells the protocol.
+                groups = self._admin.list_groups(self._group, timeout=15.0)
+                break
+            except KafkaException as error:
+                # A broker that has just started has yet to read whom it coordinates.
+                if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                    raise describe_failure(
+                        f"cannot look at the group of group.id={self._group}", error
+                    ) from error
+            time.sleep(_LOOK_AGAIN_SECONDS)
         for group in groups:
             if group.members and group.protocol_type == _CONNECT:
                 raise _shared(self._group, len(group.members))
