@@ -123,12 +123,17 @@ class GroupMember:
             WorkerConfigError: they are.
             BrokerError: Kafka does not tell.
         """
+        groups = self._groups()
+        for group in groups:
+            if group.members and group.protocol_type == _CONNECT:
+                raise _shared(self._group, len(group.members))
+
+    def _groups(self) -> list[Any]:
         deadline = time.monotonic() + _FIRST_LOOK_SECONDS
         while True:
             try:
                 # The only call that tells the protocol.
-                groups = self._admin.list_groups(self._group, timeout=15.0)
-                break
+                return list(self._admin.list_groups(self._group, timeout=15.0))
             except KafkaException as error:
                 # A broker that has just started has yet to read whom it coordinates.
                 if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
@@ -136,9 +141,6 @@ class GroupMember:
                         f"cannot look at the group of group.id={self._group}", error
                     ) from error
             time.sleep(_LOOK_AGAIN_SECONDS)
-        for group in groups:
-            if group.members and group.protocol_type == _CONNECT:
-                raise _shared(self._group, len(group.members))
 
     def close(self) -> None:
         """Leave, so that others take over at once."""
