@@ -2,10 +2,11 @@
 # The command-line tools that the deployment tests use: helm, kubeconform, docker compose, promtool, prometheus, and
 # the Kubernetes JSON schemas. No package registry of Python's carries them, so they are built from the Go modules,
 # at the versions below, into the cache directory; what is there already is left alone. Tests find them there or on
-# PATH, and skip with a reason where there is neither. The official parser of AsyncAPI comes from npm, where there is one.
+# PATH, and skip with a reason where there is neither. Packages of
+# Node come from npm, where there is one.
 #
 #   scripts/tools.sh            build what is missing
-#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus schemas asyncapi)
+#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus schemas npm)
 #   scripts/tools.sh --where    print the directory
 #
 # A module whose go.mod has `replace` or `exclude` directives cannot be installed by `go install module@version`, so
@@ -95,14 +96,21 @@ schemas() {
         --into "$cache/schemas"
 }
 
-asyncapi() {
-    local into="$cache/asyncapi"
+npm_wanted="@asyncapi/parser@3.6.3 @asyncapi/avro-schema-parser@3.0.24 cloudevents@10.0.0"
+
+npm_packages() {
+    local into="$cache/npm"
     rm -rf "$into" "$into.new"
     mkdir -p "$into.new"
-    echo "fetching the parser of AsyncAPI ..."
-    npm install --prefix "$into.new" --silent --no-audit --no-fund --no-package-lock --ignore-scripts \
-        @asyncapi/parser@3.6.3 @asyncapi/avro-schema-parser@3.0.24
-    mv "$into.new" "$into"
+    echo "fetching packages of Node: the parser of AsyncAPI, the SDK of CloudEvents ..."
+    # shellcheck disable=SC2086 # a list of words
+    if npm install --prefix "$into.new" --silent --no-audit --no-fund --no-package-lock --ignore-scripts $npm_wanted
+    then
+        echo "$npm_wanted" >"$into.new/complete"
+        mv "$into.new" "$into"
+    else
+        echo "npm: fetching failed, so tests with programs of Node are skipped" >&2
+    fi
 }
 
 if [[ "${1:-}" == "--where" ]]; then
@@ -110,15 +118,15 @@ if [[ "${1:-}" == "--where" ]]; then
     exit 0
 fi
 wanted=("$@")
-((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose asyncapi)
+((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose npm)
 for name in "${wanted[@]}"; do
-    if [[ "$name" == asyncapi ]]; then
-        if [[ -d "$cache/asyncapi" ]]; then
-            echo "asyncapi: $cache/asyncapi"
+    if [[ "$name" == npm ]]; then
+        if [[ "$(cat "$cache/npm/complete" 2>/dev/null)" == "$npm_wanted" ]]; then
+            echo "npm: $cache/npm"
         elif command -v npm >/dev/null; then
-            asyncapi
+            npm_packages
         else
-            echo "asyncapi: no npm, its test is skipped"
+            echo "npm: not here, so tests with programs of Node are skipped"
         fi
         continue
     elif [[ "$name" == schemas ]]; then

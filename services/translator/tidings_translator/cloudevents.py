@@ -1,4 +1,5 @@
-"""CloudEvents 1.0 in the binary mode of the Kafka protocol binding: the attributes are headers, the value is the data.
+"""CloudEvents 1.0 in the Kafka protocol binding: in binary mode, where the attributes are headers and the value is the data
+(Avro), or in structured mode, where the value is one JSON document of attributes and data.
 
 Header values are UTF-8; the media type is in ``content-type`` (never ``ce_datacontenttype``). The time is the commit's,
 so that the same change always gives the same bytes. Specification: cloudevents/spec 1.0.2, kafka-protocol-binding.
@@ -6,7 +7,10 @@ so that the same change always gives the same bytes. Specification: cloudevents/
 
 import hashlib
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
 
 from tidings_translator.events import BusinessEvent, contract_of, topic_of
 from tidings_translator.lifecycle import lifecycle_of, midnight
@@ -95,6 +99,26 @@ def _deprecation(event: type[BusinessEvent]) -> Headers:
 
 def _day_text(day: date) -> bytes:
     return midnight(day).strftime("%Y-%m-%dT%H:%M:%SZ").encode()
+
+
+STRUCTURED_HEADERS: Headers = [("content-type", b"application/cloudevents+json; charset=UTF-8")]
+"""The headers of an event in structured mode."""
+
+
+def structured(event: BusinessEvent, headers: Headers) -> bytes:
+    """An event in the structured mode's JSON format: for consumers that read no Avro.
+
+    Decimals are strings, times RFC 3339, bytes base64. Format: cloudevents/spec 1.0.2, json-format.
+
+    Args:
+        headers: the same event's headers in binary mode.
+    """
+    attributes: dict[str, Any] = {
+        name.removeprefix("ce_"): value.decode() for name, value in headers if name.startswith("ce_")
+    }
+    if "deprecated" in attributes:
+        attributes["deprecated"] = True
+    return msgspec.json.encode({**attributes, "datacontenttype": "application/json", "data": event})
 
 
 def source_of(domain: str, aggregate: str) -> str:

@@ -1,7 +1,7 @@
 """Settings of the two stages, read from ``TIDINGS_*``."""
 
 import socket
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -82,6 +82,8 @@ class TranslatorSettings(StageSettings):
 
     http_port: int = Field(default=8092, ge=0, le=65535)
     """Port for /metrics, /healthz and /readyz; 0 takes a free one."""
+    cloudevents_mode: Literal["binary", "structured"] = "binary"
+    """binary: attributes in headers, Avro values; structured: one JSON document a value, for consumers without Avro."""
     readers_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30.0
     """How often Kafka is asked who reads the business topics, for the metrics; 0 never."""
 

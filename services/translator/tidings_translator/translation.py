@@ -14,6 +14,7 @@ from tidings_envelope.wire import header
 from tidings_service import get_logger
 from tidings_translator import metrics
 from tidings_translator.changes import ChangeSet, decode_change_set
+from tidings_translator.cloudevents import STRUCTURED_HEADERS, structured
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.domain import Domain
 from tidings_translator.errors import BrokerError, ChangeSetError
@@ -64,6 +65,7 @@ class Translator:
         self._evaluator = Evaluator(domain)
         self._shards: dict[Partition, _Shard] = {}
         self._headers: dict[str, bytes] = {}
+        self._structured = settings.cloudevents_mode == "structured"
         self._versions = live_versions(domain)
         self._readers = Readers(settings.kafka)
         self._reader_metrics = ReaderMetrics()
@@ -168,9 +170,13 @@ class Translator:
                 )
                 continue
             made.events[event.topic] += 1
-            made.outputs.append(
-                Output(event.topic, event.key, self._headers[event.topic] + body, event.headers)
-            )
+            if self._structured:
+                output = Output(
+                    event.topic, event.key, structured(event.event, event.headers), STRUCTURED_HEADERS
+                )
+            else:
+                output = Output(event.topic, event.key, self._headers[event.topic] + body, event.headers)
+            made.outputs.append(output)
 
     def _fail(
         self,

@@ -1,9 +1,9 @@
-// Parses the AsyncAPI document in the file argument with the official parser; prints what it found as JSON.
-// The second argument is the directory of the parser's packages.
+// Parses the AsyncAPI document in the second argument's file with the official parser; prints what it found as JSON.
+// The first argument is the directory of the parser's packages.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-const [, , file, packages] = process.argv;
+const [, , packages, file] = process.argv;
 const require = createRequire(`${packages}/`);
 const { Parser } = require("@asyncapi/parser");
 const { AvroSchemaParser } = require("@asyncapi/avro-schema-parser");

@@ -3,6 +3,9 @@
 import importlib
 import itertools
 import json
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -172,3 +175,27 @@ def box_files() -> dict[str, str]:
 def box_contracts() -> dict[str, str]:
     """The contracts of the box domain, to be changed by a test."""
     return dict(CONTRACTS)
+
+
+@pytest.fixture
+def node() -> Callable[..., Any]:
+    """``node(script, *arguments)`` runs a program of Node with the packages that scripts/tools.sh has fetched, and gives the
+    JSON that it prints; skips the test where Node or the packages are not."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidings"
+    packages = Path(os.environ.get("TIDINGS_CACHE", cache)) / "tools" / "npm"
+    program = shutil.which("node")
+    if program is None or not packages.is_dir():
+        pytest.skip("programs of Node cannot run: `scripts/tools.sh npm` fetches what they need (needs npm)")
+
+    def run(script: Path, *arguments: str) -> Any:
+        done = subprocess.run(
+            [program, str(script), str(packages), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
