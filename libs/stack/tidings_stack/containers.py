@@ -19,6 +19,7 @@ from tidings_stack.ports import LOOPBACK, PortReservations, accepts
 from tidings_stack.stack import Stack
 
 if TYPE_CHECKING:
+    from tidings_stack.connect import ConnectServer
     from tidings_stack.provider import AnyServer
 
 KAFKA_IMAGE = "apache/kafka:4.3.1"
@@ -166,6 +167,12 @@ class ContainerStack:
             if member not in self._servers:
                 self._servers[member] = self._start(member)
 
+    def add_connect(self, bootstrap: str, *, settings: Mapping[str, str] | None = None) -> ConnectServer:
+        """Start one more Kafka Connect, as a process."""
+        if self._processes is None:
+            self._processes = Stack(members=())
+        return self._processes.add_connect(bootstrap, settings=settings)
+
     def add_pg(self, version: str, *, settings: Mapping[str, str] | None = None) -> ContainerServer:
         """Start one more PostgreSQL."""
         return self._run(postgres_plan(self._ports.reserve(), version=version, settings=settings))
@@ -182,8 +189,7 @@ class ContainerStack:
 
     def _start(self, member: str) -> AnyServer:
         if member == "connect":
-            self._processes = Stack(members=())
-            return self._processes.add_connect(self._servers["kafka"].url)
+            return self.add_connect(self._servers["kafka"].url)
         plans = {"pg": postgres_plan, "kafka": kafka_plan, "registry": registry_plan}
         return self._run(plans[member](self._ports.reserve()))
 

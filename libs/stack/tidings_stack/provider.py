@@ -60,6 +60,10 @@ class Source(Protocol):
     def servers(self) -> Mapping[str, AnyServer]:
         """The started members."""
 
+    def add_connect(self, bootstrap: str, *, settings: Mapping[str, str] | None = None) -> OwnedServer:
+        """Start one more Kafka Connect."""
+        ...
+
     def add_pg(self, version: str, *, settings: Mapping[str, str] | None = None) -> OwnedServer:
         """Start one more PostgreSQL."""
 
@@ -124,6 +128,10 @@ class Provider:
     def add_pg(self, version: str, settings: Mapping[str, str] | None = None) -> OwnedServer:
         """Start one more PostgreSQL of its own."""
         return self._source.add_pg(version, settings=settings)
+
+    def add_connect(self, settings: Mapping[str, str] | None = None) -> OwnedServer:
+        """Start one more Kafka Connect of its own, on the same Kafka."""
+        return self._source.add_connect(self.kafka.url, settings=settings)
 
     def _get(self, member: str) -> AnyServer:
         existing = self._existing.get(member)

@@ -1,6 +1,6 @@
 """pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
 
-Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`.
+Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`, `connect_server`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
 first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
@@ -26,8 +26,9 @@ MEMBER_OF_FIXTURE = {
     "kafka_bootstrap": "kafka",
     "registry_url": "registry",
     "connect_url": "connect",
+    "connect_server": "kafka",
 }
-FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "stack"}
+FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "connect_server", "stack"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -109,6 +110,12 @@ def pg_server(tidings_servers: Provider) -> Callable[..., OwnedServer]:
         return tidings_servers.add_pg(version, settings)
 
     return start
+
+
+@pytest.fixture(scope="session")
+def connect_server(tidings_servers: Provider) -> Callable[..., OwnedServer]:
+    """Start one more Kafka Connect: `connect_server({"group.id": "g"})`; it ends with the session, or by `.close()`."""
+    return tidings_servers.add_connect
 
 
 def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:

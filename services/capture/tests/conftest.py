@@ -126,13 +126,16 @@ def worker_properties(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="session")
-def start_worker() -> Iterator[Callable[[Path], Worker]]:
-    """Starts `tidings-capture <properties>` and waits until it answers."""
+def start_worker() -> Iterator[Callable[..., Worker]]:
+    """Starts `tidings-capture <properties> [<connector>...]` and waits until it answers."""
     with contextlib.ExitStack() as exits:
 
-        def start(properties: Path) -> Worker:
+        def start(properties: Path, *connectors: Path) -> Worker:
             log = properties.with_suffix(".log")
-            command = [str(Path(sys.executable).with_name("tidings-capture")), str(properties)]
+            command = [
+                str(Path(sys.executable).with_name("tidings-capture")),
+                *map(str, (properties, *connectors)),
+            ]
             with log.open("ab") as output:
                 process = subprocess.Popen(command, stdout=output, stderr=output)
             exits.callback(_end, process)
@@ -163,7 +166,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 @pytest.fixture(scope="session")
-def worker(worker_properties: Callable[..., Path], start_worker: Callable[[Path], Worker]) -> Worker:
+def worker(worker_properties: Callable[..., Path], start_worker: Callable[..., Worker]) -> Worker:
     """One worker for all tests that do not harm it."""
     return start_worker(worker_properties(f"capture-tests-{os.getpid()}"))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer
+from tidings_capture.offset_file import OffsetFile
 from tidings_capture.source_offset import SourceOffset, encode_offset
 
 _SLICE_SECONDS: Final = 0.05
@@ -106,7 +107,7 @@ class AcknowledgedCheckpoints(Checkpoints):
     def __init__(
         self,
         records: RecordProducer,
-        offsets: AcknowledgedProducer,
+        offsets: AcknowledgedProducer | OffsetFile,
         topic: str,
         key: bytes,
         *,

@@ -19,6 +19,8 @@ from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION
 STARTED: Final = "STARTED"
 PAUSED: Final = "PAUSED"
 STOPPED: Final = "STOPPED"
+INITIAL_STATES: Final = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPED}
+"""Target states by what ``initial_state`` of a new connector calls them."""
 _TASK_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnectorTask"
 
 

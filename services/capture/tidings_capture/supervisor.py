@@ -17,10 +17,11 @@ from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import UNASSIGNED, ConnectorRun
 from tidings_capture.errors import CaptureError
 from tidings_capture.exactly_once import ENABLED
-from tidings_capture.group import Group, KafkaGroup
+from tidings_capture.group import AloneGroup, Group, KafkaGroup
 from tidings_capture.options import passwords
 from tidings_capture.postgres import Endpoint
 from tidings_capture.storage import KafkaStorage, Storage
+from tidings_capture.storage_memory import MemoryStorage
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, StoredConnector
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.worker_config import WorkerConfig
@@ -99,6 +100,10 @@ class Supervisor:
 
     async def _open(self) -> None:
         url = f"{self.scheme}://{self.worker_id}"
+        if self.worker.offset_file is not None:
+            self.storage = MemoryStorage(self.worker, self.worker_id, self._wake.set)
+            self.group = AloneGroup(self.worker_id)
+            return
         self.storage = storage = KafkaStorage(self.worker, self.worker_id, self._wake.set)
         self.group = KafkaGroup(self.worker, self.worker_id, url, storage, self._wake.set, self._fail)
 
@@ -368,6 +373,7 @@ class Supervisor:
             producer=worker.producer,
             consumer=worker.consumer,
             offset_topic=worker.offset_topic.name,
+            offset_file=worker.offset_file,
             offset_flush_ms=worker.offset_flush_ms,
             topic_creation=worker.topic_creation,
             group=worker.group_id,

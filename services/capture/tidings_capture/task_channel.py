@@ -28,6 +28,8 @@ class TaskJob(msgspec.Struct, frozen=True):
     """The worker's ``group.id``."""
     exactly_once: bool = False
     """The worker has ``exactly.once.source.support=enabled``."""
+    offset_file: str | None = None
+    """Of a standalone worker; None: offsets are in the topic."""
     log_level: str = "INFO"
     log_format: str = "json"
 

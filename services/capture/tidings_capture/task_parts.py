@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.checkpoint import AcknowledgedCheckpoints, Checkpoints
@@ -16,6 +17,7 @@ from tidings_capture.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETT
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
 from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.notifications import Notifier
+from tidings_capture.offset_file import OffsetFile, read_offsets
 from tidings_capture.plan import Record
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.plan_messages import MessagePlan
@@ -109,9 +111,11 @@ class TaskParts:
         return captured_tables(self.session, self.config)
 
     def stored_offset(self) -> bytes | None:
-        """The connector's offset as it stands in the offsets topic."""
+        """The connector's offset as it stands in the offsets topic, or in a standalone worker's file."""
         settings = {**self.job.client, **self.job.consumer}
         key = offset_key(self.job.connector, self.config.topic_prefix)
+        if self.job.offset_file is not None:
+            return read_offsets(Path(self.job.offset_file)).get(key)
         return read_compacted(settings, self.job.offset_topic).get(key)
 
     def run_heartbeat_action(self) -> None:
@@ -181,7 +185,7 @@ def _open_producer(
         )
         return transactional, checkpoints
     producer = RecordProducer(settings, on_wait=on_wait)
-    offsets = AcknowledgedProducer(job.client)
+    offsets = AcknowledgedProducer(job.client) if job.offset_file is None else OffsetFile(Path(job.offset_file))
     return producer, AcknowledgedCheckpoints(
         producer, offsets, job.offset_topic, key, interval_seconds=interval, on_wait=on_wait
     )

@@ -14,11 +14,15 @@ from pathlib import Path
 
 from prometheus_client import REGISTRY
 
+from tidings_capture.connector_files import ConnectorFile, read_connector_file
+from tidings_capture.errors import OptionError, WorkerConfigError
 from tidings_capture.metrics import ConnectorCollector
 from tidings_capture.properties import load_properties
 from tidings_capture.rest import RestApi
 from tidings_capture.rest_forwarding import forwarding
+from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
+from tidings_capture.validation import invalid_message, validate
 from tidings_capture.wal import WalMonitor
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
 from tidings_service import (
@@ -44,19 +48,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="A worker that takes Debezium PostgreSQL connectors over Kafka Connect's REST API. "
         "Without Kafka: `tidings-capture tail --help`, `tidings-capture ddl --help`.",
     )
-    parser.add_argument("properties", type=Path, help="a Kafka Connect distributed worker's .properties file")
+    parser.add_argument(
+        "properties",
+        type=Path,
+        help="a Kafka Connect worker's .properties file: distributed, or standalone (with "
+        "offset.storage.file.filename and without group.id)",
+    )
+    parser.add_argument(
+        "connectors", type=Path, nargs="*", help="of a standalone worker: a .json or .properties file each"
+    )
     given = parser.parse_args(arguments)
     configure_logging(_SERVICE)
     try:
         settings = load_settings(ServiceSettings)
         configure_logging(_SERVICE, level=settings.log_level, format=settings.log_format)
         worker = read_worker_config(load_properties(given.properties))
+        if given.connectors and worker.offset_file is None:
+            raise WorkerConfigError(
+                "connector files are for a standalone worker, and the properties have group.id",
+                hint="POST the connector to a distributed worker's /connectors",
+            )
+        connectors = [read_connector_file(path) for path in given.connectors]
     except TidingsError as error:
         return report_error(error, service=_SERVICE)
-    return run_service(functools.partial(run_worker, worker, settings), service=_SERVICE)
+    return run_service(functools.partial(run_worker, worker, settings, connectors), service=_SERVICE)
 
 
-async def run_worker(worker: WorkerConfig, settings: ServiceSettings, stop: asyncio.Event) -> int:
+async def run_worker(
+    worker: WorkerConfig,
+    settings: ServiceSettings,
+    connectors: Sequence[ConnectorFile],
+    stop: asyncio.Event,
+) -> int:
     """Run a worker until `stop` is set.
 
     Raises:
@@ -86,6 +109,8 @@ async def run_worker(worker: WorkerConfig, settings: ServiceSettings, stop: asyn
         REGISTRY.register(collector)
     try:
         await supervisor.start()
+        for connector in connectors:
+            await _create(supervisor, connector)
         log.info("listening", url=server.url)
         watching = asyncio.create_task(wal.run(), name="wal")
         failed = asyncio.create_task(supervisor.failed.wait(), name="failed")
@@ -103,6 +128,19 @@ async def run_worker(worker: WorkerConfig, settings: ServiceSettings, stop: asyn
             REGISTRY.unregister(collector)
         await server.close()
     return 0 if supervisor.failure is None else report_error(supervisor.failure, service=_SERVICE)
+
+
+async def _create(supervisor: Supervisor, connector: ConnectorFile) -> None:
+    """Create a connector that a standalone worker is started with.
+
+    Raises:
+        OptionError: its configuration is wrong.
+    """
+    problems = await asyncio.to_thread(validate, connector.config, supervisor.worker.providers)
+    if problems:
+        raise OptionError(f"connector {connector.name}: {invalid_message(problems)}")
+    state = INITIAL_STATES.get(connector.initial_state or "RUNNING", STARTED)
+    await supervisor.put(connector.name, connector.config, state=state)
 
 
 def _worker_id(worker: WorkerConfig, port: int | None = None) -> str:

@@ -71,6 +71,9 @@ _WITHOUT_MEANING: Final = frozenset(
         "internal.value.converter.schemas.enable",
     }
 )
+_OFFSET_FILE: Final = "offset.storage.file.filename"
+_DISTRIBUTED: Final = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
+"""What only a distributed worker needs."""
 _STORAGE_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
 _CONVERTER_PREFIXES: Final = ("key.converter", "value.converter", "header.converter")
 _CLIENT_PREFIXES: Final = ("producer.", "consumer.", "admin.")
@@ -109,6 +112,8 @@ class WorkerConfig:
     offset_flush_ms: int = DEFAULT_OFFSET_FLUSH_MS
     graceful_stop_seconds: float = 10.0
     topic_creation: bool = True
+    offset_file: str | None = None
+    """``offset.storage.file.filename`` of a standalone worker, which has no storage topics; None: distributed."""
     group_times: GroupTimes = GroupTimes()
     rebalance_delay_seconds: float = 0.0
     """How long the connectors of a worker that has left wait for it to come back."""
@@ -138,6 +143,12 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         for prefix in _CLIENT_PREFIXES
     }
     advertised_port = properties.get("rest.advertised.port")
+    # Kafka Connect has two commands; here a worker without a group is a standalone one.
+    offset_file = None if "group.id" in properties else properties.get(_OFFSET_FILE)
+    if offset_file is not None:
+        if _exactly_once(properties) != DISABLED:
+            raise WorkerConfigError(f"{WORKER_SETTING} needs a distributed worker: {_OFFSET_FILE} is no topic")
+        properties = {**dict.fromkeys(_DISTRIBUTED, "(none)"), **properties}
     return WorkerConfig(
         bootstrap_servers=_required(properties, "bootstrap.servers"),
         group_id=_required(properties, "group.id"),
@@ -155,6 +166,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         offset_flush_ms=_integer(properties, "offset.flush.interval.ms", DEFAULT_OFFSET_FLUSH_MS),
         graceful_stop_seconds=_integer(properties, "task.shutdown.graceful.timeout.ms", 10_000) / 1000,
         topic_creation=_boolean(properties, "topic.creation.enable", default=True),
+        offset_file=offset_file,
         group_times=_group_times(properties),
         rebalance_delay_seconds=_integer(properties, "scheduled.rebalance.max.delay.ms", 0) / 1000,
         providers=providers,
@@ -198,7 +210,8 @@ def _required(properties: Mapping[str, str], name: str) -> str:
     if not value:
         raise WorkerConfigError(
             f"{name} is missing in the worker's properties",
-            hint="a Kafka Connect distributed worker's file has it",
+            hint="a Kafka Connect distributed worker's file has it; a standalone one has offset.storage.file.filename "
+            "and no group.id",
         )
     return value
 

@@ -1,0 +1,143 @@
+"""A standalone worker: connectors from files, offsets in the file that Kafka Connect keeps them in."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings_capture.connector_files import read_connector_file
+from tidings_capture.errors import OffsetError, WorkerConfigError
+from tidings_capture.offset_file import OffsetFile, decode_offsets, encode_offsets, read_offsets
+from tidings_capture.worker_config import read_worker_config
+
+REAL = bytes.fromhex("00")
+"""What Kafka Connect 4.3.1 wrote for a Debezium connector."""
+
+
+@given(st.dictionaries(st.binary(max_size=40), st.binary(max_size=300), max_size=30))
+def test_what_is_written_is_read_back(offsets):
+    assert decode_offsets(encode_offsets(offsets)) == offsets
+
+
+def test_a_real_file():
+    found = decode_offsets(REAL)
+    ((key, value),) = found.items()
+    assert json.loads(key)[1] == {"server": json.loads(key)[0]}
+    assert json.loads(value)["lsn"] > 0
+    # Java writes the same of the same map.
+    assert encode_offsets(found) == REAL
+
+
+def test_deleted_offsets_and_repeated_arrays_and_an_empty_file():
+    assert decode_offsets(encode_offsets({b"a": b"1", b"b": None})) == {b"a": b"1"}
+    assert decode_offsets(b"") == {}
+    one = encode_offsets({b"a": b"1", b"b": b"2"})
+    third = one.index(b"\x75\x71\x00\x7e\x00\x02\x00\x00\x00\x012")
+    again = one[:third] + b"\x71\x00\x7e\x00\x04" + one[third + 11 :]
+    assert decode_offsets(again) == {b"a": b"1", b"b": b"1"}
+
+
+@pytest.mark.parametrize("length", range(1, len(encode_offsets({b"key": b"value"}))))
+def test_a_damaged_file_is_told(length, tmp_path):
+    file = tmp_path / "offsets"
+    file.write_bytes(encode_offsets({b"key": b"value"})[:length])
+    with pytest.raises(OffsetError, match=re.escape(str(file))):
+        read_offsets(file)
+
+
+def test_tasks_of_one_worker_share_the_file(tmp_path):
+    path, stored = tmp_path / "offsets", []
+
+    def write(task):
+        for number in range(20):
+            OffsetFile(path).put("", f"{task}".encode(), f"{number}".encode(), lambda: stored.append(1))
+
+    threads = [threading.Thread(target=write, args=(task,)) for task in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read_offsets(path) == {f"{task}".encode(): b"19" for task in range(4)}
+    assert len(stored) == 80
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(OffsetError, match="nowhere/offsets"):
+        OffsetFile(tmp_path / "nowhere" / "offsets").put("", b"k", b"v", lambda: None)
+
+
+def test_connector_files(tmp_path):
+    posted, flat, properties = (tmp_path / n for n in ("a.json", "b.json", "c.properties"))
+    posted.write_text('{"name":"a","config":{"tasks.max":1,"x":null},"initial_state":"STOPPED"}')
+    flat.write_text('{"name":"b","slot.name":"s"}')
+    properties.write_text("name=c\nslot.name=s\n")
+    found = [read_connector_file(path) for path in (posted, flat, properties)]
+    assert [f.name for f in found] == ["a", "b", "c"]
+    assert found[0].config == {"name": "a", "tasks.max": "1"}
+    assert [f.initial_state for f in found] == ["STOPPED", None, None]
+    for text in ("[]", "{", "{}", '{"name":"x","config":{"a":[]}}'):
+        posted.write_text(text)
+        with pytest.raises(WorkerConfigError, match=r"a\.json"):
+            read_connector_file(posted)
+    with pytest.raises(WorkerConfigError, match=r"none\.json"):
+        read_connector_file(tmp_path / "none.json")
+
+
+def test_which_properties_are_a_standalone_worker():
+    file = {"bootstrap.servers": "k:1", "offset.storage.file.filename": "/tmp/o"}
+    assert read_worker_config(file).offset_file == "/tmp/o"
+    topics = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}
+    assert read_worker_config(file | topics | {"group.id": "g"}).offset_file is None
+    with pytest.raises(WorkerConfigError, match=r"group\.id"):
+        read_worker_config({"bootstrap.servers": "k:1"})
+
+
+@pytest.fixture
+def standalone(worker_properties, unique_name, tmp_path):
+    """Properties without a group, whose offsets are in a file."""
+    path = worker_properties(f"standalone-{unique_name}")
+    distributed = ("group.id", "config.storage", "status.storage", "offset.storage")
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(distributed)]
+    lines.append(f"offset.storage.file.filename={tmp_path / 'offsets'}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_worker_starts_its_files_and_goes_on_where_it_was(
+    standalone, start_worker, connector_config, sql, unique_name, wait_records, tmp_path
+):
+    sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
+    file = tmp_path / "connector.json"
+    file.write_text(json.dumps({"name": unique_name, "config": connector_config}))
+    for number in (2, 3):
+        worker = start_worker(standalone, file)
+        worker.wait_task(unique_name, "RUNNING")
+        sql(f"INSERT INTO a VALUES ({number})")
+        records = wait_records(f"{unique_name}.public.a", number)
+        assert [(r.value["op"], r.value["after"]["id"]) for r in records] == [("r", 1), ("c", 2), ("c", 3)][
+            :number
+        ]
+        if number == 2:
+            assert worker.stop() == 0
+    assert worker.request("PUT", f"/connectors/{unique_name}/pause")[0] == 202
+    worker.wait_task(unique_name, "PAUSED")
+    assert worker.request("DELETE", f"/connectors/{unique_name}")[0] == 204
+    assert worker.request("GET", "/connectors") == (200, [])
+    assert worker.stop() == 0
+    ((key, value),) = read_offsets(tmp_path / "offsets").items()
+    assert json.loads(key) == [unique_name, {"server": unique_name}]
+    assert json.loads(value)["lsn"] > 0
+
+
+def test_files_are_for_standalone_workers(worker_properties, unique_name, tmp_path):
+    command = Path(sys.executable).with_name("tidings-capture")
+    asked = [str(command), str(worker_properties(f"group-{unique_name}")), str(tmp_path / "c.json")]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "connector files are for a standalone worker" in done.stderr
