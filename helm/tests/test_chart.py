@@ -86,7 +86,7 @@ def test_the_schema_accepts_the_defaults_and_the_value_sets(
 
 WRONG_VALUES = [
     {"captur": {"enabled": True}},
-    {"capture": {"replicas": 2}},
+    {"capture": {"replicas": 0}},
     {"sequencer": {"replicas": 5}},
     {"kafka": {"bootstrapServers": "kafka"}},
     {"registry": {"url": "http://user:secret@registry:8080"}},
@@ -242,13 +242,15 @@ def test_the_services_get_what_the_contract_says(render: Callable[..., list[dict
 
 
 @pytest.mark.tools
-def test_one_capture_and_budgets_that_never_block_a_drain(
+def test_workers_are_replaced_one_by_one_and_budgets_never_block_a_drain(
     render: Callable[..., list[dict[str, Any]]],
 ) -> None:
     manifests = render("full")
-    for name in ("shop-tidings-capture", "shop-tidings-lakehouse"):
-        spec = of_kind(manifests, "Deployment")[name]["spec"]
-        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    deployments = of_kind(manifests, "Deployment")
+    lakehouse, capture = (deployments[f"shop-tidings-{name}"]["spec"] for name in ("lakehouse", "capture"))
+    assert (lakehouse["replicas"], lakehouse["strategy"]) == (1, {"type": "Recreate"})
+    assert capture["replicas"] == 2
+    assert capture["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     budgets = of_kind(manifests, "PodDisruptionBudget")
     assert len(budgets) == len(PORTS)
     for budget in budgets.values():

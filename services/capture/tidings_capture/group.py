@@ -125,8 +125,10 @@ class KafkaGroup:
         self._token = False
         self._seen_at = 0.0
         self._holds = False
+        self._is_out = False
         self._ready_to_lead = False
         self._applied_epoch = 0
+        self._read: tuple[bytes | None, Assignment] = (None, Assignment())
         self._lock = asyncio.Lock()
         self._wake = asyncio.Event()
         self._ticking: asyncio.Task[None] | None = None
@@ -137,7 +139,7 @@ class KafkaGroup:
             url,
             self._times,
             lambda view: self._soon(self._seen, view),
-            lambda error: self._soon(self._on_fatal, error),
+            lambda error: self._soon(self._out, error),
         )
 
     @property
@@ -158,7 +160,10 @@ class KafkaGroup:
     @property
     def assignment(self) -> Assignment:
         """As the status topic has it."""
-        return decode_assignment(self._storage.statuses.values.get(ASSIGNMENT_KEY))
+        data = self._storage.statuses.values.get(ASSIGNMENT_KEY)
+        if data is not self._read[0]:
+            self._read = (data, decode_assignment(data))
+        return self._read[1]
 
     def owner(self, connector: str) -> str | None:
         return self.assignment.owners.get(connector)
@@ -183,7 +188,8 @@ class KafkaGroup:
             await asyncio.gather(self._ticking, return_exceptions=True)
         last = self.leads and set(self._members) == {self._id}
         try:
-            await asyncio.to_thread(self._withdraw, last)
+            if not self._is_out:
+                await asyncio.to_thread(self._withdraw, last)
         except BrokerError as error:
             _log.warning("left without taking back the records of this worker", reason=str(error))
         await asyncio.to_thread(self._member.close)
@@ -203,7 +209,16 @@ class KafkaGroup:
 
     # What the member sees
 
+    def _out(self, error: CaptureError | WorkerConfigError) -> None:
+        """Another has this worker's place: nothing here is its own any more."""
+        self._holds = self._token = False
+        self._is_out = True
+        self._on_change()
+        self._on_fatal(error)
+
     def _seen(self, view: GroupView) -> None:
+        if self._is_out:
+            return
         self._token = view.leads
         if not view.leads:
             self._ready_to_lead = False
@@ -240,10 +255,10 @@ class KafkaGroup:
                 _log.warning("the group could not be looked after", reason=str(error))
 
     async def _tick(self) -> None:
-        fresh = self._fresh()
+        fresh = self._fresh() and not self._is_out
         if fresh and not self._holds:
             await self._storage.settle()  # what was decided while this worker was away
-            self._holds = self._fresh()
+            self._holds = self._fresh() and not self._is_out
         elif not fresh and self._holds and (set(self._members) - {self._id}):
             self._holds = False
             _log.error("cut off from the group: its tasks are ended", group=self._worker.group_id)

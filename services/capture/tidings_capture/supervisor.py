@@ -112,11 +112,13 @@ class Supervisor:
         if self._reconciling is not None:
             self._reconciling.cancel()
             await asyncio.gather(self._reconciling, *self._conforming.values(), return_exceptions=True)
-        await asyncio.gather(*(run.stop() for run in self.local_runs.values()))
+        ours = self.failure is None  # else another worker may have them already
+        await asyncio.gather(*(run.stop(kill=not ours) for run in self.local_runs.values()))
         if self.storage is None or self.group is None:
             return
         for run in self.local_runs.values():
-            self._tell_unassigned(run)
+            if ours:
+                self._tell_unassigned(run)
         self.local_runs.clear()
         await asyncio.to_thread(self.storage.statuses.flush, 5.0)
         await self.group.stop()
