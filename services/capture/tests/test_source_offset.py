@@ -63,6 +63,8 @@ def test_names_are_debeziums():
             50,
             True,
         ),
+        # In the first transaction after a snapshot; the slot is confirmed up to the row.
+        ({"lsn": 60, "lsn_proc": 60, "messageType": "INSERT", "lsn_events_processed": 1}, 60, True),
         # Older releases left INSERT there after the commit: the transaction is repeated rather than lost.
         ({"lsn": 40, "lsn_proc": 40, "lsn_commit": 50, "messageType": "INSERT"}, 50, False),
     ],

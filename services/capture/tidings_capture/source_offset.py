@@ -151,6 +151,10 @@ def _done_lsn(
     # In a transaction. Debezium's lsn_proc is then the row's own LSN, which says nothing about what ended before.
     if processed is not None and processed != lsn:
         return max(commit or 0, processed) if commit is None or processed >= commit else commit
+    if commit is None and events_at_lsn:
+        # The first transaction after a snapshot: Debezium confirms the slot up to its row. What ended before that row
+        # was sent before this transaction began, because transactions come in the order of their ends.
+        return lsn
     return commit or 0
 
 
