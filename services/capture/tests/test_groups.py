@@ -80,6 +80,7 @@ class Connectors:
             assert twice <= repeated, f"{twice} rows of {name} came again"
 
 
+@pytest.mark.timeout(900)  # many starts of processes
 def test_a_group_shares_takes_over_and_restarts_one_by_one(
     group, connector_config, sql, unique_name, wait_records, wait_until, kafka_bootstrap
 ):

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import psycopg
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tidings_capture.properties import load_properties
@@ -73,6 +74,7 @@ def rest(url, method="GET", body=None):
         return json.loads(text) if text else None
 
 
+@pytest.mark.timeout(900)  # two starts of a JVM on a machine that has other work
 def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
     connect_server,
     worker_properties,
@@ -156,6 +158,7 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
         more()
     rows = traffic.transactions * ROWS + 5
     records = wait_records(topic, rows)
+    connect.kill()  # a graceful end takes its time
     connect.close()
     counts = Counter(r.key["id"] for r in records)
     assert counts.keys() == {*range(1, 6), *range(1000, 1000 + traffic.transactions * ROWS)}
