@@ -103,6 +103,8 @@ def test_which_properties_are_a_standalone_worker():
     assert read_worker_config(file | topics | {"group.id": "g"}).offset_file is None
     with pytest.raises(WorkerConfigError, match=r"group\.id"):
         read_worker_config({"bootstrap.servers": "k:1"})
+    with pytest.raises(WorkerConfigError, match="distributed"):
+        read_worker_config(file | {"exactly.once.source.support": "enabled"})
 
 
 @pytest.fixture

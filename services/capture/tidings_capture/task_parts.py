@@ -185,7 +185,9 @@ def _open_producer(
         )
         return transactional, checkpoints
     producer = RecordProducer(settings, on_wait=on_wait)
-    offsets = AcknowledgedProducer(job.client) if job.offset_file is None else OffsetFile(Path(job.offset_file))
+    offsets = (
+        AcknowledgedProducer(job.client) if job.offset_file is None else OffsetFile(Path(job.offset_file))
+    )
     return producer, AcknowledgedCheckpoints(
         producer, offsets, job.offset_topic, key, interval_seconds=interval, on_wait=on_wait
     )

@@ -147,7 +147,9 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     offset_file = None if "group.id" in properties else properties.get(_OFFSET_FILE)
     if offset_file is not None:
         if _exactly_once(properties) != DISABLED:
-            raise WorkerConfigError(f"{WORKER_SETTING} needs a distributed worker: {_OFFSET_FILE} is no topic")
+            raise WorkerConfigError(
+                f"{WORKER_SETTING} needs a distributed worker: {_OFFSET_FILE} is no topic"
+            )
         properties = {**dict.fromkeys(_DISTRIBUTED, "(none)"), **properties}
     return WorkerConfig(
         bootstrap_servers=_required(properties, "bootstrap.servers"),
