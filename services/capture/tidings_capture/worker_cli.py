@@ -17,6 +17,7 @@ from prometheus_client import REGISTRY
 from tidings_capture.connector_files import ConnectorFile, read_connector_file
 from tidings_capture.errors import OptionError, WorkerConfigError
 from tidings_capture.metrics import ConnectorCollector
+from tidings_capture.metrics_group import GroupCollector
 from tidings_capture.properties import load_properties
 from tidings_capture.rest import RestApi
 from tidings_capture.rest_forwarding import forwarding
@@ -104,7 +105,7 @@ async def run_worker(
     server = await serve_application(api, worker.host, worker.port)
     supervisor.worker_id = _worker_id(worker, server.port)
     wal = WalMonitor(supervisor.endpoints)
-    collectors = (ConnectorCollector(supervisor.local_runs.values), wal)
+    collectors = (ConnectorCollector(supervisor.local_runs.values), GroupCollector(supervisor), wal)
     for collector in collectors:
         REGISTRY.register(collector)
     try:
