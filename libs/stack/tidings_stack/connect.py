@@ -50,6 +50,9 @@ class ConnectServer(Server):
     def _prepare(self) -> None:
         self._java = find_java()
         self._jars = fetch("debezium", progress=self.place.progress)
+        # Without log4j, which Kafka's own distribution brings, /admin/loggers has nothing to show.
+        kafka = fetch("kafka", progress=self.place.progress)
+        self._jars += [jar for jar in kafka if jar.name.startswith("log4j-")]
         plugin = self.directory / "plugins" / "apicurio-converter"
         plugin.mkdir(parents=True, exist_ok=True)
         for jar in fetch("converters", progress=self.place.progress):

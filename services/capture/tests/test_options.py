@@ -50,22 +50,22 @@ def test_default_plugin_is_refused_with_the_way_out():
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("slot.name", "Bad-Name", "a-z, 0-9"),
+        ("slot.name", "Bad-Name", "only digits, lowercase"),
         ("database.port", "90000", "port"),
-        ("database.port", "x", "whole number"),
+        ("database.port", "x", "An integer is expected"),
         ("snapshot.mode", "sometimes", "initial_only"),
-        ("tombstones.on.delete", "yes", "true or false"),
+        ("tombstones.on.delete", "yes", "'true' or 'false'"),
         ("decimal.handling.mode", "exact", "precise"),
         ("table.include.list", "public.(", "regular expression"),
         ("skipped.operations", "c,x", "not x"),
-        ("topic.prefix", "a b", "letters"),
+        ("topic.prefix", "a b", "alphanumeric"),
         ("plugin.name", "wal2json", "pgoutput"),
         ("publication.autocreate.mode", "auto", "filtered"),
     ],
 )
 def test_wrong_value_names_option_and_choice(name, value, words):
     (text,) = check_options({**MINIMUM, name: value})[name]
-    assert text.startswith(name)
+    assert text.startswith(f"The '{name}' value is invalid: ")
     assert words in text
 
 

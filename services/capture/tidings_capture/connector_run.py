@@ -6,7 +6,7 @@ between two attempts it is FAILED, with the error and the time of the next attem
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,6 +112,11 @@ class ConnectorRun:
     def signal(self, text: str) -> bool:
         """Hand a signal to the task; False when none is running."""
         return self._process is not None and self._process.signal(text)
+
+    def set_log_levels(self, levels: Mapping[str, str]) -> None:
+        """Tell the task of new log levels, if one runs."""
+        if self._process is not None:
+            self._process.set_log_levels(levels)
 
     def counters(self) -> Counters:
         """Totals over all processes of this connector."""

@@ -57,18 +57,22 @@ class Option:
 
 
 def _slot_name(value: str) -> str | None:
-    return None if _NAME.fullmatch(value) else "must be 1 to 63 of a-z, 0-9 and _"
+    if _NAME.fullmatch(value):
+        return None
+    return "Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"
 
 
 def _topic_prefix(value: str) -> str | None:
-    return None if _PREFIX.fullmatch(value) else "must consist of letters, digits, '.', '_' and '-'"
+    if _PREFIX.fullmatch(value):
+        return None
+    return f"{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"
 
 
 def _patterns(value: str) -> str | None:
     try:
         compile_list(value)
     except ValueError as error:
-        return str(error)
+        return f"A comma-separated list of valid regular expressions is expected, but {error}"
     return None
 
 
@@ -102,19 +106,25 @@ def _topic_part(value: str) -> str | None:
 
 def _operations(value: str) -> str | None:
     wrong = {part.strip() for part in value.split(",")} - {"c", "u", "d", "t", "none"}
-    return f"takes c, u, d, t or none, not {', '.join(sorted(wrong))}" if wrong else None
+    return (
+        f"Invalid operation: it takes c, u, d, t or none, not {', '.join(sorted(wrong))}" if wrong else None
+    )
 
 
 def _port(value: str) -> str | None:
-    return None if value.isdigit() and 0 < int(value) < 65536 else "must be a port, 1 to 65535"
+    return None if value.isdigit() and 0 < int(value) < 65536 else "A port is expected, 1 to 65535"
 
 
 def _not_negative(value: str) -> str | None:
-    return None if int(value) >= 0 else "must not be negative"
+    return None if int(value) >= 0 else "An non-negative integer is expected"  # Debezium's own words
 
 
 def _one_task(value: str) -> str | None:
-    return None if int(value) >= 1 else "must be at least 1"
+    return None if int(value) >= 1 else "Value must be at least 1"
+
+
+def _positive(value: str) -> str | None:
+    return None if int(value) >= 1 else "A positive, non-zero integer value is expected"
 
 
 def _table(value: str) -> str | None:
@@ -147,7 +157,7 @@ _TABLE: Final = (
     Option("database.user", required=True),
     Option("database.password", "password", ""),
     Option("database.dbname", required=True),
-    Option("database.sslmode", default="prefer", values=("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
+    Option("database.sslmode", default="prefer", values=("allow", "prefer", "disable", "verify-ca", "require", "verify-full")),
     Option("database.sslcert"),
     Option("database.sslkey"),
     Option("database.sslpassword", "password"),
@@ -159,7 +169,7 @@ _TABLE: Final = (
     Option("slot.max.retries", "int", "6", check=_not_negative),
     Option("slot.retry.delay.ms", "long", "10000", check=_not_negative),
     Option("publication.name", default="dbz_publication"),
-    Option("publication.autocreate.mode", default="all_tables", values=("all_tables", "filtered", "disabled", "no_tables")),
+    Option("publication.autocreate.mode", default="all_tables", values=("no_tables", "filtered", "disabled", "all_tables")),
     Option("publish.via.partition.root", "boolean", "false"),
     Option("schema.include.list", "list", check=_patterns),
     Option("schema.exclude.list", "list", check=_patterns),
@@ -189,7 +199,7 @@ _TABLE: Final = (
     Option("topic.creation.groups", "list"),
     Option("heartbeat.action.query"),
     Option("custom.sanitize.pattern", check=_java_pattern, documentation="Also in answers of the REST API."),
-    Option("snapshot.mode", default="initial", values=("always", "initial", "initial_only", "no_data", "never", "when_needed", "configuration_based")),
+    Option("snapshot.mode", default="initial", values=("always", "initial_only", "configuration_based", "when_needed", "initial", "no_data", "never")),
     Option("snapshot.mode.configuration.based.snapshot.data", "boolean", "false"),
     Option("snapshot.mode.configuration.based.snapshot.schema", "boolean", "false", documentation="The schema is read with the data: accepted, without effect."),
     Option("snapshot.mode.configuration.based.start.stream", "boolean", "false"),
@@ -197,7 +207,7 @@ _TABLE: Final = (
     Option("snapshot.mode.configuration.based.snapshot.on.data.error", "boolean", "false"),
     Option("snapshot.delay.ms", "long", "0", check=_not_negative),
     Option("streaming.delay.ms", "long", "0", check=_not_negative),
-    Option("snapshot.max.threads", "int", "1", check=_one_task),
+    Option("snapshot.max.threads", "int", "1", check=_positive),
     Option("snapshot.tables.order.by.row.count", default="disabled", values=("disabled", "ascending", "descending")),
     Option("snapshot.include.collection.list", "list", check=_patterns),
     Option(OVERRIDES, "list"),
@@ -212,7 +222,7 @@ _TABLE: Final = (
     Option("signal.kafka.poll.timeout.ms", "int", "0", documentation="The loop never waits for signals: accepted, without effect."),
     Option("signal.poll.interval.ms", "long", "5000", check=_not_negative),
     Option("incremental.snapshot.chunk.size", "int", "1024", check=_one_task),
-    Option("incremental.snapshot.watermarking.strategy", default="insert_insert", values=("insert_insert", "insert_delete")),
+    Option("incremental.snapshot.watermarking.strategy", default="insert_insert", values=("insert_delete", "insert_insert")),
     Option("read.only", "boolean", "false"),
     Option("notification.enabled.channels", "list", "", check=_channels({"log", "sink"})),
     Option("notification.sink.topic.name"),
@@ -220,14 +230,14 @@ _TABLE: Final = (
     Option("snapshot.fetch.size", "int", documentation="COPY streams: accepted, without effect."),
     Option("snapshot.lock.timeout.ms", "long", "10000", documentation="No locks are taken: accepted, without effect."),
     Option("tombstones.on.delete", "boolean", "true"),
-    Option("decimal.handling.mode", default="precise", values=("precise", "double", "string")),
-    Option("time.precision.mode", default="adaptive", values=("adaptive", "adaptive_time_microseconds", "connect", "isostring",
-                                                              "microseconds", "nanoseconds", "structured")),
+    Option("decimal.handling.mode", default="precise", values=("string", "double", "precise")),
+    Option("time.precision.mode", default="adaptive", values=("adaptive", "adaptive_time_microseconds", "isostring", "structured",
+                                                              "microseconds", "nanoseconds", "connect")),
     Option("hstore.handling.mode", default="json", values=("json", "map")),
     Option("money.fraction.digits", "int", "2", check=_not_negative),
-    Option("event.converting.failure.handling.mode", default="warn", values=("warn", "skip", "fail")),
-    Option("binary.handling.mode", default="bytes", values=("bytes", "base64", "base64-url-safe", "hex")),
-    Option("interval.handling.mode", default="numeric", values=("numeric", "string")),
+    Option("event.converting.failure.handling.mode", default="warn", values=("warn", "fail", "skip")),
+    Option("binary.handling.mode", default="bytes", values=("bytes", "base64", "hex", "base64-url-safe")),
+    Option("interval.handling.mode", default="numeric", values=("string", "numeric")),
     Option("include.unknown.datatypes", "boolean", "false"),
     Option("column.propagate.source.type", "list", check=_patterns),
     Option("datatype.propagate.source.type", "list", check=_patterns),
@@ -260,7 +270,7 @@ _TABLE: Final = (
     Option("header.converter", "class"),
     Option("transforms", "list"),
     Option("predicates", "list"),
-    Option("config.action.reload", default="restart", values=("restart", "none")),
+    Option("config.action.reload", default="restart", values=("none", "restart")),
 )  # fmt: skip
 OPTIONS: Final = {option.name: option for option in _TABLE}
 
@@ -348,6 +358,28 @@ _EXCLUSIVE: Final = (
 )
 
 
+_OF_FRAMEWORK: Final = frozenset(
+    {
+        *("name", "connector.class", "tasks.max", "key.converter", "value.converter", "header.converter"),
+        *(
+            "transforms",
+            "predicates",
+            "config.action.reload",
+            "errors.retry.delay.max.ms",
+            "topic.creation.groups",
+        ),
+    }
+)
+"""Options that Kafka Connect checks, in its own words, before it asks the connector."""
+
+
+def _worded(name: str, problem: str, value: str = "") -> str:
+    """A problem as Debezium words it, or Kafka Connect where it is first to check the option."""
+    if name in _OF_FRAMEWORK:
+        return f"Invalid value {value} for configuration {name}: {problem}"
+    return f"The '{name}' value is invalid: {problem}"
+
+
 def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
     """What is wrong with a connector's configuration, by option; empty when nothing is."""
     problems: dict[str, list[str]] = {}
@@ -357,7 +389,7 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
             problems.setdefault(name, []).append(problem)
     for option in _TABLE:
         if option.required and not config.get(option.name, "").strip():
-            problems.setdefault(option.name, []).append(f"{option.name} is required")
+            problems.setdefault(option.name, []).append(_worded(option.name, "A value is required"))
     if "plugin.name" not in config:
         problems.setdefault("plugin.name", []).append(
             "plugin.name defaults to decoderbufs, which is not implemented: set plugin.name to pgoutput"
@@ -366,7 +398,10 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         "notification.sink.topic.name"
     ):
         problems.setdefault("notification.sink.topic.name", []).append(
-            "notification.sink.topic.name is required where notification.enabled.channels has sink"
+            _worded(
+                "notification.sink.topic.name",
+                "Notification topic name must be provided when kafka notification channel is enabled",
+            )
         )
     try:
         select_overrides(config)
@@ -378,7 +413,7 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         problems.setdefault(name, []).extend(found)
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):
-            problems.setdefault(exclude, []).append(f"{exclude} cannot be set beside {include}")
+            problems.setdefault(exclude, []).append(_worded(exclude, f'"{include}" is already specified'))
     return problems
 
 
@@ -386,7 +421,7 @@ def _check_one(name: str, value: str) -> str | None:
     option = OPTIONS.get(name)
     if option is not None:
         wrong = _check_value(option, value)
-        return None if wrong is None else f"{name} {wrong}"
+        return None if wrong is None else _worded(name, wrong, value)
     if name.startswith((PRODUCER_OVERRIDE, SIGNAL_CONSUMER)):
         unknown = unknown_settings([name.removeprefix(PRODUCER_OVERRIDE).removeprefix(SIGNAL_CONSUMER)])
         return f"{name} has no counterpart in librdkafka" if unknown else None
@@ -399,7 +434,7 @@ def _check_one(name: str, value: str) -> str | None:
             return None
         shown = FIXED[name] or "an empty value"
         return f"{name} is not implemented: the only value it takes here is {shown}"
-    if name in NOT_IMPLEMENTED or name.startswith(_NOT_IMPLEMENTED_PREFIXES):
+    if is_refused(name):
         return f"{name} is an option of Debezium's that is not implemented here"
     near = difflib.get_close_matches(name, [*OPTIONS, *FIXED, *NOT_IMPLEMENTED], n=1, cutoff=0.5)
     return f"{name} is no option of this connector" + (f"; did you mean {near[0]}?" if near else "")
@@ -409,13 +444,26 @@ def _check_value(option: Option, value: str) -> str | None:
     value = value.strip()
     if option.required and not value:
         return None  # reported as missing
+    framework = option.name in _OF_FRAMEWORK
     if option.kind in {"int", "long"} and value and not re.fullmatch(r"[+-]?\d+", value):
-        return "must be a whole number"
+        if framework:
+            return f"Not a number of type {option.kind.upper()}"
+        return "An integer is expected" if option.kind == "int" else "A long value is expected"
     if option.kind == "boolean" and value.lower() not in {"true", "false"}:
-        return "must be true or false"
+        return (
+            "Expected value to be either true or false"
+            if framework
+            else "Either 'true' or 'false' is expected"
+        )
     if option.values and value.lower() not in {v.lower() for v in option.values}:
-        return f"takes {', '.join(option.values)}"
+        kind = "String must be one of:" if framework else "Value must be one of"
+        return f"{kind} {', '.join(option.values)}"
     return option.check(value) if option.check is not None and value else None
+
+
+def is_refused(name: str) -> bool:
+    """Whether an option is one of Debezium's that is not implemented: any value of it is refused."""
+    return name in NOT_IMPLEMENTED or name.startswith(_NOT_IMPLEMENTED_PREFIXES)
 
 
 def passwords(config: Mapping[str, str]) -> frozenset[str]:

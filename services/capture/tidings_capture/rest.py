@@ -1,30 +1,61 @@
-"""Kafka Connect's REST API: connectors, their status and tasks, plugins and validation.
+"""Kafka Connect's REST API: connectors, their configuration, status, tasks, topics and offsets.
 
-Paths, status codes and bodies: Apache Kafka documentation, "Kafka Connect REST API". Passwords are masked in answers;
-a configuration that comes back with the mask keeps the stored password.
+Paths, status codes and bodies: Apache Kafka documentation, "Kafka Connect REST API"; what it does not say was observed
+on Kafka Connect 4.3.1 (``tests/conformance/test_rest.py`` compares the two). Passwords are masked in answers; a
+configuration that comes back with the mask keeps the stored password. Plugins: `rest_plugins`; log levels:
+`rest_loggers`.
 """
 
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
 
 from tidings_capture.connector_remote import RemoteRun
-from tidings_capture.connector_run import ConnectorRun
+from tidings_capture.connector_run import FAILED, ConnectorRun
 from tidings_capture.errors import OptionError
-from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION, passwords
-from tidings_capture.rest_errors import BadRequestError, connect_errors, error_response
-from tidings_capture.stores import PAUSED, STARTED, STOPPED
-from tidings_capture.supervisor import MASK, ConflictError, NotFoundError, Supervisor
-from tidings_capture.validation import invalid_message, validate, validation_report
+from tidings_capture.options import CONNECTOR_VERSION
+from tidings_capture.plugins import KAFKA_CONNECT_VERSION
+from tidings_capture.rest_errors import (
+    BadRequestError,
+    ForbiddenError,
+    HttpError,
+    MalformedBodyError,
+    StartingError,
+    connect_errors,
+)
+from tidings_capture.rest_loggers import LoggersApi
+from tidings_capture.rest_offsets import modified, read_offsets
+from tidings_capture.rest_plugins import list_plugins, plugin_config, validate_config
+from tidings_capture.rest_routing import (
+    Handler,
+    Handlers,
+    add_endpoint,
+    flag,
+    read_json,
+    read_object,
+    string_map,
+)
+from tidings_capture.stores import INITIAL_STATES, PAUSED, STARTED, STOPPED, TASK_CLASS
+from tidings_capture.supervisor import ConflictError, NotFoundError, Supervisor
+from tidings_capture.validation import (
+    Options,
+    given,
+    invalid_message,
+    masked,
+    require_connector_class,
+    validate_for,
+)
 
-KAFKA_CONNECT_VERSION: Final = "4.3.1"
-"""The release whose API this is."""
 AnyRun = ConnectorRun | RemoteRun
-_INITIAL_STATES: Final = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPED}
+_CREATE_FIELDS: Final = frozenset({"name", "config", "initial_state"})
+_START_SECONDS: Final = 90.0
+"""How long a request waits for the worker to have started; Kafka Connect's own limit of a request."""
+_HEALTHY: Final = "Worker has completed startup and is ready to handle requests."
+_STARTING: Final = "Worker is still starting up."
+_RESTARTING: Final = "RESTARTING"
 
 
 class RestApi:
@@ -36,27 +67,65 @@ class RestApi:
     def application(self) -> web.Application:
         """The application with all routes; ``/metrics`` and the like are added by the worker."""
         app = web.Application(middlewares=[connect_errors])
-        add, name = app.router.add_route, "/connectors/{name}"
-        add("GET", "/", self._root)
-        add("GET", "/connectors", self._list)
-        add("POST", "/connectors", self._create)
-        add("GET", name, self._get)
-        add("DELETE", name, self._delete)
-        add("GET", f"{name}/config", self._get_config)
-        add("PUT", f"{name}/config", self._put_config)
-        add("GET", f"{name}/status", self._status)
-        add("GET", f"{name}/snapshot", self._snapshot)
-        add("POST", f"{name}/signals", self._signal)
-        add("GET", f"{name}/tasks", self._tasks)
-        add("GET", f"{name}/tasks/{{task}}/status", self._task_status)
-        add("POST", f"{name}/tasks/{{task}}/restart", self._restart_task)
-        add("POST", f"{name}/restart", self._restart)
-        add("PUT", f"{name}/pause", self._pause)
-        add("PUT", f"{name}/resume", self._resume)
-        add("PUT", f"{name}/stop", self._stop)
-        add("GET", "/connector-plugins", self._plugins)
-        add("PUT", "/connector-plugins/{plugin}/config/validate", self._validate)
+        loggers = LoggersApi(self._supervisor.log_levels, self._supervisor.set_cluster_log_level)
+        name = "/connectors/{name}"
+        task = f"{name}/tasks/{{task}}"
+        plugin = "/connector-plugins/{plugin}/config"
+        add_endpoint(app, "/", {"GET": self._root})
+        add_endpoint(app, "/health", {"GET": self._health})
+        connectors: dict[str, Handlers] = {
+            "/connectors": {"GET": self._list, "POST": self._create},
+            name: {"GET": self._get, "DELETE": self._delete},
+            f"{name}/config": {
+                "GET": self._get_config,
+                "PUT": self._put_config,
+                "PATCH": self._patch_config,
+            },
+            f"{name}/status": {"GET": self._status},
+            f"{name}/restart": {"POST": self._restart},
+            f"{name}/pause": {"PUT": self._target(PAUSED, 202)},
+            f"{name}/resume": {"PUT": self._target(STARTED, 202)},
+            f"{name}/stop": {"PUT": self._target(STOPPED, 204)},
+            f"{name}/tasks": {"GET": self._tasks, "POST": self._internal},
+            f"{name}/fence": {"PUT": self._internal},
+            f"{task}/status": {"GET": self._task_status},
+            f"{task}/restart": {"POST": self._restart_task},
+            f"{name}/topics": {"GET": self._topics},
+            f"{name}/topics/reset": {"PUT": self._reset_topics},
+            f"{name}/offsets": {
+                "GET": self._offsets,
+                "PATCH": self._alter_offsets,
+                "DELETE": self._reset_offsets,
+            },
+            f"{name}/snapshot": {"GET": self._snapshot},
+            f"{name}/signals": {"POST": self._signal},
+        }
+        for path, handlers in connectors.items():
+            add_endpoint(
+                app, path, {method: self._when_started(handler) for method, handler in handlers.items()}
+            )
+        add_endpoint(app, "/connector-plugins", {"GET": list_plugins})
+        add_endpoint(app, plugin, {"GET": plugin_config})
+        add_endpoint(app, f"{plugin}/validate", {"PUT": self._validate})
+        add_endpoint(app, "/admin/loggers", {"GET": loggers.list})
+        add_endpoint(app, "/admin/loggers/{logger}", {"GET": loggers.get, "PUT": loggers.put})
         return app
+
+    def _when_started(self, handler: Handler) -> Handler:
+        """Nothing is said of connectors before the config topic has been read: "not found" could be wrong."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if not self._supervisor.started.is_set():
+                try:
+                    await asyncio.wait_for(self._supervisor.started.wait(), _START_SECONDS)
+                except TimeoutError as error:
+                    raise StartingError("Request timed out. The worker is still starting up") from error
+            return await handler(request)
+
+        return handle
+
+    async def _validate(self, request: web.Request) -> web.Response:
+        return await validate_config(request, self._supervisor.worker)
 
     async def _root(self, _request: web.Request) -> web.Response:
         return web.json_response(
@@ -67,46 +136,64 @@ class RestApi:
             }
         )
 
+    async def _health(self, _request: web.Request) -> web.Response:
+        started = self._supervisor.started.is_set()
+        return web.json_response(
+            {
+                "status": "healthy" if started else "starting",
+                "message": _HEALTHY if started else _STARTING,
+            },
+            status=200 if started else 503,
+        )
+
     async def _list(self, request: web.Request) -> web.Response:
-        expand = request.query.getall("expand", [])
-        runs = self._supervisor.runs
-        if not expand:
-            return web.json_response(sorted(runs))
-        makers = {"status": _status_of, "info": _info_of}
-        shown = {
-            name: {part: self._shown(makers[part], run) for part in expand if part in makers}
-            for name, run in sorted(runs.items())
-        }
-        return web.json_response(shown)
+        runs = sorted(self._supervisor.runs.items())
+        if "expand" not in request.query:
+            return web.json_response([name for name, _run in runs])
+        makers = {"status": self._status_of, "info": _info_of}
+        wanted = [part for part in request.query.getall("expand") if part in makers]
+        return web.json_response({name: {part: makers[part](run) for part in wanted} for name, run in runs})
 
     async def _create(self, request: web.Request) -> web.Response:
-        body = await _json_object(request)
-        name, config = body.get("name"), body.get("config")
-        if not isinstance(name, str) or not name.strip():
-            raise BadRequestError("name is required")
-        state = body.get("initial_state", "RUNNING")
-        if state not in _INITIAL_STATES:
-            raise BadRequestError("initial_state takes RUNNING, PAUSED or STOPPED")
-        if name in self._supervisor.runs:
-            return error_response(409, f"Connector {name} already exists")
-        checked = await self._checked(name, _string_map(config, "config"))
-        await self._supervisor.put(name, checked, state=_INITIAL_STATES[state], replace=False)
+        body = await read_object(request, _CREATE_FIELDS)
+        name = body.get("name")
+        if isinstance(name, dict | list):
+            raise MalformedBodyError("name must be a string")
+        config = string_map(body.get("config"), "config")
+        state = str(body.get("initial_state") or "RUNNING").upper()
+        if state not in INITIAL_STATES:
+            raise MalformedBodyError("initial_state takes RUNNING, PAUSED or STOPPED")
+        name = "" if name is None else str(name).strip()
+        checked = await self._checked(name, self._named(name, config))
+        await self._supervisor.put(name, checked, state=INITIAL_STATES[state], replace=False)
         return self._created(request, name)
 
     async def _get(self, request: web.Request) -> web.Response:
         return web.json_response(_info_of(self._run(request)))
 
     async def _get_config(self, request: web.Request) -> web.Response:
-        return web.json_response(_masked(self._run(request).config))
+        return web.json_response(masked(self._run(request).config))
 
     async def _put_config(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        config = _string_map(await _json_object(request), "the body")
-        checked = await self._checked(name, config)
+        config = string_map(await read_json(request), "the body")
+        checked = await self._checked(name, self._named(name, config))
+        return await self._store(request, name, checked)
+
+    async def _patch_config(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        patch = string_map(await read_json(request), "the body") if request.body_exists else None
+        run = self._run(request)
+        if patch is None:
+            raise MalformedBodyError("the request has no body")
+        merged = {key: value for key, value in {**run.config, **patch}.items() if value is not None}
+        return await self._store(request, name, await self._checked(name, self._named(name, merged)))
+
+    async def _store(self, request: web.Request, name: str, config: dict[str, str]) -> web.Response:
         known = self._supervisor.runs.get(name)
-        if known is not None and known.config == checked and known.healthy:
+        if known is not None and known.config == config and known.healthy:
             return web.json_response(_info_of(known))  # nothing to do: the same request twice changes nothing
-        if await self._supervisor.put(name, checked):
+        if await self._supervisor.put(name, config):
             return self._created(request, name)
         return web.json_response(_info_of(self._supervisor.run_of(name)))
 
@@ -115,10 +202,11 @@ class RestApi:
         return web.Response(status=204)
 
     async def _status(self, request: web.Request) -> web.Response:
-        run = self._supervisor.runs.get(request.match_info["name"])
+        name = request.match_info["name"]
+        run = self._supervisor.runs.get(name)
         if run is None:
-            raise NotFoundError(f"No status found for connector {request.match_info['name']}")
-        return web.json_response(self._shown(_status_of, run))
+            raise NotFoundError(f"No status found for connector {name}")
+        return web.json_response(self._status_of(run))
 
     async def _snapshot(self, request: web.Request) -> web.Response:
         """Ours: how far the running or last snapshot of the task's process is."""
@@ -139,7 +227,7 @@ class RestApi:
 
     async def _signal(self, request: web.Request) -> web.Response:
         """Ours: a signal for the running task."""
-        body = await _json_object(request)
+        body = await read_object(request)
         data = body.get("data", {})
         if not isinstance(body.get("type"), str) or not isinstance(data, dict):
             raise BadRequestError("a signal is an object with type, a string, and data, an object")
@@ -150,149 +238,166 @@ class RestApi:
 
     async def _tasks(self, request: web.Request) -> web.Response:
         run = self._run(request)
-        tasks = [{"id": {"connector": run.name, "task": 0}, "config": _masked(run.config)}]
+        tasks = [
+            {
+                "id": {"connector": run.name, "task": 0},
+                "config": {**masked(run.config), "task.class": TASK_CLASS},
+            }
+        ]
         return web.json_response(tasks if run.has_task else [])
 
     async def _task_status(self, request: web.Request) -> web.Response:
-        run = self._task_run(request)
-        return web.json_response(_task_status_of(run))
+        task, name = _task_number(request), request.match_info["name"]
+        run = self._supervisor.runs.get(name)
+        if run is None or task != 0 or not run.has_task:
+            raise NotFoundError(f"No status found for task {name}-{task}")
+        return web.json_response(self._task_status_of(run))
 
     async def _restart_task(self, request: web.Request) -> web.Response:
-        await self._supervisor.restart(self._task_run(request).name)
+        task, run = _task_number(request), self._restartable(request)
+        if task != 0 or not run.has_task:
+            raise NotFoundError(f"Unknown task: {run.name}-{task}")
+        await self._supervisor.restart(run.name)
         return web.Response(status=204)
 
     async def _restart(self, request: web.Request) -> web.Response:
-        run = self._run(request)
-        flags = {
-            flag: request.query.get(flag, "false").lower() == "true"
-            for flag in ("includeTasks", "onlyFailed")
-        }
-        if flags["includeTasks"]:
-            await self._supervisor.restart(run.name, only_failed=flags["onlyFailed"])
-            run = self._run(request)
-            return web.json_response(self._shown(_status_of, run), status=202)
-        return web.Response(status=204)  # the connector itself is only a name here: it cannot fail
+        include_tasks, only_failed = flag(request, "includeTasks"), flag(request, "onlyFailed")
+        run = self._restartable(request)
+        if not include_tasks and not only_failed:
+            return web.Response(status=204)  # the connector itself is only a name here: it cannot fail
+        # What will be restarted, as Kafka Connect says it before it begins; here it is over when this is answered.
+        status = self._status_of(run)
+        if not only_failed:
+            status["connector"]["state"] = _RESTARTING
+        if include_tasks:
+            for shown in status["tasks"]:
+                if not only_failed or shown["state"] == FAILED:
+                    shown["state"] = _RESTARTING
+            await self._supervisor.restart(run.name, only_failed=only_failed)
+        return web.json_response(status, status=202)
 
-    async def _pause(self, request: web.Request) -> web.Response:
-        await self._set_target(request, PAUSED)
+    def _target(self, state: str, status: int) -> Handler:
+        """Pause, resume or stop."""
+
+        async def handle(request: web.Request) -> web.Response:
+            name = request.match_info["name"]
+            if name not in self._supervisor.runs:
+                raise NotFoundError(f"Unknown connector {name}")
+            await self._supervisor.set_target(name, state)
+            return web.Response(status=status)
+
+        return handle
+
+    async def _internal(self, request: web.Request) -> web.Response:
+        """What only Kafka Connect's own workers ask of each other, signed with the group's session key."""
+        if request.method == "POST":
+            await read_json(request)
+        raise BadRequestError("Internal request missing required signature")
+
+    async def _topics(self, request: web.Request) -> web.Response:
+        self._require_tracking()
+        name = request.match_info["name"]
+        return web.json_response({name: {"topics": await self._supervisor.topics_of(name)}})
+
+    async def _reset_topics(self, request: web.Request) -> web.Response:
+        self._require_tracking()
+        if not self._supervisor.worker.topic_tracking_reset:
+            raise ForbiddenError("Topic tracking reset is disabled.")
+        await self._supervisor.reset_topics(request.match_info["name"])
         return web.Response(status=202)
 
-    async def _resume(self, request: web.Request) -> web.Response:
-        await self._set_target(request, STARTED)
-        return web.Response(status=202)
+    def _require_tracking(self) -> None:
+        if not self._supervisor.worker.topic_tracking:
+            raise ForbiddenError("Topic tracking is disabled.")
 
-    async def _stop(self, request: web.Request) -> web.Response:
-        await self._set_target(request, STOPPED)
-        return web.Response(status=204)
+    async def _offsets(self, request: web.Request) -> web.Response:
+        found = await asyncio.to_thread(self._supervisor.offsets.read, self._run(request).name)
+        return web.json_response(
+            {"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]}
+        )
 
-    async def _plugins(self, _request: web.Request) -> web.Response:
-        return web.json_response([{"class": CONNECTOR_CLASS, "type": "source", "version": CONNECTOR_VERSION}])
+    async def _alter_offsets(self, request: web.Request) -> web.Response:
+        offsets = await read_offsets(request)
+        name = request.match_info["name"]
+        async with self._supervisor.stopped(name):
+            await asyncio.to_thread(self._supervisor.offsets.alter, name, offsets)
+        return web.json_response({"message": modified("altered")})
 
-    async def _validate(self, request: web.Request) -> web.Response:
-        config = _string_map(await _json_object(request), "the body")
-        plugin = request.match_info["plugin"]
-        if plugin not in {CONNECTOR_CLASS, "PostgresConnector", "Postgres"}:
-            raise NotFoundError(f"Unknown connector plugin {plugin}")
-        problems = await asyncio.to_thread(self._problems, config)
-        return web.json_response(validation_report(CONNECTOR_CLASS, config, problems))
+    async def _reset_offsets(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        async with self._supervisor.stopped(name):
+            await asyncio.to_thread(self._supervisor.offsets.reset, name)
+        return web.json_response({"message": modified("reset")})
 
-    def _problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
-        worker = self._supervisor.worker
-        return validate(config, worker.providers, worker.exactly_once)
-
-    async def _checked(self, name: str, config: dict[str, str]) -> dict[str, str]:
-        given = config.setdefault("name", name)
-        if given != name:
+    def _named(self, name: str, config: Options) -> dict[str, str | None]:
+        named = dict(config)
+        found = named.get("name")
+        if found is None:
+            named["name"] = name
+        elif found != name:
             raise BadRequestError(
-                f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})"
+                f"Connector name configuration ({found}) doesn't match connector name in the URL ({name})"
             )
-        config = self._supervisor.with_passwords(name, config)
+        return named
+
+    async def _checked(self, name: str, config: Options) -> dict[str, str]:
+        require_connector_class(config)
+        complete = self._supervisor.with_passwords(name, given(config))
         known = self._supervisor.runs.get(name)
-        if known is not None and known.config == config and known.healthy:
-            return config
-        problems = await asyncio.to_thread(self._problems, config)
+        if known is not None and known.config == complete and known.healthy:
+            return complete
+        nulls = {key: value for key, value in config.items() if value is None}
+        problems = await asyncio.to_thread(validate_for, self._supervisor.worker, {**complete, **nulls})
         if problems:
             raise OptionError(invalid_message(problems))
-        return config
-
-    async def _set_target(self, request: web.Request, state: str) -> None:
-        name = request.match_info["name"]
-        if name not in self._supervisor.runs:
-            raise NotFoundError(f"Unknown connector {name}")
-        await self._supervisor.set_target(name, state)
+        return complete
 
     def _created(self, request: web.Request, name: str) -> web.Response:
         return web.json_response(
             _info_of(self._supervisor.run_of(name)),
             status=201,
-            headers={"Location": str(request.url.with_path(f"/connectors/{name}").with_query(None))},
+            headers={"Location": str(request.url.origin() / "connectors" / name)},
         )
 
     def _run(self, request: web.Request) -> AnyRun:
         return self._supervisor.run_of(request.match_info["name"])
 
-    def _task_run(self, request: web.Request) -> AnyRun:
-        run, task = self._run(request), request.match_info["task"]
-        if task != "0" or not run.has_task:
-            raise NotFoundError(f"No status found for task {run.name}-{task}")
-        return run
+    def _restartable(self, request: web.Request) -> AnyRun:
+        name = request.match_info["name"]
+        if name not in self._supervisor.runs:
+            raise NotFoundError(f"Unknown connector: {name}")
+        return self._supervisor.run_of(name)
 
-    def _shown(self, make: Any, run: AnyRun) -> Any:
-        return make(run)
+    def _status_of(self, run: AnyRun) -> dict[str, Any]:
+        return {
+            "name": run.name,
+            "connector": {"state": run.connector_state, **_on(run.worker_id)},
+            "tasks": [self._task_status_of(run)] if run.has_task else [],
+            "type": "source",
+        }
 
-
-def _masked(config: dict[str, str]) -> dict[str, str]:
-    secret = passwords(config)
-    return {key: MASK if key in secret and value else value for key, value in config.items()}
-
-
-def _info_of(run: AnyRun) -> dict[str, Any]:
-    return {
-        "name": run.name,
-        "config": _masked(run.config),
-        "tasks": [{"connector": run.name, "task": 0}] if run.has_task else [],
-        "type": "source",
-    }
-
-
-def _task_status_of(run: AnyRun) -> dict[str, Any]:
-    status: dict[str, Any] = {"id": 0, "state": run.task_state, **_on(run.worker_id)}
-    if run.trace is not None:
-        status["trace"] = run.trace
-    return status
+    def _task_status_of(self, run: AnyRun) -> dict[str, Any]:
+        status: dict[str, Any] = {"id": 0, "state": run.task_state, **_on(run.worker_id)}
+        if run.trace is not None:
+            status["trace"] = run.trace
+        return status
 
 
 def _on(worker_id: str) -> dict[str, str]:
     return {"worker_id": worker_id, "version": CONNECTOR_VERSION}
 
 
-def _status_of(run: AnyRun) -> dict[str, Any]:
+def _task_number(request: web.Request) -> int:
+    try:
+        return int(request.match_info["task"])
+    except ValueError as error:
+        raise HttpError(404) from error
+
+
+def _info_of(run: AnyRun) -> dict[str, Any]:
     return {
         "name": run.name,
-        "connector": {"state": run.connector_state, **_on(run.worker_id)},
-        "tasks": [_task_status_of(run)] if run.has_task else [],
+        "config": masked(run.config),
+        "tasks": [{"connector": run.name, "task": 0}] if run.has_task else [],
         "type": "source",
-    }
-
-
-async def _json_object(request: web.Request) -> dict[str, Any]:
-    try:
-        body = json.loads(await request.read())
-    except ValueError as error:
-        raise BadRequestError("the request's body is no JSON") from error
-    if not isinstance(body, dict):
-        raise BadRequestError("the request's body is no JSON object")
-    return body
-
-
-def _string_map(value: object, what: str) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise BadRequestError(f"{what} must be a JSON object of options")
-    wrong = sorted(key for key, item in value.items() if isinstance(item, dict | list))
-    if wrong:
-        raise BadRequestError(f"{', '.join(wrong)} must be a string")
-    return {
-        key: item if isinstance(item, str) else json.dumps(item)
-        for key, item in value.items()
-        if item is not None
     }

@@ -21,7 +21,7 @@ PAUSED: Final = "PAUSED"
 STOPPED: Final = "STOPPED"
 INITIAL_STATES: Final = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPED}
 """Target states by what ``initial_state`` of a new connector calls them."""
-_TASK_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnectorTask"
+TASK_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnectorTask"
 
 
 @dataclass(slots=True)
@@ -53,6 +53,8 @@ class ConfigStore:
     producer: Writer
     topic: str
     connectors: dict[str, StoredConnector] = field(default_factory=dict)
+    on_log_level: Callable[[str, str], None] = lambda _namespace, _level: None
+    """Hears of log levels for all workers; those from before a worker's start are not for it."""
     _values: dict[str, Any] = field(default_factory=dict)
     _revisions: dict[str, int] = field(default_factory=dict)
 
@@ -66,6 +68,8 @@ class ConfigStore:
             self._values.pop(name, None)
         else:
             self._values[name] = parsed
+        if name.startswith(_LOG_LEVEL) and isinstance(parsed, dict):
+            self.on_log_level(name.removeprefix(_LOG_LEVEL), str(parsed.get("level")))
         kind = next((prefix for prefix in _CONNECTOR_KEYS if name.startswith(prefix)), None)
         if kind is None:
             return
@@ -99,19 +103,24 @@ class ConfigStore:
         for key in (f"connector-{name}", f"target-state-{name}"):
             self._put(key, None)
 
+    def put_log_level(self, namespace: str, level: str) -> None:
+        """Tell all workers a log level."""
+        self._put(f"{_LOG_LEVEL}{namespace}", {"level": level})
+
     def _put_state(self, name: str, state: str) -> None:
         # Workers before Kafka 3.5 know no STOPPED and take it for PAUSED.
         self._put(f"target-state-{name}", {"state": PAUSED if state == STOPPED else state, "state.v2": state})
 
     def _put_tasks(self, name: str, config: Mapping[str, str], state: str) -> None:
         if state != STOPPED:
-            self._put(f"task-{name}-0", {"properties": {**config, "task.class": _TASK_CLASS}})
+            self._put(f"task-{name}-0", {"properties": {**config, "task.class": TASK_CLASS}})
         self._put(f"commit-{name}", {"tasks": 0 if state == STOPPED else 1})
 
     def _put(self, key: str, value: object | None) -> None:
         self.producer.put_and_wait(self.topic, key.encode(), None if value is None else orjson.dumps(value))
 
 
+_LOG_LEVEL: Final = "logger-cluster-"
 _CONNECTOR_KEYS: Final = ("connector-", "target-state-", "commit-")
 
 
@@ -197,6 +206,14 @@ class StatusStore:
         self._put(f"status-task-{name}-0", None)
         self._put(f"status-connector-{name}", None)
 
+    def put_record(self, key: bytes, data: bytes | None) -> None:
+        """Write a record of another kind (`topic_tracking`) without waiting."""
+        try:
+            self.producer.put(self.topic, key, data, lambda: None)
+            self.producer.poll()
+        except Exception as error:  # noqa: BLE001 - a status that cannot be told must not stop the work
+            self.on_error(error)
+
     def put_and_wait(self, key: bytes, value: bytes | None) -> None:
         """Write a record of the group's own.
 
@@ -232,9 +249,4 @@ class StatusStore:
         }
 
     def _put(self, key: str, value: object | None) -> None:
-        data = None if value is None else orjson.dumps(value)
-        try:
-            self.producer.put(self.topic, key.encode(), data, lambda: None)
-            self.producer.poll()
-        except Exception as error:  # noqa: BLE001 - a status that cannot be told must not stop the work
-            self.on_error(error)
+        self.put_record(key.encode(), None if value is None else orjson.dumps(value))

@@ -7,23 +7,27 @@ comes back, or takes over does nothing special.
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
 from tidings_capture.config_providers import ConfigProviderError
 from tidings_capture.connector_config import read_endpoint
+from tidings_capture.connector_offsets import ConnectorOffsets
 from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import UNASSIGNED, ConnectorRun
 from tidings_capture.errors import CaptureError
 from tidings_capture.exactly_once import ENABLED
 from tidings_capture.group import AloneGroup, Group, KafkaGroup
+from tidings_capture.log_levels import LEVELS, LogLevels
 from tidings_capture.options import passwords
 from tidings_capture.postgres import Endpoint
 from tidings_capture.storage import KafkaStorage, Storage
 from tidings_capture.storage_memory import MemoryStorage
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, StoredConnector
 from tidings_capture.task_channel import TaskJob
+from tidings_capture.topic_tracking import TopicTracker
 from tidings_capture.worker_config import WorkerConfig
 from tidings_service import Health, TidingsError, get_logger
 
@@ -48,6 +52,12 @@ class ConflictError(CaptureError):
     code = "conflict"
 
 
+class NotStoppedError(CaptureError):
+    """A connector has to be stopped for what was asked."""
+
+    code = "not_stopped"
+
+
 class Supervisor:
     """The connectors of one worker.
 
@@ -68,6 +78,11 @@ class Supervisor:
         self.failure: TidingsError | None = None
         """Why the worker has to end."""
         self.failed = asyncio.Event()
+        self.started = asyncio.Event()
+        """Set once every stored connector is known."""
+        self.log_levels = LogLevels(self._tell_log_levels)
+        self.topics: TopicTracker | None = None
+        self.offsets = ConnectorOffsets(worker.common_client(), worker.consumer, worker.offset_topic.name)
         self._health = health
         self._log_level = log_level
         self._log_format = log_format
@@ -76,6 +91,7 @@ class Supervisor:
         self._locks: dict[str, asyncio.Lock] = {}
         self._wake = asyncio.Event()
         self._reconciling: asyncio.Task[None] | None = None
+        self._tracking: asyncio.Task[None] | None = None
         self._status_told: dict[str, tuple[object, ...]] = {}
         self._foreign: set[str] = set()
 
@@ -92,6 +108,10 @@ class Supervisor:
         assert self.group is not None
         await self.storage.start()
         self._health.set("kafka", True)
+        self.storage.configs.on_log_level = self._log_level_heard
+        self.topics = TopicTracker(self.storage.statuses, enabled=self.worker.topic_tracking)
+        self._tracking = asyncio.create_task(self.topics.run(self.local_runs.values), name="topics")
+        self.started.set()
         self._reconciling = asyncio.create_task(self._reconcile(), name="reconcile")
         await self.group.start()
         self._wake.set()
@@ -114,8 +134,12 @@ class Supervisor:
             await asyncio.gather(self._reconciling, *self._conforming.values(), return_exceptions=True)
         ours = self.failure is None  # else another worker may have them already
         await asyncio.gather(*(run.stop(kill=not ours) for run in self.local_runs.values()))
+        if self._tracking is not None:
+            self._tracking.cancel()
         if self.storage is None or self.group is None:
             return
+        if self.topics is not None:
+            self.topics.look(self.local_runs.values())
         for run in self.local_runs.values():
             if ours:
                 self._tell_unassigned(run)
@@ -209,6 +233,7 @@ class Supervisor:
             await asyncio.to_thread(storage.configs.delete_connector, name)
             await self._take_effect(name)
             storage.statuses.delete(name)
+            await self.reset_topics(name)
             self._health_of_connectors()
             _log.info("connector deleted", connector=name)
 
@@ -241,6 +266,74 @@ class Supervisor:
             )
         if not (only_failed and self.local_runs[name].healthy):
             await self._conform(name, anew=True)
+
+    @contextlib.asynccontextmanager
+    async def stopped(self, name: str) -> AsyncIterator[None]:
+        """Hold a connector that is stopped, so that its offsets can be changed.
+
+        Raises:
+            NotFoundError: there is none of that name.
+            NotStoppedError: it is not meant to be stopped.
+            ConflictError: its task has not ended yet, or this worker does not lead the group.
+        """
+        async with self._writing:
+            await self.leading()
+            if self.run_of(name).target_state != STOPPED:
+                raise NotStoppedError(
+                    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for "
+                    f"the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
+                )
+            deadline = time.monotonic() + self.worker.graceful_stop_seconds + _LEADER_SECONDS
+            while not self._is_stopped(name):
+                if time.monotonic() > deadline:
+                    raise ConflictError(f"the task of connector {name} has not ended yet")
+                await asyncio.sleep(_LOOK_SECONDS)
+            yield
+
+    def _is_stopped(self, name: str) -> bool:
+        """Whether no worker has a task of a connector that is meant to be stopped."""
+        run = self.local_runs.get(name)
+        if run is not None:
+            return run.target_state == STOPPED
+        owner = None if self.group is None else self.group.owner(name)
+        told = None if self.storage is None else self.storage.statuses.connector(name)
+        return owner is None or (told is not None and (told.worker_id, told.state) == (owner, STOPPED))
+
+    async def topics_of(self, name: str) -> list[str]:
+        """The topics a connector has written to, until this moment where it runs here."""
+        if self.topics is None or self.storage is None:
+            return []
+        run = self.local_runs.get(name)
+        if run is not None:
+            self.topics.look([run])
+            await self._statuses_settled()
+        return self.topics.topics(name)
+
+    async def reset_topics(self, name: str) -> None:
+        """Forget the topics a connector has written to."""
+        if self.topics is not None:
+            self.topics.reset(name)
+            await self._statuses_settled()
+
+    async def _statuses_settled(self) -> None:
+        assert self.storage is not None
+        await asyncio.to_thread(self.storage.statuses.flush, 5.0)
+        await self.storage.settle()
+
+    async def set_cluster_log_level(self, namespace: str, level: str) -> None:
+        """Set a log level on every worker of the group; it does not outlive them."""
+        if self.storage is not None:
+            await asyncio.to_thread(self.storage.configs.put_log_level, namespace, level)
+
+    def _log_level_heard(self, namespace: str, level: str) -> None:
+        if level in LEVELS:
+            self.log_levels.set(namespace, level)
+        else:
+            _log.warning("the config topic has a log level that there is not", logger_name=namespace)
+
+    def _tell_log_levels(self, levels: Mapping[str, str]) -> None:
+        for run in self.local_runs.values():
+            run.set_log_levels(levels)
 
     async def leading(self) -> Storage:
         """The storage, when this worker leads; waits while the group finds its leader.
@@ -381,6 +474,7 @@ class Supervisor:
             group=worker.group_id,
             exactly_once=worker.exactly_once == ENABLED,
             log_level=self._log_level,
+            log_levels=dict(self.log_levels.changed),
             log_format=self._log_format,
         )
 

@@ -15,6 +15,7 @@ import uuid
 from typing import Final
 
 from tidings_capture.connector_config import read_connector_config
+from tidings_capture.log_levels import apply_levels
 from tidings_capture.signals import Signal, signal_of_json
 from tidings_capture.task_channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
 from tidings_capture.task_run import TaskRun
@@ -64,10 +65,12 @@ class Pipes:
     def _take_lines(self) -> None:
         *lines, self._buffer = self._buffer.split(b"\n")
         for line in lines:
-            signal = decode_request(line).signal
-            if signal is None:
+            request = decode_request(line)
+            if request.log_levels:
+                apply_levels(request.log_levels)
+            elif request.signal is None:
                 self._stop = True
-            elif (made := signal_of_json(signal)) is not None:
+            elif (made := signal_of_json(request.signal)) is not None:
                 self._signals.append(made)
 
     def request_stop(self) -> None:
@@ -91,6 +94,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: pipes.request_stop())
     job = pipes.read_job()
     configure_logging("capture", level=job.log_level, format=job.log_format)  # type: ignore[arg-type]  # checked by the worker
+    apply_levels(job.log_levels)
     log = get_logger("tidings_capture.task")
     try:
         config = read_connector_config(

@@ -31,15 +31,19 @@ class TaskJob(msgspec.Struct, frozen=True):
     offset_file: str | None = None
     """Of a standalone worker; None: offsets are in the topic."""
     log_level: str = "INFO"
+    log_levels: dict[str, str] = {}
+    """Levels that were set by logger while the worker ran (`log_levels`)."""
     log_format: str = "json"
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A line after the job: a signal, or else to stop."""
+    """A line after the job: a signal, log levels, or else to stop."""
 
     stop: bool = False
     signal: str | None = None
     """A signal as JSON text."""
+    log_levels: dict[str, str] = {}
+    """New levels by logger."""
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -64,6 +64,13 @@ class TaskProcess:
 
     def signal(self, text: str) -> bool:
         """Hand a signal on; False when no process listens."""
+        return self._tell(Request(signal=text))
+
+    def set_log_levels(self, levels: Mapping[str, str]) -> None:
+        """Tell the process of new log levels, if one listens."""
+        self._tell(Request(log_levels=dict(levels)))
+
+    def _tell(self, request: Request) -> bool:
         process = self._process
         if (
             process is None
@@ -72,7 +79,7 @@ class TaskProcess:
             or process.stdin.is_closing()
         ):
             return False
-        process.stdin.write(encode_request(Request(signal=text)) + b"\n")
+        process.stdin.write(encode_request(request) + b"\n")
         return True
 
     async def stop(self, seconds: float) -> None:

@@ -5,25 +5,70 @@ from typing import Any
 
 from tidings_capture.config_providers import ConfigProviders
 from tidings_capture.connector_config import read_endpoint
-from tidings_capture.errors import CaptureError, PostgresError
+from tidings_capture.converters import JSON_CONVERTER, ConverterError, make_converter
+from tidings_capture.definitions import (
+    PLUGIN_VERSION,
+    Definition,
+    chain_definitions,
+    connector_definitions,
+    converter_definitions,
+    groups,
+    recommended,
+    with_converters,
+)
+from tidings_capture.errors import CaptureError, OptionError
 from tidings_capture.exactly_once import DISABLED, preflight
-from tidings_capture.options import OPTIONS, Option, check_options, passwords, secret_options
+from tidings_capture.options import (
+    CONNECTOR_CLASS,
+    CONNECTOR_VERSION,
+    OPTIONS,
+    check_options,
+    passwords,
+    secret_options,
+)
+from tidings_capture.plugins import PLUGINS, find_plugin
 from tidings_capture.postgres import Session
 from tidings_capture.preparation import check_server
+from tidings_capture.supervisor import MASK
+from tidings_capture.worker_config import WorkerConfig
 
-_TYPES = {
-    "int": "INT",
-    "long": "LONG",
-    "boolean": "BOOLEAN",
-    "list": "LIST",
-    "class": "CLASS",
-    "password": "PASSWORD",
-}
-_OPTION_OF_SQLSTATE = {"28": "database.user", "3D": "database.dbname"}
+Options = Mapping[str, str | None]
+"""A configuration as it comes in; null is a value that is not given."""
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_NOT_UNDERSTOOD = ("Not a number of type", "could not be found", "Expected value to be either")
+_NULL = "Null value can not be supplied as the configuration value."
+
+
+def require_connector_class(config: Options) -> None:
+    """Refuse a configuration whose connector cannot be told, or is none of this worker's.
+
+    Raises:
+        OptionError: in Kafka Connect's words.
+    """
+    name = config.get("connector.class")
+    if name is None:
+        raise OptionError(f"Connector config {_java_map(config)} contains no connector type")
+    plugin = find_plugin(name)
+    if plugin is None or plugin.kind != "source":
+        raise OptionError(
+            f"Failed to find any class that implements Connector and which name matches {name}, available connectors "
+            f"are: PluginDesc{{klass=class {CONNECTOR_CLASS}, name='{CONNECTOR_CLASS}', version='{CONNECTOR_VERSION}', "
+            f"encodedVersion={CONNECTOR_VERSION}, type=source, typeName='source', location='classpath'}}"
+        )
+
+
+def given(config: Options) -> dict[str, str]:
+    """The options that have a value."""
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def validate_for(worker: WorkerConfig, config: Options) -> dict[str, list[str]]:
+    """As `validate`, on a worker."""
+    return validate(config, worker.providers, worker.exactly_once)
 
 
 def validate(
-    config: Mapping[str, str], providers: ConfigProviders, exactly_once: str = DISABLED
+    config: Options, providers: ConfigProviders, exactly_once: str = DISABLED
 ) -> dict[str, list[str]]:
     """What is wrong, by option. Asks the database when the options allow; blocks for seconds at most.
 
@@ -31,9 +76,10 @@ def validate(
         providers: what resolves the references to secrets that may stand in `config`.
         exactly_once: the worker's ``exactly.once.source.support``.
     """
-    problems = providers.problems(config)
-    for name in secret_options(config):
-        missing = providers.missing(config[name])
+    options = given(config)
+    problems = providers.problems(options)
+    for name in secret_options(options):
+        missing = providers.missing(options[name])
         if missing is not None:
             # As a password its text would only be refused by whoever it is for, without a word of the reason.
             problems[name] = [
@@ -41,22 +87,46 @@ def validate(
             ]
     if problems:
         return problems
-    config = providers.resolve(config)
-    problems = check_options(config)
-    for name, found in preflight(config, exactly_once).items():
+    options = providers.resolve(options)
+    problems = check_options(options)
+    own = _framework_problems(options), preflight(options, exactly_once)
+    for name, found in (item for problems_of in own for item in problems_of.items()):
         problems.setdefault(name, []).extend(found)
+    known = connector_definitions()
+    for name in config.keys() - options.keys():
+        if name not in known or known[name].of_framework:
+            problems.setdefault(name, []).append(_NULL)
     if not problems:
         try:
-            session = Session(read_endpoint(config))
+            session = Session(read_endpoint(options))
             try:
                 check_server(session)
             finally:
                 session.close()
-        except PostgresError as error:
-            option = _OPTION_OF_SQLSTATE.get((error.sqlstate or "")[:2], "database.hostname")
-            problems[option] = [f"{error}"]
         except CaptureError as error:
-            problems["database.hostname"] = [f"{error}" + (f" ({error.hint})" if error.hint else "")]
+            hint = f" ({error.hint})" if error.hint else ""
+            problems["database.hostname"] = [f"Error while validating connector config: {error}{hint}"]
+    return problems
+
+
+def _framework_problems(options: Mapping[str, str]) -> dict[str, list[str]]:
+    """What Kafka Connect itself finds wrong: the connector's name, and classes that there are not."""
+    problems = {}
+    if "name" not in options:
+        problems["name"] = ['Missing required configuration "name" which has no default value.']
+    elif not options["name"].strip():
+        problems["name"] = ["Invalid value  for configuration name: String may not be empty"]
+    for option in _CONVERTERS:
+        kind = "header_converter" if option == "header.converter" else "converter"
+        classes = {plugin.class_name for plugin in PLUGINS if plugin.kind == kind}
+        if option in options and options[option] not in classes:
+            text = f"Class {options[option]} could not be found."
+            problems[option] = [f"Invalid value {options[option]} for configuration {option}: {text}"]
+        elif options.get(option) == JSON_CONVERTER:
+            try:
+                make_converter(options, is_key=option == "key.converter")
+            except ConverterError as error:
+                problems[option] = [f"{error}"]
     return problems
 
 
@@ -72,44 +142,84 @@ def invalid_message(problems: Mapping[str, list[str]]) -> str:
 
 
 def validation_report(
-    plugin: str, config: Mapping[str, str], problems: Mapping[str, list[str]]
+    config: Options, problems: Mapping[str, list[str]], converters: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The body of ``PUT /connector-plugins/{plugin}/config/validate``."""
-    secret = passwords(config)
-    names = [*OPTIONS, *(name for name in {**config, **problems} if name not in OPTIONS)]
+    """The body of ``PUT /connector-plugins/{plugin}/config/validate``: each option's definition, value and problems.
+
+    Args:
+        problems: what `validate` has found.
+        converters: the worker's own, by property.
+    """
+    options = given(config)
+    named = {name: value for name, value in options.items() if name in _CONVERTERS}
+    known = [
+        with_converters(d, {**converters, **(named if d.name.endswith(PLUGIN_VERSION) else {})})
+        for d in connector_definitions().values()
+    ]
+    definitions = [d for d in known if d.of_framework] + chain_definitions(options)
+    definitions += [d for d in known if not d.of_framework] + converter_definitions(options)
+    names = {definition.name for definition in definitions}
+    others = [name for name in problems if name not in names]
+    secret = passwords(options)
+    shown = [
+        {
+            "definition": None if definition is None else definition.shown(),
+            "value": {
+                "name": name,
+                "value": None
+                if definition is None or name in secret
+                else _value(definition, options, problems.get(name, [])),
+                "recommended_values": [] if definition is None else recommended(definition),
+                "errors": problems.get(name, []),
+                "visible": name != "schema.exclude.list" and not _is_of_unknown(definition),
+            },
+        }
+        for name, definition in [*((d.name, d) for d in definitions), *((name, _of(name)) for name in others)]
+    ]
     return {
-        "name": plugin,
+        "name": options["connector.class"],
         "error_count": sum(len(found) for found in problems.values()),
-        "groups": [],
-        "configs": [
-            {
-                "definition": _definition(OPTIONS.get(name, Option(name))),
-                "value": {
-                    "name": name,
-                    "value": None
-                    if name in secret
-                    else config.get(name, OPTIONS.get(name, Option(name)).default),
-                    "recommended_values": list(OPTIONS[name].values) if name in OPTIONS else [],
-                    "errors": problems.get(name, []),
-                    "visible": True,
-                },
-            }
-            for name in names
-        ],
+        "groups": groups(options),
+        "configs": shown,
     }
 
 
-def _definition(option: Option) -> dict[str, Any]:
-    return {
-        "name": option.name,
-        "type": _TYPES.get(option.kind, "STRING"),
-        "required": option.required,
-        "default_value": option.default,
-        "importance": "HIGH" if option.required else "MEDIUM",
-        "documentation": option.documentation,
-        "group": None,
-        "width": "MEDIUM",
-        "display_name": option.name,
-        "dependents": [],
-        "order": -1,
-    }
+def _is_of_unknown(definition: Definition | None) -> bool:
+    """Whether it is the version of a class that there is not; Debezium hides ``schema.exclude.list`` as well."""
+    return (
+        definition is not None
+        and definition.name.endswith(f"converter{PLUGIN_VERSION}")
+        and definition.default_value is None
+    )
+
+
+def _value(definition: Definition, options: Mapping[str, str], problems: list[str]) -> str | None:
+    """A framework's or plugin's option with its default, none where it cannot be understood; Debezium says no values of
+    its own."""
+    name = definition.name
+    if any(text in problem for text in _NOT_UNDERSTOOD for problem in problems):
+        return None
+    if name.endswith(".converter.converter.type"):
+        return name.partition(".")[0]
+    if name in connector_definitions() and not definition.of_framework:
+        return None
+    return options.get(name, definition.default_value)
+
+
+def _of(name: str) -> Definition | None:
+    """Of an option that is known here but not listed by Debezium."""
+    option = OPTIONS.get(name)
+    if option is None:
+        return None
+    return Definition(name, "STRING", option.required, option.default, "MEDIUM", None, -1, "MEDIUM", name)
+
+
+def masked(config: Mapping[str, str]) -> dict[str, str]:
+    """A configuration without its passwords."""
+    secret = passwords(config)
+    return {key: MASK if key in secret and value else value for key, value in config.items()}
+
+
+def _java_map(config: Options) -> str:
+    shown = masked({key: "null" if value is None else value for key, value in config.items()})
+    return "{" + ", ".join(f"{key}={value}" for key, value in shown.items()) + "}"

@@ -48,6 +48,8 @@ _KNOWN: Final = frozenset(
         "rebalance.timeout.ms",
         "scheduled.rebalance.max.delay.ms",
         WORKER_SETTING,
+        "topic.tracking.enable",
+        "topic.tracking.allow.reset",
     }
 )
 _WITHOUT_MEANING: Final = frozenset(
@@ -121,6 +123,10 @@ class WorkerConfig:
     """What resolves references to secrets, in the connectors' configurations as in the worker's."""
     exactly_once: str = DISABLED
     """``exactly.once.source.support``: disabled, preparing or enabled."""
+    topic_tracking: bool = True
+    """``topic.tracking.enable``."""
+    topic_tracking_reset: bool = True
+    """``topic.tracking.allow.reset``."""
     unknown: tuple[str, ...] = ()
 
     def common_client(self) -> dict[str, str]:
@@ -173,6 +179,8 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         rebalance_delay_seconds=_integer(properties, "scheduled.rebalance.max.delay.ms", 0) / 1000,
         providers=providers,
         exactly_once=_exactly_once(properties),
+        topic_tracking=_boolean(properties, "topic.tracking.enable", default=True),
+        topic_tracking_reset=_boolean(properties, "topic.tracking.allow.reset", default=True),
         unknown=_unknown(properties, scoped),
     )
 

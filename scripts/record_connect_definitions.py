@@ -1,0 +1,82 @@
+"""Record the definitions of connector, transforms and converters from a real Kafka Connect with Debezium.
+
+    .venv/bin/python scripts/record_connect_definitions.py http://127.0.0.1:8083
+
+Writes what ``/connector-plugins`` says of names, types, defaults, groups and recommended values, without its texts, into
+``services/capture/tidings_capture/connect_definitions.json``; ``tests/conformance/test_rest.py`` compares it with the
+real thing.
+"""
+
+import json
+import sys
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tidings_capture.options import CONNECTOR_CLASS
+from tidings_capture.plugins import PLUGINS
+
+_TARGET = Path(__file__).parents[1] / "services/capture/tidings_capture/connect_definitions.json"
+_CONFIG = {"connector.class": CONNECTOR_CLASS, "name": "x", "topic.prefix": "x"}
+
+
+def main(url: str) -> None:
+    """Ask the server at `url` and write the file."""
+    validated = _ask(f"{url}/connector-plugins/{CONNECTOR_CLASS}/config/validate", _CONFIG)
+    shown = _ask(f"{url}/connector-plugins?connectorsOnly=false")
+    known = {plugin["class"]: plugin.get("version") for plugin in shown}
+    recommended = {
+        entry["value"]["name"]: entry["value"]["recommended_values"]
+        for entry in validated["configs"]
+        if entry["definition"]["group"] not in {"Common", "Transforms", "Predicates"}
+    }
+    plugins = {
+        plugin.class_name: [
+            _fact(d) for d in _ask(f"{url}/connector-plugins/{urllib.parse.quote(plugin.class_name)}/config")
+        ]
+        for plugin in PLUGINS
+        if plugin.class_name in known
+    }
+    lines = [
+        f'"groups": {json.dumps(validated["groups"])}',
+        f'"recommended": {json.dumps({name: v for name, v in recommended.items() if v})}',
+        f'"connector": [\n{_rows([_fact(entry["definition"]) for entry in validated["configs"]])}\n]',
+        *(f'"{name}": [\n{_rows(facts)}\n]' for name, facts in plugins.items()),
+    ]
+    _TARGET.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _fact(definition: dict[str, Any]) -> list[Any]:
+    names = [
+        "name",
+        "type",
+        "required",
+        "default_value",
+        "importance",
+        "group",
+        "order_in_group",
+        "width",
+        "display_name",
+        "dependents",
+    ]
+    return [definition[name] for name in names]
+
+
+def _rows(facts: list[list[Any]]) -> str:
+    return ",\n".join(json.dumps(fact, ensure_ascii=False) for fact in facts)
+
+
+def _ask(url: str, body: dict[str, str] | None = None) -> Any:
+    request = urllib.request.Request(
+        url,
+        data=None if body is None else json.dumps(body).encode(),
+        method="GET" if body is None else "PUT",
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].rstrip("/"))

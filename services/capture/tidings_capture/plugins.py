@@ -1,0 +1,56 @@
+"""The classes a connector's configuration can name here: what ``GET /connector-plugins`` lists."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidings_capture.converters import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER, JSON_CONVERTER
+from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION
+from tidings_capture.transforms.kinds import PREDICATES, TRANSFORMS
+
+KAFKA_CONNECT_VERSION: Final = "4.3.1"
+"""The release of Kafka Connect whose API and classes these are."""
+SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A class of Kafka Connect's or Debezium's that is implemented here."""
+
+    class_name: str
+    kind: str
+    """``source``, ``transformation``, ``predicate``, ``converter`` or ``header_converter``."""
+
+    @property
+    def version(self) -> str | None:
+        """The release whose behaviour it has; None for a class that states none."""
+        if self.class_name.startswith("io.debezium."):
+            return CONNECTOR_VERSION
+        return KAFKA_CONNECT_VERSION if self.class_name.startswith("org.apache.kafka.") else None
+
+
+PLUGINS: Final = (
+    Plugin(CONNECTOR_CLASS, "source"),
+    *(Plugin(name, "transformation") for name in sorted(TRANSFORMS)),
+    *(Plugin(name, "predicate") for name in sorted(PREDICATES)),
+    *(
+        Plugin(name, "converter")
+        for name in sorted((APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER, JSON_CONVERTER))
+    ),
+    Plugin(SIMPLE_HEADER_CONVERTER, "header_converter"),
+)
+
+
+def find_plugin(name: str) -> Plugin | None:
+    """A plugin by its class name, or by its simple name, which may leave out what its kind ends with
+    (``PostgresConnector``, ``Postgres``, ``JsonConverter``)."""
+    for plugin in PLUGINS:
+        if name in {plugin.class_name, *aliases(plugin.class_name)}:
+            return plugin
+    return None
+
+
+def aliases(class_name: str) -> tuple[str, ...]:
+    """The short names of a class."""
+    simple = class_name.rpartition(".")[2]
+    short = next((simple.removesuffix(s) for s in ("Connector", "Converter") if simple.endswith(s)), simple)
+    return (simple, short) if short else (simple,)

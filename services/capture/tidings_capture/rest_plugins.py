@@ -1,0 +1,61 @@
+"""The plugin endpoints of Kafka Connect's REST API: which classes there are, what they take, and validation."""
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from tidings_capture.definitions import plugin_definitions
+from tidings_capture.errors import CaptureError
+from tidings_capture.plugins import PLUGINS, Plugin, find_plugin
+from tidings_capture.rest_errors import BadRequestError
+from tidings_capture.rest_routing import read_json, string_map
+from tidings_capture.supervisor import NotFoundError
+from tidings_capture.validation import require_connector_class, validate_for, validation_report
+from tidings_capture.worker_config import WorkerConfig
+
+
+class ValidationImpossibleError(CaptureError):
+    """A configuration that names no connector which could check it; Kafka Connect answers 500 to it."""
+
+    code = "validation"
+
+
+async def list_plugins(request: web.Request) -> web.Response:
+    """``GET /connector-plugins``."""
+    connectors_only = request.query.get("connectorsOnly", "true").lower() == "true"
+    shown = [_shown(plugin) for plugin in PLUGINS if plugin.kind == "source" or not connectors_only]
+    return web.json_response(shown)
+
+
+async def plugin_config(request: web.Request) -> web.Response:
+    """``GET /connector-plugins/{plugin}/config``."""
+    name = request.match_info["plugin"]
+    plugin = find_plugin(name)
+    if plugin is None:
+        raise NotFoundError(f"Unknown plugin {name}.")
+    return web.json_response([definition.shown() for definition in plugin_definitions(plugin)])
+
+
+async def validate_config(request: web.Request, worker: WorkerConfig) -> web.Response:
+    """``PUT /connector-plugins/{plugin}/config/validate``."""
+    config = string_map(await read_json(request), "the body")
+    plugin, included = request.match_info["plugin"], config.get("connector.class")
+    if included is not None and not _without_suffix(included).endswith(_without_suffix(plugin)):
+        raise BadRequestError(f"Included connector type {included} does not match request type {plugin}")
+    try:
+        require_connector_class(config)
+    except CaptureError as error:
+        raise ValidationImpossibleError(f"{error}") from error
+    problems = await asyncio.to_thread(validate_for, worker, config)
+    return web.json_response(validation_report(config, problems, worker.converters))
+
+
+def _without_suffix(name: str) -> str:
+    short = name.removesuffix("Connector")
+    return short or name
+
+
+def _shown(plugin: Plugin) -> dict[str, Any]:
+    shown = {"class": plugin.class_name, "type": plugin.kind}
+    return shown if plugin.version is None else {**shown, "version": plugin.version}
