@@ -3,13 +3,17 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bikes.history import Change, History, Transaction
 from bikes.processes import StageProcess, wait_for
 from bikes.running import count, expected, in_order, published
 from bikes.topics import TechnicalTopics, read_committed, records_of, snapshot_record
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from tidings_translator.kafka import Topics
 
 pytestmark = pytest.mark.stack
 
@@ -87,6 +91,36 @@ def test_waiting_for_topics_discovering_tables_and_stopping(run: Run) -> None:
 
     assert sequencer.terminate() == 0
     assert translator.terminate() == 0
+
+
+def test_structured_events_and_the_metrics_of_their_readers(run: Run) -> None:
+    topics = TechnicalTopics(run.bootstrap, run.name, partitions=1)
+    topics.write(run.records(run.commit(CUSTOMER, order(1), line(1))))
+    sequencer = run.make_stage("sequencer")
+    translator = run.make_stage(
+        "translator", TIDINGS_CLOUDEVENTS_MODE="structured", TIDINGS_READERS_SECONDS="0.5"
+    )
+    newest = f"{run.name}.order-placed.v2"
+
+    def told() -> list[Any]:
+        return [message for _, message in read_committed(run.bootstrap, [newest])]
+
+    wait_for(
+        lambda: newest in Topics(run.bootstrap).partitions(), "the topic", seconds=90, alive=(translator,)
+    )
+    wait_for(told, "the event", seconds=90, alive=(sequencer, translator))
+    (message,) = told()
+    assert message.headers() == [("content-type", b"application/cloudevents+json; charset=UTF-8")]
+    document = json.loads(message.value())
+    assert (document["type"], document["subject"]) == (newest, "1")
+    assert document["data"] == {"order_id": 1, "lines": 1, "customer": "Ann", "total": "10.00"}
+
+    group = f"{run.name}-readers"
+    reader = Consumer({"bootstrap.servers": run.bootstrap, "group.id": group, "enable.auto.commit": False})
+    reader.commit(offsets=[TopicPartition(newest, message.partition(), 1)], asynchronous=False)
+    reader.close()
+    labels = f'event="order-placed",group="{group}",version="v2"'
+    wait_for(lambda: f"tidings_business_reader_members{{{labels}}} 0.0" in translator.metrics(), "the reader")
 
 
 def test_bad_input_goes_to_the_dead_letters_and_the_rest_goes_on(run: Run) -> None:

@@ -274,7 +274,7 @@ class Translator:
         every = self._settings.readers_seconds
         # One member of the group is enough: the one that has the first partition.
         first = Partition(self._settings.change_sets_topic, 0)
-        if every and first in self._shards and now - self._asked_for_readers_at > every:
+        if every and first in self._stage.consumer.assignment() and now - self._asked_for_readers_at > every:
             self._asked_for_readers_at = now
             await self._show_readers()
         metrics.STATE_ENTRIES.labels("translator").set(sum(len(s.states) for s in self._shards.values()))

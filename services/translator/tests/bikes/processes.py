@@ -75,6 +75,13 @@ class StageProcess:
         answer = self.readyz() or {"components": {}}
         return str(answer["components"].get(component, {}).get("detail", ""))
 
+    def metrics(self) -> str:
+        """The text of /metrics."""
+        listening = self.said('"listening"')
+        assert listening is not None
+        with urllib.request.urlopen(f"{listening['url']}/metrics", timeout=5) as answer:
+            return str(answer.read(), "utf-8")
+
     def kill(self) -> None:
         """SIGKILL: no handler, no flush, no goodbye."""
         assert self._process is not None
