@@ -136,6 +136,14 @@ def test_a_worker_starts_its_files_and_goes_on_where_it_was(
             assert worker.stop() == 0
     assert worker.request("PUT", f"/connectors/{unique_name}/pause")[0] == 202
     worker.wait_task(unique_name, "PAUSED")
+    status, offsets = worker.request("GET", f"/connectors/{unique_name}/offsets")
+    assert (status, offsets["offsets"][0]["partition"]) == (200, {"server": unique_name})
+    assert worker.request("PUT", f"/connectors/{unique_name}/stop")[0] == 204
+    moved = offsets["offsets"] + [{"partition": {"server": "other"}, "offset": {"lsn": 1}}]
+    assert worker.request("PATCH", f"/connectors/{unique_name}/offsets", {"offsets": moved})[0] == 200
+    assert len(worker.request("GET", f"/connectors/{unique_name}/offsets")[1]["offsets"]) == 2
+    gone = {"offsets": [{"partition": {"server": "other"}, "offset": None}]}
+    assert worker.request("PATCH", f"/connectors/{unique_name}/offsets", gone)[0] == 200
     assert worker.request("DELETE", f"/connectors/{unique_name}")[0] == 204
     assert worker.request("GET", "/connectors") == (200, [])
     assert worker.stop() == 0

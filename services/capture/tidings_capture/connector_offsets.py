@@ -1,4 +1,4 @@
-"""A connector's source offsets in the worker's offsets topic, read and written from outside the task.
+"""A connector's source offsets in the worker's offsets topic or file, read and written from outside the task.
 
 Key ``["<connector>",{<partition>}]``, value the offset, both JSON as Kafka Connect's own converter writes them
 (KIP-875 describes the REST API around it). What is written here is not checked: a task that cannot understand its
@@ -6,11 +6,13 @@ offset says so when it starts. Blocks on Kafka: call it off the event loop, and 
 """
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tidings_capture.kafka import AcknowledgedProducer, read_compacted
+from tidings_capture.offset_file import OffsetFile, read_offsets
 
 Partition = dict[str, Any] | None
 Offset = dict[str, Any]
@@ -23,12 +25,16 @@ class ConnectorOffsets:
         client: librdkafka's settings for every client.
         consumer: those for consumers only.
         topic: ``offset.storage.topic``.
+        file: of a standalone worker, in place of the topic.
     """
 
-    def __init__(self, client: Mapping[str, Any], consumer: Mapping[str, Any], topic: str) -> None:
+    def __init__(
+        self, client: Mapping[str, Any], consumer: Mapping[str, Any], topic: str, file: str | None = None
+    ) -> None:
         self._client = dict(client)
         self._consumer = {**client, **consumer}
         self._topic = topic
+        self._file = None if file is None else Path(file)
 
     def read(self, connector: str) -> list[tuple[Partition, Offset]]:
         """A connector's offsets, each with its partition; reads the topic from its beginning to its end.
@@ -46,12 +52,12 @@ class ConnectorOffsets:
             BrokerError: the topic cannot be read or written.
         """
         known = [(partition, key) for key, partition, _offset in self._stored(connector)]
-        producer = AcknowledgedProducer(self._client)
+        writer = self._writer()
         for partition, offset in offsets:
             # A key that is there already keeps its bytes: the order of fields does not tell two partitions apart.
             key = next((key for other, key in known if other == partition), None)
             key = key or orjson.dumps([connector, partition])
-            producer.put_and_wait(self._topic, key, None if offset is None else orjson.dumps(offset))
+            writer.put_and_wait(self._topic, key, None if offset is None else orjson.dumps(offset))
 
     def reset(self, connector: str) -> None:
         """Delete all offsets of a connector.
@@ -59,13 +65,19 @@ class ConnectorOffsets:
         Raises:
             BrokerError: the topic cannot be read or written.
         """
-        producer = AcknowledgedProducer(self._client)
+        writer = self._writer()
         for key, _partition, _offset in self._stored(connector):
-            producer.put_and_wait(self._topic, key, None)
+            writer.put_and_wait(self._topic, key, None)
+
+    def _writer(self) -> AcknowledgedProducer | OffsetFile:
+        return AcknowledgedProducer(self._client) if self._file is None else OffsetFile(self._file)
+
+    def _records(self) -> dict[bytes, bytes]:
+        return read_compacted(self._consumer, self._topic) if self._file is None else read_offsets(self._file)
 
     def _stored(self, connector: str) -> list[tuple[bytes, Partition, Offset]]:
         found = []
-        for key, value in sorted(read_compacted(self._consumer, self._topic).items()):
+        for key, value in sorted(self._records().items()):
             match _json(key):
                 case [str(name), dict() | None as partition] if name == connector:
                     offset = _json(value)

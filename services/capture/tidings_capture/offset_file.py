@@ -153,12 +153,22 @@ class OffsetFile:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 offsets: dict[bytes, bytes | None] = dict(read_offsets(self._path))
                 offsets[key] = value
+                if value is None:
+                    del offsets[key]
                 self._replace(encode_offsets(offsets))
         except OSError as error:
             raise OffsetError(
                 f"offset.storage.file.filename={self._path} cannot be written: {error.strerror}"
             ) from error
         on_stored()
+
+    def put_and_wait(self, topic: str, key: bytes, value: bytes | None) -> None:
+        """Store one offset; None deletes it.
+
+        Raises:
+            OffsetError: the file cannot be read or written; names it.
+        """
+        self.put(topic, key, value, lambda: None)
 
     def poll(self) -> None:
         """Nothing is under way."""

@@ -82,7 +82,9 @@ class Supervisor:
         """Set once every stored connector is known."""
         self.log_levels = LogLevels(self._tell_log_levels)
         self.topics: TopicTracker | None = None
-        self.offsets = ConnectorOffsets(worker.common_client(), worker.consumer, worker.offset_topic.name)
+        self.offsets = ConnectorOffsets(
+            worker.common_client(), worker.consumer, worker.offset_topic.name, worker.offset_file
+        )
         self._health = health
         self._log_level = log_level
         self._log_format = log_format
