@@ -149,7 +149,7 @@ def start_worker() -> Iterator[Callable[..., Worker]]:
                     return worker.request("GET", "/readyz")[1]["components"]["kafka"]["ok"]
                 return False
 
-            wait_for("the worker to answer", answers)
+            wait_for("the worker to answer", answers, 180)
             return worker
 
         yield start
