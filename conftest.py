@@ -3,8 +3,9 @@
 Tests of Hypothesis have no deadline, because a busy machine is no defect of the code, and the same examples in each run,
 so that a change is judged by what it changed; `pytest --hypothesis-profile search` looks for new examples instead.
 
-With pytest-xdist (`make test`), the tests of a file stay together, and so do all that share an expensive server: Kafka
-Connect or a Spark session. What takes longest begins first, so that no process waits for another at the end.
+With pytest-xdist (`make test`), the tests of a file stay together. So do all that use Kafka Connect, which then is started
+once, and all that use Spark, of which two at a time are too much for two cores. What takes longest begins first, so that
+no process waits for another at the end.
 """
 
 import os
@@ -16,16 +17,15 @@ settings.register_profile("tidings", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
 settings.load_profile("tidings")
 
-SHARED = {"connect_url": "connect", "spark": "spark"}
-"""A server by the fixture that stands for it."""
-ORDER = ("tests/e2e", "connect", "examples/shop/tests/test_demo", "spark", "tests", "services")
+ORDER = ("spark", "connect", "tests", "services")
 
 
 def group_of(item: pytest.Item) -> str:
     """The tests that run in one process, one after the other."""
     fixtures = getattr(item, "fixturenames", ())
-    shared = [group for fixture, group in SHARED.items() if fixture in fixtures]
-    return shared[0] if shared else item.nodeid.partition("::")[0]
+    if item.get_closest_marker("spark") is not None or "spark" in fixtures:
+        return "spark"
+    return "connect" if "connect_url" in fixtures else item.nodeid.partition("::")[0]
 
 
 def rank(group: str) -> int:
