@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
+from tidings_capture.fault_points import reached
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer
 from tidings_capture.offset_file import OffsetFile
 from tidings_capture.source_offset import SourceOffset, encode_offset
@@ -143,8 +144,10 @@ class AcknowledgedCheckpoints(Checkpoints):
             return
         while not self._records.flush(_SLICE_SECONDS):
             self._on_wait()
+        reached("records.acknowledged")
         self._written = position
         self._offsets.put(self._topic, self._key, encode_offset(position), lambda: self._stored(position))
+        reached("offset.written")
 
     def take_and_wait(self, position: SourceOffset) -> None:
         self.take(position)
@@ -161,3 +164,4 @@ class AcknowledgedCheckpoints(Checkpoints):
 
     def _stored(self, position: SourceOffset) -> None:
         self.stored = position
+        reached("offset.stored")

@@ -9,6 +9,7 @@ from typing import Final
 
 from tidings_capture.checkpoint import Checkpoints
 from tidings_capture.exactly_once import INTERVAL, TransactionBoundary
+from tidings_capture.fault_points import reached
 from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.source_offset import SourceOffset, encode_offset
 
@@ -76,8 +77,10 @@ class TransactionalCheckpoints(Checkpoints):
             self._records.send(self._topic, [(self._key, encode_offset(position), None)])
         elif not self._records.dirty:
             return
+        reached("offset.written")
         self._records.commit()
         self.stored = position
+        reached("offset.stored")
 
     def take_and_wait(self, position: SourceOffset) -> None:
         self.take(position)

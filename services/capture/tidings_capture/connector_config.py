@@ -71,6 +71,8 @@ class ConnectorConfig:
     skipped_operations: frozenset[str]
     heartbeat_seconds: float
     status_update_seconds: float
+    receive_timeout_seconds: float
+    """How long the server may be silent on the replication connection before it counts as lost; 0: for ever."""
     conversion: ConversionOptions
     converters: dict[str, str] = field(repr=False)
     producer: dict[str, str] = field(repr=False)
@@ -175,6 +177,7 @@ def read_connector_config(
         skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
         heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,
+        receive_timeout_seconds=value.integer("tidings.receive.timeout.ms") / 1000,
         conversion=_conversion(value, config, topics, run_id, task),
         converters={**_overridden(worker_converters, config), **_converters(config)},
         producer=translate_client_settings(

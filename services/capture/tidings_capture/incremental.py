@@ -25,6 +25,7 @@ from collections.abc import Callable
 from tidings_capture.chunk_table import ChunkTable
 from tidings_capture.errors import PostgresError
 from tidings_capture.event_context import EventContext
+from tidings_capture.fault_points import reached
 from tidings_capture.incremental_state import Collection, IncrementalState, restored_state
 from tidings_capture.notifications import INCREMENTAL
 from tidings_capture.pgoutput_messages import Cells
@@ -224,6 +225,7 @@ class IncrementalSnapshots:
         self._rows_scanned += len(self._window)
         self._chunks += 1
         self._notify_chunk(collection)
+        reached("window.read")
         return True
 
     def _send_window(self) -> None:
@@ -237,6 +239,7 @@ class IncrementalSnapshots:
             for cells in self._window.values():
                 send(route.topic, route.plan.read_incremental(cells, context))
             self._parts.routes.count(route.topic, len(self._window))
+            reached("window.sent")
         if self._chunk_id is not None and self._state.running and self._state.chunk_end is not None:
             self._state.last_sent = self._state.chunk_end
         self._forget_chunk()

@@ -261,6 +261,7 @@ _TABLE: Final = (
     Option("poll.interval.ms", "long", "500", documentation="Nothing is polled: accepted, without effect."),
     Option("topic.creation.default.partitions", "int", "-1"),
     Option("topic.creation.default.replication.factor", "int", "-1"),
+    Option("tidings.receive.timeout.ms", "int", "300000", check=_not_negative),
     Option("tidings.schema.changes", "boolean", "false"),
     Option("tidings.streaming.mode", default="off", values=("off", "on", "parallel")),
     Option("tidings.streaming.memory.bytes", "int", "16777216", check=_not_negative),

@@ -69,6 +69,7 @@ class Endpoint:
             "options": _FORMATS,
             "keepalives_idle": "30",
             "keepalives_interval": "10",
+            "tcp_user_timeout": "60000",  # else what is sent to a host that is gone is repeated for a quarter of an hour
             **dict(self.extra),
         }
         if replication:
@@ -276,6 +277,8 @@ class Replication:
         if self._connection.status != pq.ConnStatus.OK:
             raise _refused(endpoint, self._connection.error_message.decode(errors="replace"))
         self._socket = self._connection.socket
+        self.last_heard = time.monotonic()
+        """When something arrived last, on the monotonic clock."""
 
     @property
     def server_version(self) -> int:
@@ -331,6 +334,8 @@ class Replication:
                 append(bytes(data))
         except psycopg.Error as error:
             raise self._lost(error) from error
+        if messages:
+            self.last_heard = time.monotonic()
         return messages
 
     def wait(self, seconds: float, *others: int) -> bool:

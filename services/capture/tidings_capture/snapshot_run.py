@@ -27,12 +27,16 @@ the stream is. Only a slot that was lost leaves no way to (2).
 """
 
 import contextlib
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from tidings_capture.catalog import Catalog
+from tidings_capture.errors import PostgresError
+from tidings_capture.fault_points import reached
 from tidings_capture.notifications import INITIAL
 from tidings_capture.postgres import Replication, Session
 from tidings_capture.preparation import read_slot
@@ -47,6 +51,7 @@ from tidings_service import get_logger
 
 _log = get_logger(__name__)
 
+_EXISTS: Final = "42710"
 CatchUp = Callable[[SourceOffset, int], SourceOffset]
 """Streams the connector's slot from an offset up to the last commit before an LSN; where it stands then."""
 
@@ -79,15 +84,24 @@ class SnapshotRun:
             # A slot that exists stays where it is, behind the snapshot; a temporary one gives the snapshot.
             temporary = only or slot is not None
             name = f"{config.slot[:50]}_snapshot" if temporary else config.slot
-            created = replication.create_slot(
-                name, temporary=temporary, export=True, failover=config.slot_failover and not temporary
-            )
+            failover = config.slot_failover and not temporary
+            try:
+                created = replication.create_slot(name, temporary=temporary, export=True, failover=failover)
+            except PostgresError as error:
+                if not temporary or error.sqlstate != _EXISTS:
+                    raise
+                # Of a run whose connection was lost without a word: the server keeps it until it notices, which takes
+                # hours without tcp_keepalives_idle. Nobody else gives a name like this to a temporary slot.
+                _log.warning("a former snapshot's slot is still there", connector=config.name, slot=name)
+                name = f"{name}_{secrets.token_hex(4)}"
+                created = replication.create_slot(name, temporary=True, export=True)
+            reached("slot.created")
             lsn = lsn_from_text(created.consistent_lsn)
             stored = SourceOffset(done_lsn=lsn, lsn=lsn, unfinished=work.done)
             if work.catch_up is not None:
                 _log.info("catching up with the snapshot", connector=config.name, lsn=created.consistent_lsn)
-                reached = self._catch_up(work.catch_up, lsn)
-                stored = replace(stored, commit_lsn=reached.commit_lsn, incremental=reached.incremental)
+                caught_up = self._catch_up(work.catch_up, lsn)
+                stored = replace(stored, commit_lsn=caught_up.commit_lsn, incremental=caught_up.incremental)
             parts.progress.state = "snapshot"
             session = parts.session
             tx_id = session.value("SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END")
@@ -96,11 +110,13 @@ class SnapshotRun:
             )
             if not work.blocking:
                 parts.checkpoints.take_and_wait(stored)
+            reached("snapshot.begun")
             try:
                 rows = self._copy_tables(session, point, tables, work, stored)
             except BaseException:
                 parts.notifier.tell(INITIAL, "ABORTED")
                 raise
+        reached("snapshot.sent")
         end = replace(stored, tx_id=tx_id, ts_us=point.ts_us, snapshot="INITIAL", unfinished=None)
         if work.blocking:
             end = replace(end, snapshot=None)
@@ -166,6 +182,7 @@ class SnapshotRun:
                 )
             if lines is None:
                 rows.end(table)
+                reached("snapshot.table")
                 scanned = {"scanned_collection": table.name, "data_collections": names}
                 tell(
                     "TABLE_SCAN_COMPLETED",
@@ -176,6 +193,7 @@ class SnapshotRun:
                 parts.progress.snapshot_rows = rows.rows
                 seen = parts.progress.tables[table.name]
                 seen.state, seen.rows = "reading", table.rows
+                reached("snapshot.rows")
             parts.checkpoints.poll()
             parts.checkpoints.relieve(time.monotonic())
             parts.breathe()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tidings_capture.errors import SlotError
+from tidings_capture.fault_points import reached
 from tidings_capture.postgres import Replication
 from tidings_capture.preparation import (
     SlotState,
@@ -126,6 +127,7 @@ def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffse
     if slot is None:
         with contextlib.closing(Replication(parts.config.endpoint)) as replication:
             lsn = create_slot(replication, parts.config)
+        reached("slot.created")
     else:
         lsn = slot.confirmed_lsn
     start = SourceOffset(done_lsn=lsn, lsn=lsn)

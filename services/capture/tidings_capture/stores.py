@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from tidings_capture.errors import CaptureError
+from tidings_capture.fault_points import reached
 from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION
 
 STARTED: Final = "STARTED"
@@ -88,6 +89,7 @@ class ConfigStore:
         if target_state is not None:
             self._put_state(name, target_state)
         self._put(f"connector-{name}", {"properties": dict(config)})
+        reached("config.connector")
         state = target_state or (known.target_state if known is not None else STARTED)
         self._put_tasks(name, config, state)
 
@@ -114,6 +116,7 @@ class ConfigStore:
     def _put_tasks(self, name: str, config: Mapping[str, str], state: str) -> None:
         if state != STOPPED:
             self._put(f"task-{name}-0", {"properties": {**config, "task.class": TASK_CLASS}})
+        reached("config.task")
         self._put(f"commit-{name}", {"tasks": 0 if state == STOPPED else 1})
 
     def _put(self, key: str, value: object | None) -> None:

@@ -13,12 +13,14 @@ from typing import Final, Protocol
 from tidings_capture.assembler import Assembler
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import BrokerError, PostgresError
+from tidings_capture.fault_points import reached
 from tidings_capture.incremental import IncrementalSnapshots
 from tidings_capture.notifications import INITIAL
 from tidings_capture.postgres import Replication
 from tidings_capture.preparation import start_streaming
 from tidings_capture.signal_desk import SignalDesk
 from tidings_capture.signals import Signal
+from tidings_capture.silence import Silence
 from tidings_capture.snapshot_run import SnapshotRun
 from tidings_capture.source_offset import SourceOffset
 from tidings_capture.spool import Spool
@@ -168,7 +170,7 @@ class TaskRun:
         self._report()
         self._incremental.attach(stream, resume)
         try:
-            self._loop(reader, stream)
+            self._loop(reader, replication, stream)
         except StopRequested:
             self._finish(replication, stream)
             raise
@@ -189,14 +191,16 @@ class TaskRun:
             return position
         return replace(position, unfinished=self._unfinished, incremental=incremental)
 
-    def _loop(self, replication: "Replication | Assembler", stream: Stream) -> None:
+    def _loop(self, reader: "Replication | Assembler", replication: Replication, stream: Stream) -> None:
+        silence = Silence(self._config.receive_timeout_seconds)
         next_heartbeat = time.monotonic() + self._config.heartbeat_seconds
         next_idle = time.monotonic() + _IDLE_ADVANCE_SECONDS
         next_question = 0.0
         while not self._is_over(stream):
-            messages = replication.read(_BATCH)
+            messages = reader.read(_BATCH)
             if messages:
                 stream.process(messages)
+                reached("batch.sent")
             self._checkpoints.poll()
             now = time.monotonic()
             self._incremental.poll()
@@ -220,8 +224,10 @@ class TaskRun:
                 next_question = now + _QUESTION_SECONDS
                 self._tell_server(reply=True)  # an idle server says how far it is only when it is asked
             if not messages:
+                if silence.question_due(now, replication.last_heard):
+                    self._tell_server(reply=True)
                 pending = self._producer.outstanding() or self._checkpoints.pending
-                replication.wait(0.02 if pending else 0.25, self._supervision.descriptor)
+                reader.wait(0.02 if pending else 0.25, self._supervision.descriptor)
 
     def _is_over(self, stream: Stream) -> bool:
         if stream.stops:
@@ -261,6 +267,8 @@ class TaskRun:
         confirmed = self._checkpoints.confirmed_lsn
         told = confirmed if self._assembler is None else self._assembler.confirmable(confirmed)
         self._replication.send_status(max(self._stream.received_lsn, told), told, reply=reply)
+        if confirmed > self._told_lsn:
+            reached("slot.confirmed")
         self._told_lsn = confirmed
         self._next_status = time.monotonic() + max(self._config.status_update_seconds, 0.1)
 

@@ -1,0 +1,111 @@
+"""Traffic: transactions of all kinds, some of them beside each other, through crashes of the server.
+
+Seeded. Every change writes a value that no change has written before, larger than those before it of the same row.
+"""
+
+import itertools
+import random
+import threading
+from typing import Self
+
+import psycopg
+
+KEYS = 400
+THREADS = 2
+
+
+class Traffic:
+    """Writes until its `with` ends; a connection that is lost is made again."""
+
+    def __init__(self, url: str, seed: int, *, pause: float = 0.02) -> None:
+        self._url = url
+        self._pause = pause
+        self._stop = threading.Event()
+        self._versions = itertools.count(1)
+        self._threads = [
+            threading.Thread(target=self._run, args=(number, random.Random(f"{seed}-{number}")))
+            for number in range(THREADS)
+        ]
+        self._failure: BaseException | None = None
+        self.transactions = 0
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+        if self._failure is not None and kind is None:
+            raise self._failure
+
+    def _run(self, number: int, chance: random.Random) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    with psycopg.connect(self._url, connect_timeout=5) as connection:
+                        while not self._stop.is_set():
+                            self._transaction(connection, number, chance)
+                            self.transactions += 1
+                            self._stop.wait(self._pause)
+                except psycopg.OperationalError:
+                    self._stop.wait(0.1)  # the server is away; the history tells what of this was committed
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _transaction(
+        self, connection: "psycopg.Connection[tuple[object, ...]]", number: int, chance: random.Random
+    ) -> None:
+        kind = chance.random()
+        if kind < 0.01:
+            self._many(connection, number, chance)
+        else:
+            for _ in range(chance.randint(1, 8)):
+                self._change(connection, number, chance)
+            if kind < 0.05:
+                self._stop.wait(0.05)  # others are committed within it
+                self._change(connection, number, chance)
+            elif kind < 0.10:
+                with connection.transaction(force_rollback=True):
+                    self._change(connection, number, chance)
+                self._change(connection, number, chance)
+        if 0.10 < kind < 0.13:
+            connection.rollback()
+        else:
+            connection.commit()
+
+    def _change(
+        self, connection: "psycopg.Connection[tuple[object, ...]]", number: int, chance: random.Random
+    ) -> None:
+        table = chance.choice(("a", "a", "b", "b", "elsewhere"))
+        key = chance.randrange(KEYS) * THREADS + number
+        kind, version = chance.random(), next(self._versions)
+        if kind < 0.2:
+            connection.execute(f"DELETE FROM {table} WHERE id = %s", (key,))
+        elif kind < 0.25:
+            # To the other half of the keys and back again, each of which is this thread's alone.
+            other = key + KEYS * THREADS
+            connection.execute(f"DELETE FROM {table} WHERE id = %s", (other,))
+            connection.execute(f"UPDATE {table} SET id = %s, v = %s WHERE id = %s", (other, version, key))
+        else:
+            connection.execute(
+                f"INSERT INTO {table} VALUES (%(k)s, %(v)s, %(p)s)"
+                " ON CONFLICT (id) DO UPDATE SET v = %(v)s, pad = %(p)s",
+                {"k": key, "v": version, "p": "x" * chance.randint(0, 300)},
+            )
+
+    def _many(
+        self, connection: "psycopg.Connection[tuple[object, ...]]", number: int, chance: random.Random
+    ) -> None:
+        rows = chance.randint(300, 2000)
+        first = next(self._versions)
+        for _ in range(rows):
+            next(self._versions)  # none of them is given to anybody else
+        connection.execute(
+            f"INSERT INTO {chance.choice(('a', 'b'))}"
+            f" SELECT 10000 + i * {THREADS} + {number}, {first} + i, 'many' FROM generate_series(1, {rows}) i"
+            " ON CONFLICT (id) DO UPDATE SET v = excluded.v"
+        )

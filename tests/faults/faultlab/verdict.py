@@ -1,0 +1,308 @@
+"""Whether topics hold a history: nothing missing, nothing invented, nothing out of order.
+
+At least once means more than that everything is there somewhere. Each partition's records, read in order, are the history
+from its first event on, except that they may at any time go back to an earlier event and go on from there; so no consumer
+ever sees a change before all those that precede it, and the last record is the history's last. Exactly once: they never
+go back.
+"""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from faultlab.history import TABLES, Event, Transaction
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A record as a consumer gets it."""
+
+    offset: int
+    key: Any
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The slot and then the topics, at some time in between."""
+
+    confirmed_lsn: int
+    ends: dict[Place, int]
+
+
+@dataclass
+class Verdict:
+    """What was compared, and everything that is wrong."""
+
+    events: int = 0
+    records: int = 0
+    repeated: int = 0
+    snapshot_rows: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def blame(self, text: str) -> None:
+        if len(self.problems) < 12:
+            self.problems.append(text)
+
+
+def read_topics(
+    bootstrap: str, prefix: str, decode: Callable[[bytes], Any] = json.loads
+) -> dict[Place, list[Read]]:
+    """All committed records of a connector's topics, in each partition's order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "verdict",
+            "log_level": 0,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    try:
+        topics = consumer.list_topics(timeout=60).topics
+        waiting = {
+            (t, p) for t, found in topics.items() if t.startswith(f"{prefix}.") for p in found.partitions
+        }
+        records: dict[Place, list[Read]] = {place: [] for place in sorted(waiting)}
+        consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in sorted(waiting)])
+        deadline = time.monotonic() + 120
+        while waiting:
+            assert time.monotonic() < deadline, f"{sorted(waiting)} cannot be read to the end"
+            for message in consumer.consume(500, timeout=0.1):
+                place = (str(message.topic()), int(message.partition() or 0))
+                error = message.error()
+                if error is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        waiting.discard(place)
+                    continue
+                key, value = message.key(), message.value()
+                records[place].append(
+                    Read(
+                        int(message.offset() or 0),
+                        None if key is None else decode(key),
+                        None if value is None else decode(value),
+                    )
+                )
+        return records
+    finally:
+        consumer.close()
+
+
+class Ends:
+    """Looks at where topics end, through one consumer."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "verdict",
+                "log_level": 0,
+                "isolation.level": "read_committed",
+            }
+        )
+
+    def of(self, prefix: str) -> dict[Place, int]:
+        """The offset after the last committed record, of every partition of a connector's topics; nothing while no broker
+        answers."""
+        consumer = self._consumer
+        names = [f"{prefix}.transaction", *(f"{prefix}.public.{table}" for table in TABLES)]
+        try:
+            topics = consumer.list_topics(timeout=30).topics
+            return {
+                (name, partition): consumer.get_watermark_offsets(
+                    TopicPartition(name, partition), timeout=30
+                )[1]
+                for name in names
+                if name in topics
+                for partition in topics[name].partitions
+            }
+        except KafkaException:
+            return {}
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def judge(
+    prefix: str,
+    history: list[Transaction],
+    records: dict[Place, list[Read]],
+    rows: dict[str, dict[int, int]],
+    moments: Iterable[Moment] = (),
+    *,
+    exactly_once: bool = False,
+    from_lsn: int = 0,
+) -> Verdict:
+    """Compare.
+
+    Args:
+        rows: the tables at the end.
+        from_lsn: transactions that end here or before are in a snapshot instead.
+    """
+    verdict = Verdict()
+    streamed = [t for t in history if t.end_lsn > from_lsn]
+    moments = list(moments)
+    for table in TABLES:
+        expected = [event for transaction in streamed for event in transaction.events if event.table == table]
+        verdict.events += len(expected)
+        topic = f"{prefix}.public.{table}"
+        parts = {place: found for place, found in records.items() if place[0] == topic}
+        _judge_events(verdict, topic, expected, parts, moments, exactly_once)
+        _judge_state(verdict, topic, parts, rows[table])
+    _judge_markers(verdict, prefix, streamed, records, moments, exactly_once)
+    return verdict
+
+
+def _judge_events(
+    verdict: Verdict,
+    topic: str,
+    expected: list[Event],
+    parts: dict[Place, list[Read]],
+    moments: list[Moment],
+    exactly_once: bool,
+) -> None:
+    wanted = {(event.txid, event.total_order): event for event in expected}
+    seen: dict[Place, list[tuple[Hashable, int]]] = defaultdict(list)
+    for place, found in parts.items():
+        for number, record in enumerate(found):
+            if record.value is None:
+                before = found[number - 1] if number else None
+                if before is None or before.key != record.key or (before.value or {}).get("op") != "d":
+                    verdict.blame(f"{place} offset {record.offset}: a tombstone without a delete before it")
+                continue
+            verdict.records += 1
+            if record.value["op"] == "r":
+                verdict.snapshot_rows += 1
+                continue
+            identity = _identity(record)
+            event = wanted.get(identity)
+            if event is None:
+                verdict.blame(f"{place} offset {record.offset}: {identity} is in no history")
+                continue
+            after = record.value["after"]
+            got = (record.value["op"], record.key["id"], None if after is None else after["v"])
+            order = record.value["transaction"]["data_collection_order"]
+            if got != (event.op, event.key, event.version) or order != event.table_order:
+                verdict.blame(f"{place} offset {record.offset}: {got} at {order}, but it was {event}")
+            if event.op == "d" and (number + 1 == len(found) or found[number + 1].value is not None):
+                # An interruption between the two is mended by sending both again.
+                later = any(_identity(r) == identity for r in found[number + 1 :] if r.value is not None)
+                if not later:
+                    verdict.blame(f"{place} offset {record.offset}: the delete's tombstone is missing")
+            seen[place].append((identity, record.offset))
+    order = [((event.txid, event.total_order), event.end_lsn) for event in expected]
+    _judge_order(verdict, topic, order, seen, moments, exactly_once)
+
+
+def _identity(record: Read) -> tuple[str, int]:
+    transaction = record.value.get("transaction") or {"id": "none", "total_order": 0}
+    return transaction["id"].partition(":")[0], transaction["total_order"]
+
+
+def _judge_markers(
+    verdict: Verdict,
+    prefix: str,
+    history: list[Transaction],
+    records: dict[Place, list[Read]],
+    moments: list[Moment],
+    exactly_once: bool,
+) -> None:
+    topic = f"{prefix}.transaction"
+    wanted = {transaction.txid: transaction for transaction in history}
+    seen: dict[Place, list[tuple[Hashable, int]]] = defaultdict(list)
+    for place, found in records.items():
+        if place[0] != topic:
+            continue
+        for record in found:
+            txid, status = record.value["id"].partition(":")[0], record.value["status"]
+            transaction = wanted.get(txid)
+            if transaction is None:
+                verdict.blame(f"{place} offset {record.offset}: {status} of {txid}, which is in no history")
+                continue
+            if status == "END":
+                counts = {
+                    f"public.{t}": n
+                    for t in TABLES
+                    if (n := sum(event.table == t for event in transaction.events))
+                }
+                said = {c["data_collection"]: c["event_count"] for c in record.value["data_collections"]}
+                if record.value["event_count"] != len(transaction.events) or said != counts:
+                    verdict.blame(
+                        f"{place} offset {record.offset}: END of {txid} says {said}, it was {counts}"
+                    )
+            seen[place].append(((txid, status), record.offset))
+    order = [((t.txid, status), t.end_lsn) for t in history for status in ("BEGIN", "END")]
+    _judge_order(verdict, topic, order, seen, moments, exactly_once)
+
+
+def _judge_order(
+    verdict: Verdict,
+    topic: str,
+    expected: list[tuple[tuple[str, Any], int]],
+    seen: dict[Place, list[tuple[Hashable, int]]],
+    moments: list[Moment],
+    exactly_once: bool,
+) -> None:
+    home: dict[Hashable, Place] = {}
+    first: dict[Hashable, int] = {}
+    for place, found in seen.items():
+        for identity, offset in found:
+            if home.setdefault(identity, place) != place:
+                verdict.blame(f"{topic}: {identity} is in two partitions")
+            first.setdefault(identity, offset)
+    lost = [identity for identity, _ in expected if identity not in home]
+    if lost:
+        verdict.blame(f"{topic}: {len(lost)} of {len(expected)} are lost, the first is {lost[0]}")
+    for place, found in seen.items():
+        own = [identity for identity, _ in expected if home.get(identity) == place]
+        numbers = {identity: number for number, identity in enumerate(own)}
+        last = furthest = -1
+        for identity, offset in found:
+            number = numbers.get(identity, -2)
+            if number > last + 1:
+                what = (
+                    "before all that precedes it"
+                    if number > furthest + 1
+                    else "late, by a task that was over"
+                )
+                verdict.blame(f"{place} offset {offset}: {identity} came {what} ({last}, then {number})")
+            if number <= last:
+                verdict.repeated += last - number + 1
+                if exactly_once:
+                    verdict.blame(f"{place} offset {offset}: {identity} came again")
+            last, furthest = number, max(furthest, number)
+        if own and last != len(own) - 1:
+            verdict.blame(f"{place} ends with an event that is not the last: {last + 1} of {len(own)}")
+    for moment in moments:
+        for identity, end_lsn in expected:
+            if end_lsn > moment.confirmed_lsn or identity not in home:
+                continue
+            if first[identity] >= moment.ends.get(home[identity], 0):
+                verdict.blame(
+                    f"{home[identity]}: {identity} was not there while the slot was confirmed past it"
+                    f" ({end_lsn} <= {moment.confirmed_lsn})"
+                )
+                break
+
+
+def _judge_state(verdict: Verdict, topic: str, parts: dict[Place, list[Read]], rows: dict[int, int]) -> None:
+    """A consumer that keeps the last record of every key has the table."""
+    state: dict[int, int] = {}
+    for found in parts.values():
+        for record in found:
+            if record.value is not None and record.value["after"] is not None:
+                state[record.key["id"]] = record.value["after"]["v"]
+            else:
+                state.pop(record.key["id"], None)
+    if state != rows:
+        wrong = [key for key in state.keys() | rows.keys() if state.get(key) != rows.get(key)]
+        verdict.blame(f"{topic}: {len(wrong)} rows are not the table's, for example key {wrong[0]}")
