@@ -25,6 +25,8 @@ def group_of(item: pytest.Item) -> str:
     fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("spark") is not None or "spark" in fixtures:
         return "spark"
+    if "lab" in fixtures:  # the servers that faults are done to
+        return "tests/faults"
     return "connect" if "connect_url" in fixtures else item.nodeid.partition("::")[0]
 
 
