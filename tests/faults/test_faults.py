@@ -12,8 +12,9 @@ Survive = Callable[..., Outcome]
 EXACTLY_ONCE = {"exactly.once.support": "required"}
 
 
-def at(point: str, passes: int = 0) -> Fault:
-    return Fault("point", point=point, amount=passes, records=20)
+def at(point: str, passes: int = 0, records: int = 0) -> Fault:
+    """Killed there, as soon as the task has come back from the fault before."""
+    return Fault("point", point=point, amount=passes, records=records)
 
 
 def test_killed_at_every_point_between_the_server_and_kafka(survive: Survive) -> None:
@@ -74,8 +75,7 @@ def test_a_full_disk_at_the_broker(survive: Survive) -> None:
 
 def test_killed_within_an_incremental_snapshot(survive: Survive) -> None:
     outcome = survive(
-        Fault("snapshot", records=20),
-        at("window.read", 2),
+        Fault("snapshot", point="window.read", amount=2),
         at("window.sent", 2),
         options={
             "signal.data.collection": "public.signals",

@@ -195,7 +195,8 @@ class Run:
                 self.lab.worker.wait_task(self.name)
             with Traffic(self._url, self.schedule.seed) as traffic:
                 for fault in self.schedule.faults:
-                    self._more_records(fault.records)
+                    if fault.records:
+                        self._more_records(fault.records)
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
                     self._strike(fault)
                     self._look()
@@ -324,8 +325,6 @@ class Run:
         worker.arm(fault.point, skip=fault.amount)
         if self._strict:
             wait_for(f"{fault.point} to be passed", lambda: not worker.armed)
-            if worker.alive:
-                wait_for("the task to be another", lambda: worker.task_pid() is not None)
             return
         deadline = time.monotonic() + 4
         while worker.armed and time.monotonic() < deadline:
@@ -375,8 +374,9 @@ class Run:
         wait_for("the broker to give up", lambda: not self.lab.kafka.running)
         self.lab.kafka.start()
 
-    def _snapshot(self, _: Fault) -> None:
-        """Ask for an incremental snapshot."""
+    def _snapshot(self, fault: Fault) -> None:
+        """Ask for an incremental snapshot, within which a point is passed."""
+        self.lab.worker.arm(fault.point, skip=fault.amount)
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute(
                 "INSERT INTO signals VALUES (%s, 'execute-snapshot', %s)",
