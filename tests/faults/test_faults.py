@@ -1,15 +1,12 @@
 """Faults one by one, under traffic: afterwards the topics hold the database's history, whatever happened in between."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, Fault, Outcome, Run, make_schedule
-from faultlab.servers import Lab
+from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, Fault, Outcome
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 Survive = Callable[..., Outcome]
-EXACTLY_ONCE = {"exactly.once.support": "required"}
 
 
 def at(point: str, passes: int = 0, records: int = 0) -> Fault:
@@ -26,84 +23,3 @@ def test_killed_at_every_point_of_a_snapshot(survive: Survive) -> None:
         *(at(point) for point in SNAPSHOT_POINTS), options={"snapshot.mode": "initial"}, rows=15_000
     )
     assert outcome.verdict.snapshot_rows >= 15_000
-
-
-def test_a_host_that_dies_within_a_snapshot_and_tells_nobody(survive: Survive) -> None:
-    """The server keeps its half of the connections, and the temporary slot of the second attempt with it."""
-    lost = [Fault("point_lose", point="snapshot.rows") for _ in range(3)]
-    survive(*lost, options={"snapshot.mode": "initial"}, rows=6_000)
-
-
-@pytest.mark.parametrize("link", ["pg", "kafka"])
-def test_links(survive: Survive, link: str) -> None:
-    survive(
-        Fault(f"{link}_cut", records=50),
-        Fault(f"{link}_hold", seconds=1.0, records=50),
-        Fault(f"{link}_delay", seconds=0.05, amount=2, records=20),
-        Fault(f"{link}_cut_after", amount=5_003, records=20),
-        Fault(f"{link}_lose", amount=1, records=50),
-    )
-
-
-def test_servers_that_crash(survive: Survive) -> None:
-    survive(
-        Fault("pg_immediate", records=50),
-        Fault("terminate", records=50),
-        Fault("kafka_kill", records=50),
-        Fault("kill_worker", records=50),
-    )
-
-
-@pytest.mark.parametrize("seed", [3, 1007])
-def test_random_schedules(lab: Lab, seed: int) -> None:
-    """A few of those that ``python -m tests.faults`` runs by the hundred."""
-    outcome = Run(lab, make_schedule(seed, heavy=0), print).run()
-    assert outcome.verdict.problems == [], lab.worker.tail()
-
-
-def test_the_registry_is_away(lab: Lab, survive: Survive) -> None:
-    survive(
-        Fault("registry_refuse", seconds=0.5, records=20),
-        Fault("registry_kill", records=20),
-        options=lab.avro(),
-    )
-
-
-def test_a_full_disk_at_the_broker(survive: Survive) -> None:
-    survive(Fault("kafka_disk_full", records=50))
-
-
-def test_killed_within_an_incremental_snapshot(survive: Survive) -> None:
-    outcome = survive(
-        Fault("snapshot", point="window.read", amount=2),
-        at("window.sent", 2),
-        options={
-            "signal.data.collection": "public.signals",
-            "incremental.snapshot.chunk.size": "500",
-        },
-        rows=8_000,
-    )
-    assert outcome.verdict.snapshot_rows >= 8_000
-
-
-class TestExactlyOnce:
-    """The same with ``exactly.once.source.support=enabled``: who reads committed records sees each event once."""
-
-    @pytest.fixture(scope="class", autouse=True)
-    def worker(self, lab: Lab) -> Iterator[None]:
-        with lab.other_worker(f"once-{os.getpid()}", {"exactly.once.source.support": "enabled"}):
-            yield
-
-    def test_killed_at_every_point(self, survive: Survive) -> None:
-        points = [point for point in STREAM_POINTS if point != "records.acknowledged"]
-        survive(*(at(point, 1) for point in points), options=EXACTLY_ONCE)
-
-    def test_links_and_servers(self, survive: Survive) -> None:
-        survive(
-            Fault("kafka_cut", records=50),
-            Fault("kafka_cut_after", amount=4_001, records=20),
-            Fault("pg_cut", records=50),
-            Fault("freeze_task", seconds=1.0, records=20),
-            Fault("kill_worker", records=20),
-            options=EXACTLY_ONCE,
-        )
