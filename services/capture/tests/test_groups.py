@@ -1,6 +1,7 @@
 """Several real workers with one group.id: shared connectors, takeover, rolling restarts, requests to any of them."""
 
 import contextlib
+import signal
 import time
 from collections import Counter
 
@@ -17,9 +18,9 @@ class Group:
         self.name, self.workers = name, {}
         self._properties, self._start, self._files = worker_properties, start_worker, {}
 
-    def start(self, number):
+    def start(self, number, **changes):
         if number not in self._files:
-            written = self._properties(self.name, **SESSION)
+            written = self._properties(self.name, **SESSION, **changes)
             self._files[number] = written.rename(written.with_stem(f"{written.stem}-{number}"))
         worker = self.workers[number] = self._start(self._files[number])
         return worker
@@ -39,6 +40,12 @@ def owners(worker):
     shown = worker.request("GET", "/connectors?expand=status")[1]
     tasks = {name: (body["status"]["tasks"] or [{}])[0] for name, body in shown.items()}
     return {name: t.get("worker_id") if t.get("state") == "RUNNING" else None for name, t in tasks.items()}
+
+
+def assigned(worker):
+    """The worker that is to run each connector, whether it does or not."""
+    shown = worker.request("GET", "/connectors?expand=status")[1]
+    return {name: body["status"]["connector"]["worker_id"] for name, body in shown.items()}
 
 
 def ids(records):
@@ -154,6 +161,23 @@ def test_a_group_shares_takes_over_and_restarts_one_by_one(
     took = time.monotonic() - began
     connectors.check(wait_records, repeated=50)
     assert took < 60
+
+    # A worker stands still: the others take over, and when it goes on it ends what is not its own any more.
+    stays, stands = left
+    stands.process.send_signal(signal.SIGSTOP)
+    wait_until("the other to have all", lambda: set(assigned(stays).values()) == {address(stays)})
+    connectors.insert(50)
+    stands.process.send_signal(signal.SIGCONT)
+    wait_until("both to run some", lambda: set(owners(stays).values()) == {address(w) for w in left})
+    connectors.insert(50)
+    connectors.check(wait_records, repeated=200)
+
+    # A worker whose place is taken by another of the same address ends, and says why.
+    port = stands.url.rpartition(":")[2]
+    group.start(4, rest_advertised_host_name="127.0.0.1", rest_advertised_port=port)
+    assert stands.process.wait(60) == 1
+    assert "another worker has the same address" in stands.log.read_text()
+    wait_until("all to run", lambda: None not in owners(stays).values())
 
     # The group's topic is no place for a consumer of another kind, as Kafka Connect's workers would be.
     with contextlib.closing(

@@ -188,7 +188,7 @@ class KafkaGroup:
             await asyncio.gather(self._ticking, return_exceptions=True)
         last = self.leads and set(self._members) == {self._id}
         try:
-            if not self._is_out:
+            if self._fresh() and not self._is_out:  # a Kafka that is away is not waited for
                 await asyncio.to_thread(self._withdraw, last)
         except BrokerError as error:
             _log.warning("left without taking back the records of this worker", reason=str(error))

@@ -1,0 +1,169 @@
+"""A worker group moves from Kafka Connect with Debezium to Tidings and back, on the same topics and slot, in traffic."""
+
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import psycopg
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from tidings_capture.properties import load_properties
+
+ROWS = 3
+"""Of each transaction."""
+
+
+class Traffic:
+    """Transactions, one after the other, until the end of the block."""
+
+    def __init__(self, url):
+        self._url, self._over = url, threading.Event()
+        self.transactions = 0
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self):
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            while not self._over.wait(0.01):
+                first = 1000 + self.transactions * ROWS
+                connection.execute(
+                    "INSERT INTO a SELECT generate_series(%s::int, %s::int)", [first, first + ROWS - 1]
+                )
+                self.transactions += 1
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+
+def values_of(bootstrap, topic):
+    """The config topic's records, in order: key and JSON value."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "capture-tests"})
+    try:
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = []
+        while not found or found[-1][0] < end - 1:
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None
+            value = message.value()
+            found.append((message.offset(), message.key().decode(), value and json.loads(value)))
+        return [(key, value) for _, key, value in found]
+    finally:
+        consumer.close()
+
+
+def rest(url, method="GET", body=None):
+    request = urllib.request.Request(
+        url,
+        data=None if body is None else json.dumps(body).encode(),
+        method=method,
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=90) as answer:
+        text = answer.read()
+        return json.loads(text) if text else None
+
+
+@pytest.mark.timeout(900)  # two starts of a JVM on a machine that has other work
+def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
+    connect_server,
+    worker_properties,
+    start_worker,
+    connector_config,
+    sql,
+    pg_database,
+    kafka_bootstrap,
+    unique_name,
+    topic_end,
+    wait_records,
+    wait_until,
+):
+    sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a SELECT generate_series(1, 5)")
+    properties = worker_properties(f"moving-{unique_name}")
+    settings = load_properties(properties)
+    theirs = {n: v for n, v in settings.items() if n not in {"bootstrap.servers", "listeners"}}
+    config = connector_config | {
+        "name": unique_name,
+        "provide.transaction.metadata": "true",
+        "transforms": "",
+    }
+    del config["errors.retry.delay.max.ms"]
+    topic, configs = f"{unique_name}.public.a", settings["config.storage.topic"]
+
+    def more(count=60):
+        """Records go on to come."""
+        before = topic_end(topic)
+        wait_until("more records", lambda: topic_end(topic) >= before + count, seconds=120)
+
+    def streams_there(server):
+        def check():
+            tasks = rest(f"{server.url}/connectors/{unique_name}/status")["tasks"]
+            return tasks and tasks[0]["state"] == "RUNNING"
+
+        wait_until("Debezium to run", check, seconds=120)
+
+    connect = connect_server(theirs)
+    rest(f"{connect.url}/connectors/{unique_name}/config", "PUT", config)
+    streams_there(connect)
+    wait_records(topic, 5)
+    with Traffic(pg_database) as traffic:
+        more()
+        # Not both at once: the group is theirs.
+        refused = subprocess.run(
+            [str(Path(sys.executable).with_name("tidings-capture")), str(properties)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert refused.returncode == 2, refused.stderr
+        assert f"group.id={settings['group.id']} is in use by workers of Kafka Connect" in refused.stderr
+        written_there = dict(values_of(kafka_bootstrap, configs))
+        connect.stop()
+
+        worker = start_worker(properties)
+        worker.wait_task(unique_name, "RUNNING")
+        more()
+        # What we write is what Kafka Connect wrote.
+        count = len(values_of(kafka_bootstrap, configs))
+        assert worker.request("PUT", f"/connectors/{unique_name}/stop")[0] == 204
+        assert worker.request("PUT", f"/connectors/{unique_name}/resume")[0] == 202
+        assert worker.request(
+            "PUT", f"/connectors/{unique_name}/config", config | {"poll.interval.ms": "501"}
+        )
+        assert worker.request("PUT", f"/connectors/{unique_name}/config", config)[0] == 200
+        written_here = dict(values_of(kafka_bootstrap, configs)[count:])
+        assert written_here.keys() == {
+            f"{kind}{unique_name}{end}"
+            for kind, end in (("connector-", ""), ("task-", "-0"), ("commit-", ""), ("target-state-", ""))
+        }
+        for key, value in written_here.items():
+            if key in written_there:
+                assert value == written_there[key], key
+        worker.wait_task(unique_name, "RUNNING")
+        more()
+        assert worker.stop() == 0
+
+        connect.start()
+        streams_there(connect)
+        more()
+    rows = traffic.transactions * ROWS + 5
+    records = wait_records(topic, rows)
+    connect.kill()  # a graceful end takes its time
+    connect.close()
+    counts = Counter(r.key["id"] for r in records)
+    assert counts.keys() == {*range(1, 6), *range(1000, 1000 + traffic.transactions * ROWS)}
+    assert {i: n for i, n in counts.items() if n > 1} == {}, "records came twice"
+    assert Counter(r.value["op"] for r in records)["r"] == 5, "there was another snapshot"
+    order = [r.key["id"] for r in records if r.value["op"] == "c"]
+    assert order == sorted(order)
