@@ -156,7 +156,7 @@ def bench(*, debezium: bool = True, registry: bool = False) -> Iterator[Bench]:
     members = ("pg", "kafka", *(["registry"] if registry else []), *(["connect"] if debezium else []))
     with Stack(members=members) as stack:
         database = _create_database(stack.pg.url)
-        with _worker(stack) as (process, port):
+        with worker(stack) as (process, port):
             engines = [Engine("tidings", f"http://127.0.0.1:{port}", process.pid)]
             if debezium:
                 engines.insert(0, Engine("debezium", stack.connect.url, stack.connect.pid))
@@ -174,19 +174,20 @@ def _create_database(server: str) -> str:
 
 
 @contextlib.contextmanager
-def _worker(stack: Stack) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def worker(stack: Stack, name: str = "bench-worker") -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A worker of the group ``bench`` and its REST port; stopped at the end, if it has not ended by then."""
     directory = Path(stack.directory)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    properties = directory / "bench-worker.properties"
+    properties = directory / f"{name}.properties"
     topics = ("config", "offset", "status")
     properties.write_text(
         f"bootstrap.servers={stack.kafka.bootstrap}\ngroup.id=bench\nlisteners=http://127.0.0.1:{port}\n"
         + "".join(f"{t}.storage.topic=bench-{t}s\n{t}.storage.replication.factor=1\n" for t in topics)
         + f"key.converter={_JSON}\nvalue.converter={_JSON}\n"
     )
-    with (directory / "bench-worker.log").open("wb") as log:
+    with (directory / f"{name}.log").open("wb") as log:
         command = [str(Path(sys.executable).with_name("tidings-capture")), str(properties)]
         process = subprocess.Popen(
             command, stdout=log, stderr=log, env={**os.environ, "PYTHONFAULTHANDLER": "1"}
@@ -205,7 +206,7 @@ def _worker(stack: Stack) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     except BaseException:
         time.sleep(0.5)  # a process that dies closes its sockets before it can be waited for
         print(f"the worker's log ends so (code {process.poll()}):")
-        print((directory / "bench-worker.log").read_text("utf-8", "replace")[-4_000:])
+        print((directory / f"{name}.log").read_text("utf-8", "replace")[-4_000:])
         raise
     finally:
         process.terminate()
