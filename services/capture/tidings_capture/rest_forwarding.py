@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
+from urllib.parse import unquote
 
 import aiohttp
 from aiohttp import web
@@ -55,7 +56,7 @@ def forwarding(supervisor: Supervisor) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        kind, name = place_of(request.method, request.path)
+        kind, name = place_of(request.method, request.rel_url.raw_path)
         if kind is None:
             return await handler(request)
         url = await _url(supervisor, kind, name)
@@ -74,11 +75,15 @@ def forwarding(supervisor: Supervisor) -> Middleware:
 
 
 def place_of(method: str, path: str) -> tuple[str | None, str]:
-    """``leader`` or ``owner``, or None for a request that any worker answers itself; and the connector's name."""
+    """``leader`` or ``owner``, or None for a request that any worker answers itself; and the connector's name.
+
+    Args:
+        path: as it was sent, because a name may hold a slash.
+    """
     parts = path.rstrip("/").split("/")[1:]
     if not parts or parts[0] != "connectors":
         return None, ""
-    name = parts[1] if len(parts) > 1 else ""
+    name = unquote(parts[1]) if len(parts) > 1 else ""
     shape = "/".join("*" if number in {0, 2} else part for number, part in enumerate(parts[1:]))
     if (method, shape) in _LEADER:
         return "leader", name
