@@ -98,6 +98,26 @@ def worker_url(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture
+def config(pg_database: str) -> dict[str, str]:
+    """A connector's options; `{name}` stands for its name."""
+    parts = psycopg.conninfo.conninfo_to_dict(pg_database)
+    return {
+        "connector.class": CONNECTOR_CLASS,
+        "plugin.name": "pgoutput",
+        "database.hostname": str(parts["host"]),
+        "database.port": str(parts["port"]),
+        "database.user": str(parts["user"]),
+        "database.password": str(parts.get("password") or "none"),
+        "database.dbname": str(parts["dbname"]),
+        "topic.prefix": "{name}",
+        "slot.name": "{name}",
+        "publication.name": "{name}",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+    }
+
+
+@pytest.fixture
 def pair(
     pg_database: str, connect_url: str, worker_url: str, kafka_bootstrap: str
 ) -> Iterator[Callable[..., Pair]]:

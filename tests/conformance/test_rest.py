@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from side_by_side import CONNECTOR_CLASS, until
 
 JSON = "application/json"
@@ -188,25 +187,6 @@ def both(connect_url: str, worker_url: str, unique_name: str, pg_database: str) 
                 == (0,)
             ),
         )
-
-
-@pytest.fixture
-def config(pg_database: str) -> dict[str, str]:
-    parts = conninfo_to_dict(pg_database)
-    return {
-        "connector.class": CONNECTOR_CLASS,
-        "plugin.name": "pgoutput",
-        "database.hostname": str(parts["host"]),
-        "database.port": str(parts["port"]),
-        "database.user": str(parts["user"]),
-        "database.password": str(parts.get("password") or "none"),
-        "database.dbname": str(parts["dbname"]),
-        "topic.prefix": "{name}",
-        "slot.name": "{name}",
-        "publication.name": "{name}",
-        "topic.creation.default.partitions": "1",
-        "topic.creation.default.replication.factor": "1",
-    }
 
 
 def test_methods_media_types_and_what_is_not_there(both: Both) -> None:
