@@ -90,12 +90,11 @@ def documentation(name: str) -> str:
     """What an option means, in a sentence."""
     if is_refused(name):
         return _REFUSED
-    if name in TEXTS:
-        return TEXTS[name]
     option = OPTIONS.get(name)
-    if option is not None and option.documentation:
-        return option.documentation
-    return f"The only value it takes here is {FIXED[name] or 'an empty one'}." if name in FIXED else ""
+    said = [TEXTS.get(name, "") or ("" if option is None else option.documentation)]
+    if name in FIXED:
+        said.append(f"The only value it takes here is {FIXED[name] or 'an empty one'}.")
+    return " ".join(filter(None, said))
 
 
 @cache

@@ -7,8 +7,6 @@ configuration that comes back with the mask keeps the stored password. Plugins: 
 """
 
 import asyncio
-import json
-import uuid
 from typing import Any, Final
 
 from aiohttp import web
@@ -20,14 +18,14 @@ from tidings_capture.options import CONNECTOR_VERSION
 from tidings_capture.plugins import KAFKA_CONNECT_VERSION
 from tidings_capture.rest_errors import (
     BadRequestError,
-    ForbiddenError,
     HttpError,
     MalformedBodyError,
     StartingError,
     connect_errors,
 )
 from tidings_capture.rest_loggers import LoggersApi
-from tidings_capture.rest_offsets import modified, read_offsets
+from tidings_capture.rest_offsets import positions_endpoints
+from tidings_capture.rest_own import own_endpoints
 from tidings_capture.rest_plugins import list_plugins, plugin_config, validate_config
 from tidings_capture.rest_routing import (
     Handler,
@@ -39,7 +37,7 @@ from tidings_capture.rest_routing import (
     string_map,
 )
 from tidings_capture.stores import INITIAL_STATES, PAUSED, STARTED, STOPPED, TASK_CLASS
-from tidings_capture.supervisor import ConflictError, NotFoundError, Supervisor
+from tidings_capture.supervisor import NotFoundError, Supervisor
 from tidings_capture.validation import (
     Options,
     given,
@@ -90,15 +88,8 @@ class RestApi:
             f"{name}/fence": {"PUT": self._internal},
             f"{task}/status": {"GET": self._task_status},
             f"{task}/restart": {"POST": self._restart_task},
-            f"{name}/topics": {"GET": self._topics},
-            f"{name}/topics/reset": {"PUT": self._reset_topics},
-            f"{name}/offsets": {
-                "GET": self._offsets,
-                "PATCH": self._alter_offsets,
-                "DELETE": self._reset_offsets,
-            },
-            f"{name}/snapshot": {"GET": self._snapshot},
-            f"{name}/signals": {"POST": self._signal},
+            **positions_endpoints(self._supervisor),
+            **own_endpoints(self._supervisor),
         }
         for path, handlers in connectors.items():
             add_endpoint(
@@ -208,34 +199,6 @@ class RestApi:
             raise NotFoundError(f"No status found for connector {name}")
         return web.json_response(self._status_of(run))
 
-    async def _snapshot(self, request: web.Request) -> web.Response:
-        """Ours: how far the running or last snapshot of the task's process is."""
-        report = self._run(request).report
-        tables = report.snapshot_tables
-        left = [table for table in tables.values() if table.state != "done"]
-        return web.json_response(
-            {
-                "state": "none" if not tables else "running" if left else "done",
-                "rows": report.snapshot_rows,
-                "tables_left": len(left),
-                "tables": [
-                    {"table": name, "state": t.state, "rows": t.rows, "estimated_rows": t.estimated}
-                    for name, t in tables.items()
-                ],
-            }
-        )
-
-    async def _signal(self, request: web.Request) -> web.Response:
-        """Ours: a signal for the running task."""
-        body = await read_object(request)
-        data = body.get("data", {})
-        if not isinstance(body.get("type"), str) or not isinstance(data, dict):
-            raise BadRequestError("a signal is an object with type, a string, and data, an object")
-        signal = {"id": str(body.get("id") or uuid.uuid4()), "type": body["type"], "data": data}
-        if not self._run(request).signal(json.dumps(signal)):
-            raise ConflictError("no task is running that could take a signal")
-        return web.json_response({"id": signal["id"]}, status=202)
-
     async def _tasks(self, request: web.Request) -> web.Response:
         run = self._run(request)
         tasks = [
@@ -293,41 +256,6 @@ class RestApi:
         if request.method == "POST":
             await read_json(request)
         raise BadRequestError("Internal request missing required signature")
-
-    async def _topics(self, request: web.Request) -> web.Response:
-        self._require_tracking()
-        name = request.match_info["name"]
-        return web.json_response({name: {"topics": await self._supervisor.topics_of(name)}})
-
-    async def _reset_topics(self, request: web.Request) -> web.Response:
-        self._require_tracking()
-        if not self._supervisor.worker.topic_tracking_reset:
-            raise ForbiddenError("Topic tracking reset is disabled.")
-        await self._supervisor.reset_topics(request.match_info["name"])
-        return web.Response(status=202)
-
-    def _require_tracking(self) -> None:
-        if not self._supervisor.worker.topic_tracking:
-            raise ForbiddenError("Topic tracking is disabled.")
-
-    async def _offsets(self, request: web.Request) -> web.Response:
-        found = await asyncio.to_thread(self._supervisor.offsets.read, self._run(request).name)
-        return web.json_response(
-            {"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]}
-        )
-
-    async def _alter_offsets(self, request: web.Request) -> web.Response:
-        offsets = await read_offsets(request)
-        name = request.match_info["name"]
-        async with self._supervisor.stopped(name):
-            await asyncio.to_thread(self._supervisor.offsets.alter, name, offsets)
-        return web.json_response({"message": modified("altered")})
-
-    async def _reset_offsets(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        async with self._supervisor.stopped(name):
-            await asyncio.to_thread(self._supervisor.offsets.reset, name)
-        return web.json_response({"message": modified("reset")})
 
     def _named(self, name: str, config: Options) -> dict[str, str | None]:
         named = dict(config)

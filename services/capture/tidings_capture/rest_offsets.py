@@ -1,12 +1,14 @@
-"""The bodies of ``/connectors/{name}/offsets`` (KIP-875)."""
+"""What a connector has come to: ``/connectors/{name}/topics`` (KIP-558) and ``/connectors/{name}/offsets`` (KIP-875)."""
 
+import asyncio
 from typing import Any, Final
 
 from aiohttp import web
 
 from tidings_capture.connector_offsets import Offset, Partition
-from tidings_capture.rest_errors import BadRequestError, MalformedBodyError
-from tidings_capture.rest_routing import read_body
+from tidings_capture.rest_errors import BadRequestError, ForbiddenError, MalformedBodyError
+from tidings_capture.rest_routing import Handlers, read_body
+from tidings_capture.supervisor import Supervisor
 
 _FIELDS: Final = frozenset({"partition", "offset"})
 
@@ -45,3 +47,59 @@ def modified(done: str) -> str:
         f"connector manages offsets externally, they will need to be manually {done} in the system that the connector "
         "uses."
     )
+
+
+def positions_endpoints(supervisor: Supervisor) -> dict[str, Handlers]:
+    """The handlers, by path."""
+    api = _PositionsApi(supervisor)
+    return {
+        "/connectors/{name}/topics": {"GET": api.topics},
+        "/connectors/{name}/topics/reset": {"PUT": api.reset_topics},
+        "/connectors/{name}/offsets": {
+            "GET": api.offsets,
+            "PATCH": api.alter_offsets,
+            "DELETE": api.reset_offsets,
+        },
+    }
+
+
+class _PositionsApi:
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    async def topics(self, request: web.Request) -> web.Response:
+        self._require_tracking()
+        name = request.match_info["name"]
+        return web.json_response({name: {"topics": await self._supervisor.topics_of(name)}})
+
+    async def reset_topics(self, request: web.Request) -> web.Response:
+        self._require_tracking()
+        if not self._supervisor.worker.topic_tracking_reset:
+            raise ForbiddenError("Topic tracking reset is disabled.")
+        await self._supervisor.reset_topics(request.match_info["name"])
+        return web.Response(status=202)
+
+    def _require_tracking(self) -> None:
+        if not self._supervisor.worker.topic_tracking:
+            raise ForbiddenError("Topic tracking is disabled.")
+
+    async def offsets(self, request: web.Request) -> web.Response:
+        found = await asyncio.to_thread(
+            self._supervisor.offsets.read, self._supervisor.run_of(request.match_info["name"]).name
+        )
+        return web.json_response(
+            {"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]}
+        )
+
+    async def alter_offsets(self, request: web.Request) -> web.Response:
+        offsets = await read_offsets(request)
+        name = request.match_info["name"]
+        async with self._supervisor.stopped(name):
+            await asyncio.to_thread(self._supervisor.offsets.alter, name, offsets)
+        return web.json_response({"message": modified("altered")})
+
+    async def reset_offsets(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        async with self._supervisor.stopped(name):
+            await asyncio.to_thread(self._supervisor.offsets.reset, name)
+        return web.json_response({"message": modified("reset")})

@@ -1,0 +1,55 @@
+"""Log levels by logger, set while the worker runs: names, children, aliases, and the way to a task's process."""
+
+import logging
+import os
+
+import pytest
+
+from tidings_capture.log_levels import LogLevels
+from tidings_capture.task import Pipes
+from tidings_capture.task_channel import STOP, Request, encode_request
+
+
+@pytest.fixture
+def loggers():
+    """A tree of loggers, forgotten afterwards."""
+    names = ["levels", "levels.a", "levels.a.b", "levelsother"]
+    for name in names:
+        logging.getLogger(name)
+    yield names
+    for name in names:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def test_a_level_goes_down_the_tree_and_no_further(loggers):
+    told = []
+    levels = LogLevels(told.append)
+    assert levels.set("levels", "DEBUG") == ["levels", "levels.a", "levels.a.b"]
+    assert levels.level("levels.a.b")["level"] == "DEBUG"
+    assert logging.getLogger("levelsother").level == logging.NOTSET
+    assert levels.all()["levels"]["last_modified"] > 1_600_000_000_000
+    assert levels.level("no.such.logger") is None
+    assert told == [levels.changed] == [{"levels": "DEBUG"}]
+
+
+def test_names_of_debezium_and_kafka_connect_stand_for_ours():
+    before = logging.getLogger("tidings_capture").level
+    levels = LogLevels()
+    try:
+        assert "tidings_capture" in levels.set("io.debezium.connector.postgresql", "TRACE")
+        assert levels.level("tidings_capture")["level"] == "TRACE"
+    finally:
+        for name in levels.set("tidings_capture", "INFO"):
+            logging.getLogger(name).setLevel(before)
+
+
+def test_a_task_is_told_levels_and_goes_on(loggers, monkeypatch):
+    read, write = os.pipe()
+    with os.fdopen(read) as stdin, os.fdopen(write, "wb", buffering=0) as supervisor:
+        monkeypatch.setattr("sys.stdin", stdin)
+        pipes = Pipes()
+        supervisor.write(encode_request(Request(log_levels={"levels.a": "ERROR"})) + b"\n")
+        assert not pipes.stop_requested()
+        assert logging.getLogger("levels.a.b").level == logging.ERROR
+        supervisor.write(STOP)
+        assert pipes.stop_requested()
