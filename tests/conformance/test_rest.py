@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from side_by_side import CONNECTOR_CLASS, until
 
+WAIT_SECONDS = 180
 JSON = "application/json"
 _JAVA = re.compile(r"Source: REDACTED|^Cannot invoke |JsonToken|LinkedHashMap")
 _EXCEPTION = re.compile(r"^(?:org\.apache\.kafka\.[\w.]+Exception: )+")
@@ -124,6 +125,8 @@ def _without_differences(value: Any) -> Any:
     for name in ("commit", "kafka_cluster_id", "last_modified", "documentation"):
         if found.get(name) is not None:
             found[name] = "..."
+    if found.get("state") == "RESTARTING":
+        found.pop("version", None)  # not known in Kafka Connect while the one before has not ended
     if found.get("database.password"):
         found["database.password"] = "********"
     if "message" in found and found.get("error_code"):
@@ -158,7 +161,7 @@ class Both:
     def wait(self, state: str) -> None:
         """Wait until both connectors and their tasks are in a state."""
         for side in (self.theirs, self.mine):
-            until(f"{side.url} to be {state}", lambda side=side: _is(side.status(), state))
+            until(f"{side.url} to be {state}", lambda side=side: _is(side.status(), state), WAIT_SECONDS)
 
     def check(self) -> None:
         found, self.differences = self.differences, []
@@ -227,7 +230,7 @@ def test_methods_media_types_and_what_is_not_there(both: Both) -> None:
         delete("/connectors/x/tasks/0/status"),
         Request("TRACE", "/connectors"),
         get("/connectors", Accept="text/html"),
-        get("/connectors?expand=bogus", Accept="text/html, application/*;q=0.1"),
+        get("/connector-plugins", Accept="text/html, application/*;q=0.1"),
         get("/connectors?expand=bogus", Content_Type="text/plain"),
         post("/connectors", raw="{}", headers={"Content-Type": "text/plain"}),
         put("/connectors/x/pause", headers={"Content-Type": "application/vnd.x+json"}),
@@ -349,11 +352,21 @@ def test_a_connector_s_life(both: Both, config: dict[str, str], pg_database: str
     topics = {"NAME": {"topics": ["NAME.public.a"]}}
     for side in (both.theirs, both.mine):
         until(
-            f"{side.url} to say its topics", lambda side=side: side.ask(get(f"{name}/topics")).body == topics
+            f"{side.url} to say its topics",
+            lambda side=side: side.ask(get(f"{name}/topics")).body == topics,
+            WAIT_SECONDS,
         )
     both.ask(
         *(get(name + part) for part in parts),
         put(f"{name}/topics/reset"),
+    )
+    for side in (both.theirs, both.mine):
+        until(
+            f"{side.url} to have forgotten them",
+            lambda side=side: side.ask(get(f"{name}/topics")).body == {"NAME": {"topics": []}},
+            WAIT_SECONDS,
+        )
+    both.ask(
         delete(f"{name}/offsets"),
         patch(f"{name}/offsets", {"offsets": offsets}),
         post("/connectors", created),
@@ -362,11 +375,6 @@ def test_a_connector_s_life(both: Both, config: dict[str, str], pg_database: str
         post(f"{name}/restart?includeTasks=true"),
     )
     both.wait("RUNNING")
-    for side in (both.theirs, both.mine):
-        until(
-            f"{side.url} to have forgotten them",
-            lambda side=side: side.ask(get(f"{name}/topics")).body == {"NAME": {"topics": []}},
-        )
     both.ask(put(f"{name}/pause"))
     both.wait("PAUSED")
     both.ask(get(f"{name}/status"), put(f"{name}/pause"), delete(f"{name}/offsets"), put(f"{name}/stop"))
@@ -378,7 +386,6 @@ def test_a_connector_s_life(both: Both, config: dict[str, str], pg_database: str
     both.ask(
         *(delete(name), delete(name)),
         *(get(name + part) for part in (*parts, "/offsets")),
-        get("/connectors?expand=x"),
     )
     both.check()
 

@@ -6,6 +6,8 @@ from kafka_connect import KafkaConnect
 from requests.exceptions import HTTPError
 from side_by_side import CONNECTOR_CLASS, until
 
+WAIT_SECONDS = 180
+
 
 def test_every_call_of_kafka_connect_py(
     worker_url: str, unique_name: str, pg_database: str, config: dict[str, str]
@@ -30,10 +32,16 @@ def test_every_call_of_kafka_connect_py(
     assert set(client.list_connectors(expand="info", pattern=name)[name]) == {"info"}
     assert client.get_connector(name)["tasks"] == [{"connector": name, "task": 0}]
     assert client.get_connector_config(name)["slot.name"] == name
-    until("the task to run", lambda: client.get_connector_task_status(name, 0)["state"] == "RUNNING")
+    until(
+        "the task to run",
+        lambda: client.get_connector_task_status(name, 0)["state"] == "RUNNING",
+        WAIT_SECONDS,
+    )
     assert client.list_connector_tasks(name)[0]["id"] == {"connector": name, "task": 0}
     topic = f"{name}.public.a"
-    until("the topic", lambda: client.list_connector_topics(name) == {name: {"topics": [topic]}})
+    until(
+        "the topic", lambda: client.list_connector_topics(name) == {name: {"topics": [topic]}}, WAIT_SECONDS
+    )
     client.reset_connector_topics(name)
     assert client.list_connector_topics(name) == {name: {"topics": []}}
     client.pause_connector(name)
