@@ -27,34 +27,28 @@ def test_every_call_of_kafka_connect_py(
     assert [plugin["class"] for plugin in client.list_connector_plugins()] == [CONNECTOR_CLASS]
     report = client.validate_connector_config(CONNECTOR_CLASS, {**config, "name": name, "slot.name": "A"})
     assert report["error_count"] == 1
-    assert client.create_connector({"name": name, "config": config})["name"] == name
+    # While it is paused no task has to start anew with each call.
+    created = client.create_connector({"name": name, "config": config, "initial_state": "PAUSED"})
+    assert created["name"] == name
+    wait("PAUSED")
+    assert client.restart_connector(name) is None
+    assert client.restart_connector(name, include_tasks=True)["tasks"][0]["state"] == "RESTARTING"
+    client.restart_connector_task(name, 0)
+    changed = client.update_connector(name, {**config, "poll.interval.ms": "100"})
+    assert changed["config"]["poll.interval.ms"] == "100"
+    client.resume_connector(name)
     wait("RUNNING")
     assert set(client.list_connectors(expand="info", pattern=name)[name]) == {"info"}
     assert client.get_connector(name)["tasks"] == [{"connector": name, "task": 0}]
     assert client.get_connector_config(name)["slot.name"] == name
-    until(
-        "the task to run",
-        lambda: client.get_connector_task_status(name, 0)["state"] == "RUNNING",
-        WAIT_SECONDS,
-    )
     assert client.list_connector_tasks(name)[0]["id"] == {"connector": name, "task": 0}
-    topic = f"{name}.public.a"
-    until(
-        "the topic", lambda: client.list_connector_topics(name) == {name: {"topics": [topic]}}, WAIT_SECONDS
-    )
-    client.reset_connector_topics(name)
-    assert client.list_connector_topics(name) == {name: {"topics": []}}
+    until("the task", lambda: client.get_connector_task_status(name, 0)["state"] == "RUNNING", WAIT_SECONDS)
+    topics = {name: {"topics": [f"{name}.public.a"]}}
+    until("its topic", lambda: client.list_connector_topics(name) == topics, WAIT_SECONDS)
     client.pause_connector(name)
     wait("PAUSED")
-    assert (
-        client.update_connector(name, {**config, "poll.interval.ms": "100"})["config"]["poll.interval.ms"]
-        == "100"
-    )
-    client.resume_connector(name)
-    wait("RUNNING")
-    assert client.restart_connector(name) is None
-    assert client.restart_connector(name, include_tasks=True)["tasks"][0]["state"] == "RESTARTING"
-    client.restart_connector_task(name, 0)
+    client.reset_connector_topics(name)
+    assert client.list_connector_topics(name) == {name: {"topics": []}}
     client.stop_connector(name)
     wait("STOPPED")
     assert client.get_connector_status(name)["tasks"] == []
