@@ -94,9 +94,20 @@ class KafkaServer(Server):
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = [*self._java_command("128m"), "kafka.tools.StorageTool"]
         self._run_tool(
-            [*tool, "format", f"--cluster-id={cluster}", "-c", str(self._properties)],
+            [
+                *tool,
+                "format",
+                f"--cluster-id={cluster}",
+                "-c",
+                str(self._properties),
+                *self._format_options(),
+            ],
             "Kafka's storage was not formatted",
         )
+
+    def _format_options(self) -> list[str]:
+        """Further options of the storage tool, for users that are there from the start."""
+        return []
 
     def _java_command(self, heap: str) -> list[str]:
         assert self._java is not None

@@ -1,6 +1,7 @@
 """pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
 
-Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`, `connect_server`.
+Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`,
+`connect_server`, `secured_servers`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
 first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
@@ -19,6 +20,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tidings_stack.provider import OwnedServer, Provider
+    from tidings_stack.secured import SecuredServers
 
 MEMBER_OF_FIXTURE = {
     "pg_url": "pg",
@@ -28,7 +30,7 @@ MEMBER_OF_FIXTURE = {
     "connect_url": "connect",
     "connect_server": "kafka",
 }
-FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "connect_server", "stack"}
+FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "connect_server", "secured_servers", "stack"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -116,6 +118,17 @@ def pg_server(tidings_servers: Provider) -> Callable[..., OwnedServer]:
 def connect_server(tidings_servers: Provider) -> Callable[..., OwnedServer]:
     """Start one more Kafka Connect: `connect_server({"group.id": "g"})`; it ends with the session, or by `.close()`."""
     return tidings_servers.add_connect
+
+
+@pytest.fixture(scope="session")
+def secured_servers(request: pytest.FixtureRequest) -> Iterator[SecuredServers]:
+    """A broker and a PostgreSQL that ask for TLS, and the authority of their certificates; processes in any case."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.secured import SecuredServers  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+        yield SecuredServers.start(stack)
 
 
 def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:

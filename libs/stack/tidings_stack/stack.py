@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -163,6 +163,14 @@ class Stack:
         with self._lock:
             name = f"connect-{len(self._more) + 1}"
             server = ConnectServer(self._get_place(), bootstrap=bootstrap, settings=settings, name=name)
+            self._more.append(server)
+        server.start()
+        return server
+
+    def add(self, make: Callable[[Place], _S]) -> _S:
+        """Start a server that `make` creates in this stack's place; it ends with the stack."""
+        with self._lock:
+            server = make(self._get_place())
             self._more.append(server)
         server.start()
         return server
