@@ -265,10 +265,16 @@ def test_passwords_come_from_secrets_and_nowhere_else(render: Callable[..., list
     for name, pod in pods(manifests).items():
         for item in pod["containers"][0]["env"]:
             if "PASSWORD" in item["name"]:
-                assert name.startswith(("shop-tidings-capture", "shop-tidings-register"))
+                assert name.startswith("shop-tidings-capture")
                 assert item["valueFrom"]["secretKeyRef"] == {"name": "shop-database", "key": "password"}
     connector = json.loads(of_kind(manifests, "ConfigMap")["shop-tidings-connectors"]["data"]["shop.json"])
     assert connector["database.password"] == "${env:DATABASE_PASSWORD}"
+    properties = of_kind(manifests, "ConfigMap")["shop-tidings-capture"]["data"]["worker.properties"]
+    (pattern,) = re.findall(
+        r"^config\.providers\.env\.param\.allowlist\.pattern=(.*)$", properties, re.MULTILINE
+    )
+    assert re.fullmatch(pattern, "DATABASE_PASSWORD")
+    assert not re.fullmatch(pattern, "KAFKA_OPTS")
 
 
 @pytest.mark.tools

@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from tidings_capture.config_providers import read_config_providers
+from tidings_capture.properties import load_properties
+
 PORTS = {"capture": 8083, "sequencer": 8091, "translator": 8092, "lakehouse": 8093}
 DISTRIBUTIONS = ("libs/*", "services/*", "examples/*")
 
@@ -119,8 +122,13 @@ def test_the_connector_of_compose_is_the_shop_of_the_services(compose: dict[str,
     assert (connector["slot.name"], connector["publication.name"]) == ("tidings_shop", "tidings_shop")
     assert connector["database.hostname"] in compose["services"]
     assert connector["provide.transaction.metadata"] == "true"
-    given = compose["services"]["connector"]["environment"]
-    assert set(re.findall(r"\$\{env:(\w+)\}", json.dumps(connector))) <= set(given)
+    given = compose["services"]["capture"]["environment"]
+    names = set(re.findall(r"\$\{env:(\w+)\}", json.dumps(connector)))
+    assert names
+    assert names <= set(given)
+    properties = load_properties(root / "deploy/worker.properties")
+    providers = read_config_providers(properties, {name: str(value) for name, value in given.items()})
+    assert "${env:" not in "".join(providers.resolve(connector).values())
     tables = set(
         re.findall(r"^create table (\w+)", (root / "examples/shop/tidings_shop/schema.sql").read_text(), re.M)
     )

@@ -2,14 +2,13 @@
 
     python register_connector.py http://capture:8083 /etc/tidings/connectors
 
-Every ``<name>.json`` in the directory is one connector. ``${env:NAME}`` in a value is replaced by the environment
-variable, so that no password has to be written in a file. Waits for the worker, and then for every connector and task
+Every ``<name>.json`` in the directory is one connector. A reference to a secret, ``${env:NAME}``, goes to the worker as it
+is: the worker's config provider resolves it, and no password is stored or sent. Waits for the worker, and then for every connector and task
 to run; ends with 1 when one fails or the time is over. Standard library only: it runs in any Python image.
 """
 
 import json
 import os
-import re
 import sys
 import time
 import urllib.error
@@ -18,21 +17,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-PLACEHOLDER = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 REQUEST_SECONDS = 30
 PAUSE_SECONDS = 2
-
-
-def fill_in(config: dict[str, str]) -> dict[str, str]:
-    """The configuration with environment variables in place of ``${env:NAME}``; ends the program when one is missing."""
-
-    def value_of(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in os.environ:
-            sys.exit(f"the connector's configuration needs the environment variable {name}, which is not set")
-        return os.environ[name]
-
-    return {key: PLACEHOLDER.sub(value_of, str(value)) for key, value in config.items()}
 
 
 def call(method: str, url: str, body: object | None = None) -> Any:
@@ -94,7 +80,7 @@ def main(arguments: list[str]) -> None:
     paths = sorted(directory.glob("*.json"))
     if not paths:
         sys.exit(f"no connector (*.json) in {directory}")
-    configs = {path.stem: fill_in(json.loads(path.read_text())) for path in paths}
+    configs = {path.stem: json.loads(path.read_text()) for path in paths}
     for name, config in configs.items():
         put_config(worker, name, config, deadline)
     for name in configs:

@@ -135,7 +135,6 @@ containers:
     args: [{{ printf "http://%s-capture:8083" (include "tidings.fullname" .) | quote }}, /etc/tidings]
     env:
       - {name: TIDINGS_REGISTER_SECONDS, value: {{ .Values.capture.register.deadlineSeconds | quote }}}
-      {{- include "tidings.secretEnv" . | nindent 6 }}
     resources:
       requests: {cpu: 50m, memory: 64Mi}
       limits: {memory: 128Mi}
