@@ -4,9 +4,10 @@ Speaks Confluent's REST API, which Apicurio offers under ``/apis/ccompat/v7``. O
 """
 
 import json
+import re
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
 import fastavro
@@ -22,6 +23,7 @@ with warnings.catch_warnings(record=True):
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 T = TypeVar("T")
+_PASSWORD_IN_URL = re.compile(r"//[^/@]*@")
 
 _RETRIED_STATUS = 500
 """From this HTTP status on the registry itself is in trouble, so that trying again can help."""
@@ -33,13 +35,19 @@ class RegistryClient:
     Args:
         url: the API's base, for example ``http://127.0.0.1:8080/apis/ccompat/v7``.
         timeout_seconds: for one request.
+        settings: further ones of Confluent's client, for TLS and a user (``ssl.ca.location``, ``basic.auth.user.info``);
+            files that they name are read at once.
     """
 
-    def __init__(self, url: str, *, timeout_seconds: float = 10.0) -> None:
-        self.url = url.rstrip("/")
+    def __init__(
+        self, url: str, *, timeout_seconds: float = 10.0, settings: Mapping[str, str] | None = None
+    ) -> None:
+        url = url.rstrip("/")
+        self.url = _PASSWORD_IN_URL.sub("//", url)
+        """Without a user and password that it may have: it stands in messages."""
         try:
             self._client = SchemaRegistryClient(
-                {"url": self.url, "timeout": timeout_seconds, "max.retries": 2}
+                {"url": url, "timeout": timeout_seconds, "max.retries": 2, **(settings or {})}
             )
         except ValueError as error:
             raise RegistryError(

@@ -4,6 +4,7 @@ Metrics in Prometheus's text format. Both health pages answer 200 or 503 with a 
 """
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
@@ -21,16 +22,25 @@ _START_DEADLINE_SECONDS = 30.0
 class HttpServer:
     """A running server; `port` is the one it listens on."""
 
-    def __init__(self, runner: web.AppRunner, host: str, port: int) -> None:
+    def __init__(self, runner: web.AppRunner, host: str, port: int, *, scheme: str = "http") -> None:
         self._runner = runner
         self.host = host
         self.port = port
+        self._scheme = scheme
 
     @property
     def url(self) -> str:
         """The server's base address, with a host that can be connected to."""
         host = "127.0.0.1" if self.host in {"0.0.0.0", ""} else self.host  # noqa: S104 - compared, not bound
-        return f"http://{host}:{self.port}"
+        return f"{self._scheme}://{host}:{self.port}"
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Serve the same pages at a further address; its port.
+
+        Raises:
+            SettingsError: when the address cannot be listened on.
+        """
+        return await _listen(self._runner, host, port, tls)
 
     async def close(self) -> None:
         """Stop listening and end open requests."""
@@ -79,25 +89,38 @@ async def serve_http(
     return await serve_application(app, host, port)
 
 
-async def serve_application(app: web.Application, host: str, port: int) -> HttpServer:
+async def serve_application(
+    app: web.Application, host: str, port: int, tls: ssl.SSLContext | None = None
+) -> HttpServer:
     """Serve an application that is complete.
+
+    Args:
+        tls: for https; None: http.
 
     Raises:
         SettingsError: when the address cannot be listened on.
     """
     runner = web.AppRunner(app, access_log=None, handle_signals=False)
     await runner.setup()
-    site = web.TCPSite(runner, host, port)
+    try:
+        bound = await _listen(runner, host, port, tls)
+    except SettingsError:
+        await runner.cleanup()
+        raise
+    return HttpServer(runner, host, bound, scheme="http" if tls is None else "https")
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    before = len(runner.addresses)
+    site = web.TCPSite(runner, host, port, ssl_context=tls)
     try:
         await site.start()
     except OSError as error:
-        await runner.cleanup()
         raise SettingsError(
             f"cannot listen on {host}:{port}: {error.strerror or error}",
             hint="choose another port with TIDINGS_HTTP_PORT (for a capture worker: listeners)",
         ) from error
-    bound = runner.addresses[0][1] if runner.addresses else port
-    return HttpServer(runner, host, int(bound))
+    return int(runner.addresses[before][1]) if len(runner.addresses) > before else port
 
 
 def _answer(health: Health, *, ok: bool) -> web.Response:

@@ -140,7 +140,10 @@ def start_worker() -> Iterator[Callable[..., Worker]]:
                 process = subprocess.Popen(command, stdout=output, stderr=output)
             exits.callback(_end, process)
             text = properties.read_text()
-            url = next(line.partition("=")[2] for line in text.splitlines() if line.startswith("listeners="))
+            listeners = next(
+                line.partition("=")[2] for line in text.splitlines() if line.startswith("listeners=")
+            )
+            url = listeners.split(",")[0]
             worker = Worker(process, url, log)
 
             def answers() -> bool:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tidings_capture.errors import WorkerConfigError
+from tidings_capture.errors import OptionError, WorkerConfigError
 from tidings_capture.kafka_settings import translate_client_settings
+from tidings_capture.override_policy import check_overrides
 from tidings_capture.worker_config import read_worker_config
 
 MINIMUM = {
@@ -48,6 +49,13 @@ def test_listeners(listeners, expected):
     ("name", "value"),
     [
         ("listeners", "https://h:1"),
+        ("listeners", "ftp://h:1"),
+        ("admin.listeners", "http://h:1"),
+        ("connector.client.config.override.policy", "com.example.Policy"),
+        ("rest.extension.classes", "com.example.Extension"),
+        ("tidings.rest.credentials.file", "/users"),
+        ("ssl.engine.factory.class", "com.example.Engine"),
+        ("producer.sasl.login.callback.handler.class", "com.example.Handler"),
         ("listeners", "http://h:port"),
         ("offset.flush.interval.ms", "soon"),
         ("config.storage.partitions", "3"),
@@ -70,7 +78,7 @@ def test_storage_converters_and_clients_are_told_apart():
             "producer.linger.ms": "50",
             "producer.interceptor.classes": "x",
             "consumer.fetch.min.bytes": "3",
-            "security.protocol": "SASL_SSL",
+            "security.protocol": "SSL",
             "plugin.path": "/opt",
             "nonsense": "1",
         }
@@ -80,8 +88,36 @@ def test_storage_converters_and_clients_are_told_apart():
     assert worker.converters == {"key.converter": "k", "key.converter.schemas.enable": "false"}
     assert worker.producer == {"linger.ms": "50"}
     assert worker.consumer == {"fetch.min.bytes": "3"}
-    assert worker.common_client() == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "SASL_SSL"}
+    assert worker.common_client() == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "SSL"}
     assert worker.unknown == ("nonsense", "producer.interceptor.classes")
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused"),
+    [
+        ("All", set()),
+        ("Principal", {"producer.override.linger.ms"}),
+        ("None", {"producer.override.linger.ms", "producer.override.sasl.jaas.config"}),
+        (
+            "org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy",
+            {"producer.override.linger.ms", "producer.override.sasl.jaas.config"},
+        ),
+    ],
+)
+def test_override_policy(policy, refused):
+    worker = read_worker_config(MINIMUM | {"connector.client.config.override.policy": policy})
+    config = {
+        "producer.override.linger.ms": "1",
+        "producer.override.sasl.jaas.config": "x",
+        "topic.prefix": "a",
+    }
+    assert worker.unknown == ()
+    if not refused:
+        check_overrides(worker.override_policy, config)
+        return
+    with pytest.raises(OptionError) as caught:
+        check_overrides(worker.override_policy, config)
+    assert {name for name in config if name in str(caught.value)} == refused
 
 
 def test_passwords_are_not_shown():
@@ -102,33 +138,35 @@ def test_jaas_becomes_user_and_password():
     }
 
 
-def test_pem_stores_and_renamed_settings():
+def test_renamed_settings():
     assert translate_client_settings(
         {
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": "/ca.pem",
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": "/k.p12",
-            "ssl.keystore.password": "x",
             "ssl.endpoint.identification.algorithm": "",
             "buffer.memory": "33554432",
             "max.request.size": "2000000",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
         }
     ) == {
-        "ssl.ca.location": "/ca.pem",
-        "ssl.keystore.location": "/k.p12",
-        "ssl.keystore.password": "x",
         "ssl.endpoint.identification.algorithm": "none",
         "queue.buffering.max.kbytes": "32768",
         "message.max.bytes": "2000000",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
     }
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"ssl.truststore.location": "/t.jks"},
-        {"ssl.keystore.location": "/k.jks"},
+        {"ssl.truststore.location": "/no/such/store.jks"},
+        {"ssl.keystore.location": "/no/such/store.jks"},
+        {"ssl.truststore.type": "BCFKS", "ssl.truststore.location": "/t"},
+        {"ssl.keystore.key": "-----BEGIN PRIVATE KEY----- A -----END PRIVATE KEY-----"},
+        {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+        {"ssl.enabled.protocols": "TLSv1.3"},
+        {"sasl.mechanism": "OAUTHBEARER"},
+        {"sasl.mechanism": "GSSAPI", "security.protocol": "SASL_SSL"},
         {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"},
     ],
 )

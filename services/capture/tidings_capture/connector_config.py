@@ -181,7 +181,12 @@ def read_connector_config(
         conversion=_conversion(value, config, topics, run_id, task),
         converters={**_overridden(worker_converters, config), **_converters(config)},
         producer=translate_client_settings(
-            {n.removeprefix(PRODUCER_OVERRIDE): v for n, v in config.items() if n.startswith(PRODUCER_OVERRIDE)}
+            {
+                n.removeprefix(PRODUCER_OVERRIDE): v
+                for n, v in config.items()
+                if n.startswith(PRODUCER_OVERRIDE)
+            },
+            PRODUCER_OVERRIDE,
         ),
         topics=topics,
         topic_creation=read_topic_creation(config),
@@ -222,7 +227,7 @@ def _signals(value: "_Values", config: Mapping[str, str], prefix: str) -> Signal
         channels=value.names("signal.enabled.channels"),
         file=value.text("signal.file"),
         kafka_topic=value.text("signal.kafka.topic") or f"{prefix}-signal",
-        kafka_settings={**kafka, **translate_client_settings(overrides)},
+        kafka_settings={**kafka, **translate_client_settings(overrides, consumer)},
         poll_seconds=value.integer("signal.poll.interval.ms") / 1000,
         chunk_rows=value.integer("incremental.snapshot.chunk.size"),
         close_by_delete=value.text("incremental.snapshot.watermarking.strategy").lower() == "insert_delete",

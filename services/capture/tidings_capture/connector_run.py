@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tidings_capture.config_providers import ConfigProviderError
 from tidings_capture.connector_config import RetryOptions, read_retry_options
-from tidings_capture.errors import TaskDiedError
+from tidings_capture.errors import CaptureError, TaskDiedError
 from tidings_capture.stores import PAUSED, STARTED, STOPPED
 from tidings_capture.task_channel import Failure, Report, TaskJob
 from tidings_capture.task_process import TaskProcess
@@ -187,7 +186,7 @@ class ConnectorRun:
         try:
             # Every attempt reads secrets anew: one that was rotated may be why the last one failed.
             job = await asyncio.to_thread(self._make_job, self.name, self.config)
-        except ConfigProviderError as error:
+        except CaptureError as error:
             unresolved = {n: v for n, v in self.config.items() if "${" not in v}
             return read_retry_options(unresolved), Failure(
                 error.code, str(error), str(error.retry), error.hint, ""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tidings_capture.registry_settings import apicurio_login, confluent_login
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.avro_schema import avro_schema_json
 from tidings_envelope.codec import Codec, Frame
@@ -115,6 +116,7 @@ def make_converter(
     Raises:
         ConverterError: an unknown converter class or option value; names the property.
         RegistryError: the registry's URL is none.
+        WorkerConfigError: a user or a key store for the registry cannot be used; names the option.
     """
     name = "key.converter" if is_key else "value.converter"
     class_name = properties.get(name, "").strip()
@@ -122,8 +124,10 @@ def make_converter(
     if class_name == JSON_CONVERTER:
         return _json_converter(options)
     if class_name == CONFLUENT_AVRO_CONVERTER:
+        login = confluent_login(options.take, f"{name}.")
         url = _confluent_url(options)
     elif class_name == APICURIO_AVRO_CONVERTER:
+        login = apicurio_login(options.take, f"{name}.")
         url = _apicurio_url(options)
     else:
         raise ConverterError(
@@ -133,7 +137,10 @@ def make_converter(
     # Its HTTP client costs a task process 20 MB and half a second, which JSON need not pay.
     from tidings_envelope.registry import RegistryClient  # noqa: PLC0415
 
-    return AvroConverter(registry or RegistryClient(url), is_key=is_key)
+    if registry is None:
+        with login.client_settings() as settings:
+            registry = RegistryClient(url, settings=settings)
+    return AvroConverter(registry, is_key=is_key)
 
 
 class _Options:
@@ -145,6 +152,9 @@ class _Options:
         self._values = {
             key[len(start) :]: value for key, value in properties.items() if key.startswith(start)
         }
+
+    def take(self, option: str) -> str | None:
+        return self._values.pop(option, None)
 
     def text(self, option: str, default: str) -> str:
         return self._values.pop(option, default).strip()

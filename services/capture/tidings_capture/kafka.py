@@ -37,6 +37,7 @@ _NOT_THERE_YET: Final = frozenset(
     (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
 )
 """What a broker says of a topic that it is just about to create."""
+_OF_SECURITY: Final = frozenset({"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED"})
 BROKER_DEFAULT: Final = -1
 """Partitions or replication factor of a new topic: what the broker is configured for."""
 
@@ -362,7 +363,9 @@ class TopicAdmin:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._servers = str(settings.get("bootstrap.servers"))
-        self._admin = AdminClient({**settings, "socket.timeout.ms": 10_000}, logger=_LOG)
+        self._trouble = ""
+        config: dict[str, Any] = {**settings, "socket.timeout.ms": 10_000, "error_cb": self._heard}
+        self._admin = AdminClient(config, logger=_LOG)
 
     def check_reachable(self, seconds: float = 10.0) -> str:
         """The cluster's id.
@@ -373,11 +376,18 @@ class TopicAdmin:
         try:
             metadata = self._admin.list_topics(timeout=seconds)
         except KafkaException as error:
+            self._admin.poll(0)  # hears why
             raise BrokerError(
-                f"no Kafka broker answers at bootstrap.servers={self._servers}",
-                hint="check bootstrap.servers in the worker's properties, and that the broker is up",
+                f"no Kafka broker answers at bootstrap.servers={self._servers}{self._trouble}",
+                hint="check bootstrap.servers in the worker's properties, and that the broker is up; where it asks for "
+                "them, security.protocol, sasl.* and ssl.*",
             ) from error
         return str(metadata.cluster_id)
+
+    def _heard(self, error: KafkaError) -> None:
+        # A broker that misses a client's certificate closes the connection: only the words tell.
+        if error.name() in _OF_SECURITY or "SSL" in error.str():
+            self._trouble = f" ({error.str()})"
 
     def ensure_topic(
         self,

@@ -2,7 +2,7 @@
 
 Most have the same name. Where the Java client has its own form (JAAS, trust stores) the equivalent is found; what has
 none is reported by name, so that nobody believes in a setting that does nothing. Lists: Apache Kafka documentation,
-"Producer Configs"; librdkafka's ``CONFIGURATION.md``. Pure.
+"Producer Configs"; librdkafka's ``CONFIGURATION.md``. Reads the key stores that the settings name, and does nothing else.
 """
 
 import re
@@ -33,12 +33,8 @@ SAME_NAME: Final = frozenset(
         "retries",
         "retry.backoff.ms",
         "retry.backoff.max.ms",
-        "sasl.kerberos.service.name",
-        "sasl.mechanism",
         "security.protocol",
         "session.timeout.ms",
-        "ssl.cipher.suites",
-        "ssl.key.password",
         "transaction.timeout.ms",
     }
 )
@@ -46,9 +42,6 @@ RENAMED: Final = {
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-    "ssl.truststore.certificates": "ssl.ca.pem",
 }
 WITHOUT_MEANING: Final = frozenset(
     {
@@ -58,10 +51,7 @@ WITHOUT_MEANING: Final = frozenset(
         "value.deserializer",
         "max.block.ms",
         "ssl.protocol",
-        "ssl.enabled.protocols",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-        "ssl.keystore.type",
+        "ssl.client.auth",  # a listener's
     }
 )
 """Java's own, with nothing to do here; accepted in silence."""
@@ -70,21 +60,43 @@ _SPECIAL: Final = frozenset(
     {
         "buffer.memory",
         "sasl.jaas.config",
+        "sasl.mechanism",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
         "ssl.keystore.location",
         "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
         "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
     }
 )
+_STORES: Final = ("ssl.keystore.", "ssl.truststore.")
+_MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_REFUSED_PREFIXES: Final = ("ssl.", "sasl.", "security.")
+"""A setting of these that is not known here is refused, not logged: who set it believes in what it does."""
+_WITH_DEFAULTS_ONLY: Final = re.compile(
+    r"sasl\.(login\.(refresh|retry|connect|read)\.|kerberos\.|oauthbearer\.)|"
+    r"ssl\.(provider|keymanager\.algorithm|trustmanager\.algorithm|secure\.random\.implementation)"
+)
+"""Of another mechanism than those supported, or of Java's own TLS: without effect on what is done here."""
 CLIENT_SETTINGS: Final = SAME_NAME | RENAMED.keys() | WITHOUT_MEANING | _SPECIAL
 _JAAS = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;]+))")
 
 
-def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
+def translate_client_settings(settings: Mapping[str, str], prefix: str = "") -> dict[str, str]:
     """librdkafka's settings for those of a Java client; unknown names are left out (see `unknown_settings`).
 
+    Args:
+        prefix: what stands before the names where they come from, for messages.
+
     Raises:
-        WorkerConfigError: a setting has a form that librdkafka cannot be given, by name.
+        WorkerConfigError: a setting has a form that librdkafka cannot be given, or a store cannot be read; by name.
     """
     result: dict[str, str] = {}
     for name, value in settings.items():
@@ -94,12 +106,16 @@ def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
             result[RENAMED[name]] = value
     if "buffer.memory" in settings:
         result["queue.buffering.max.kbytes"] = str(max(1, int(settings["buffer.memory"]) // 1024))
-    if "sasl.jaas.config" in settings:
-        result |= _from_jaas(settings["sasl.jaas.config"])
-    if "ssl.endpoint.identification.algorithm" in settings:
-        algorithm = settings["ssl.endpoint.identification.algorithm"].strip().lower()
-        result["ssl.endpoint.identification.algorithm"] = algorithm or "none"
-    return result | _trust_store(settings) | _key_store(settings)
+    return result | _sasl(settings, prefix) | _tls(settings, prefix)
+
+
+def refused_settings(names: Iterable[str]) -> list[str]:
+    """Those of `names` that concern security and are not supported."""
+    return [
+        name
+        for name in unknown_settings(names)
+        if name.startswith(_REFUSED_PREFIXES) and not _WITH_DEFAULTS_ONLY.match(name)
+    ]
 
 
 def unknown_settings(names: Iterable[str]) -> list[str]:
@@ -107,15 +123,31 @@ def unknown_settings(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name not in CLIENT_SETTINGS)
 
 
-def _from_jaas(text: str) -> dict[str, str]:
+def _sasl(settings: Mapping[str, str], prefix: str) -> dict[str, str]:
+    result: dict[str, str] = {}
+    protocol = settings.get("security.protocol", "").strip().upper()
+    if "sasl.mechanism" in settings or protocol.startswith("SASL"):
+        mechanism = settings.get("sasl.mechanism", "GSSAPI").strip()  # Kafka's default
+        if mechanism not in _MECHANISMS:
+            raise WorkerConfigError(
+                f"{prefix}sasl.mechanism={mechanism} is not supported",
+                hint=f"{', '.join(sorted(_MECHANISMS))} are; without the setting it is GSSAPI",
+            )
+        result["sasl.mechanism"] = mechanism
+    if "sasl.jaas.config" in settings:
+        result |= _from_jaas(settings["sasl.jaas.config"], prefix)
+    return result
+
+
+def _from_jaas(text: str, prefix: str) -> dict[str, str]:
     if not ("PlainLoginModule" in text or "ScramLoginModule" in text):
         raise WorkerConfigError(
-            "sasl.jaas.config: only PlainLoginModule and ScramLoginModule have a counterpart here",
+            f"{prefix}sasl.jaas.config: only PlainLoginModule and ScramLoginModule have a counterpart here",
             hint="use SASL/PLAIN or SASL/SCRAM",
         )
     found = {m.group(1): m.group(2) or m.group(3) or m.group(4) or "" for m in _JAAS.finditer(text)}
     if found.keys() != {"username", "password"}:
-        raise WorkerConfigError("sasl.jaas.config needs username and password")
+        raise WorkerConfigError(f"{prefix}sasl.jaas.config needs username and password")
     return {
         "sasl.username": _unquote(found["username"]),
         "sasl.password": _unquote(found["password"]),
@@ -126,31 +158,27 @@ def _unquote(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
-def _trust_store(settings: Mapping[str, str]) -> dict[str, str]:
-    location = settings.get("ssl.truststore.location")
-    if location is None:
-        return {}
-    if settings.get("ssl.truststore.type", "JKS").upper() != "PEM":
+def _tls(settings: Mapping[str, str], prefix: str) -> dict[str, str]:
+    result: dict[str, str] = {}
+    if "ssl.endpoint.identification.algorithm" in settings:
+        algorithm = settings["ssl.endpoint.identification.algorithm"].strip().lower()
+        result["ssl.endpoint.identification.algorithm"] = algorithm or "none"
+    if "ssl.cipher.suites" in settings:
+        # librdkafka takes OpenSSL's names, and none at all for TLS 1.3.
+        raise WorkerConfigError(f"{prefix}ssl.cipher.suites is not supported", hint="leave it out")
+    protocols = settings.get("ssl.enabled.protocols")
+    if protocols is not None and "TLSv1.2" not in {part.strip() for part in protocols.split(",")}:
         raise WorkerConfigError(
-            "ssl.truststore.location: only trust stores with ssl.truststore.type=PEM can be read here",
-            hint="export the certificates: keytool -exportcert -rfc",
+            f"{prefix}ssl.enabled.protocols={protocols} is not supported: TLSv1.2 cannot be switched off here",
+            hint="switch it off at the brokers",
         )
-    return {"ssl.ca.location": location}
+    if not any(name.startswith(_STORES) for name in settings):
+        return result
+    from tidings_capture.tls_stores import read_tls  # noqa: PLC0415 - costs 10 MB, which not everybody need pay
 
-
-def _key_store(settings: Mapping[str, str]) -> dict[str, str]:
-    location = settings.get("ssl.keystore.location")
-    if location is None:
-        return {}
-    kind = settings.get("ssl.keystore.type", "JKS").upper()
-    if kind == "PEM":
-        return {"ssl.certificate.location": location, "ssl.key.location": location}
-    if kind == "PKCS12":
-        return {
-            "ssl.keystore.location": location,
-            "ssl.keystore.password": settings.get("ssl.keystore.password", ""),
-        }
-    raise WorkerConfigError(
-        "ssl.keystore.location: only ssl.keystore.type=PEM or PKCS12 can be read here",
-        hint="convert the key store: keytool -importkeystore -deststoretype PKCS12",
-    )
+    material = read_tls(settings, prefix)
+    if material.authorities:
+        result["ssl.ca.pem"] = material.authorities
+    if material.key:
+        result |= {"ssl.certificate.pem": material.certificates, "ssl.key.pem": material.key}
+    return result

@@ -5,6 +5,7 @@ asks, ``true`` on the first hop, ``false`` on the second, where a worker that is
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -51,8 +52,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = get_logger(__name__)
 
 
-def forwarding(supervisor: Supervisor) -> Middleware:
-    """The middleware; inside the one that words errors."""
+def forwarding(supervisor: Supervisor, tls: ssl.SSLContext | None = None) -> Middleware:
+    """The middleware; inside the one that words errors.
+
+    Args:
+        tls: for workers whose advertised listener is https.
+    """
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -66,7 +71,7 @@ def forwarding(supervisor: Supervisor) -> Middleware:
             raise ConflictError(
                 "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
             )
-        answer = await _forward(request, url)
+        answer = await _forward(request, url, tls)
         if kind == "leader" and supervisor.storage is not None:
             await supervisor.storage.settle()  # who asks this worker next finds it done
         return answer
@@ -113,7 +118,7 @@ async def _url(supervisor: Supervisor, kind: str, name: str) -> str | None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _forward(request: web.Request, url: str) -> web.StreamResponse:
+async def _forward(request: web.Request, url: str, tls: ssl.SSLContext | None) -> web.StreamResponse:
     query = dict(request.query) | {"forward": "false" if "forward" in request.query else "true"}
     headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
     body = await request.read()
@@ -122,7 +127,12 @@ async def _forward(request: web.Request, url: str) -> web.StreamResponse:
         async with (
             aiohttp.ClientSession(timeout=timeout, auto_decompress=True) as session,
             session.request(
-                request.method, url + request.rel_url.raw_path, params=query, headers=headers, data=body
+                request.method,
+                url + request.rel_url.raw_path,
+                params=query,
+                headers=headers,
+                data=body,
+                ssl=tls or True,
             ) as answer,
         ):
             content = await answer.read()

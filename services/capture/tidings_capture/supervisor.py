@@ -22,6 +22,7 @@ from tidings_capture.exactly_once import ENABLED
 from tidings_capture.group import AloneGroup, Group, KafkaGroup
 from tidings_capture.log_levels import LEVELS, LogLevels
 from tidings_capture.options import passwords
+from tidings_capture.override_policy import check_overrides
 from tidings_capture.postgres import Endpoint
 from tidings_capture.storage import KafkaStorage, Storage
 from tidings_capture.storage_memory import MemoryStorage
@@ -211,7 +212,9 @@ class Supervisor:
 
         Raises:
             ConflictError: it exists and `replace` is False, or this worker does not lead the group.
+            OptionError: it overrides a client's setting that the worker's policy protects.
         """
+        check_overrides(self.worker.override_policy, config)
         async with self._writing:
             storage = await self.leading()
             created = name not in self.connectors
@@ -461,6 +464,7 @@ class Supervisor:
 
     def _job(self, name: str, config: dict[str, str]) -> TaskJob:
         worker = self.worker
+        check_overrides(worker.override_policy, config)  # the policy may be stricter than when it was stored
         return TaskJob(
             connector=name,
             task=0,
@@ -469,6 +473,7 @@ class Supervisor:
             client=worker.common_client(),
             producer=worker.producer,
             consumer=worker.consumer,
+            admin=worker.admin,
             offset_topic=worker.offset_topic.name,
             offset_file=worker.offset_file,
             offset_flush_ms=worker.offset_flush_ms,

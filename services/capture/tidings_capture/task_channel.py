@@ -21,6 +21,7 @@ class TaskJob(msgspec.Struct, frozen=True):
     """librdkafka's settings for every client."""
     producer: dict[str, str]
     consumer: dict[str, str]
+    admin: dict[str, str]
     offset_topic: str
     offset_flush_ms: int
     topic_creation: bool

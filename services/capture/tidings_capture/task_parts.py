@@ -64,7 +64,7 @@ class TaskParts:
         self.progress = TaskProgress()
         self._session: Session | None = None
         client = dict(job.client)
-        self._admin = TopicAdmin(client)
+        self._admin = TopicAdmin({**client, **job.admin})
         self._topics: set[str] = set()
         self.producer, self.checkpoints = _open_producer(job, config, on_wait)
         key = make_converter(config.converters, is_key=True)

@@ -8,10 +8,12 @@ import asyncio
 import contextlib
 import functools
 import socket
+import ssl
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from aiohttp import web
 from prometheus_client import REGISTRY
 
 from tidings_capture.connector_files import ConnectorFile, read_connector_file
@@ -21,6 +23,7 @@ from tidings_capture.metrics_group import GroupCollector
 from tidings_capture.properties import load_properties
 from tidings_capture.rest import RestApi
 from tidings_capture.rest_forwarding import forwarding
+from tidings_capture.rest_security import Listener, authentication
 from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.validation import invalid_message, validate
@@ -28,7 +31,9 @@ from tidings_capture.wal import WalMonitor
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
 from tidings_service import (
     Health,
+    HttpServer,
     ServiceSettings,
+    SettingsError,
     TidingsError,
     add_observability,
     configure_logging,
@@ -37,6 +42,7 @@ from tidings_service import (
     report_error,
     run_service,
     serve_application,
+    serve_http,
 )
 
 _SERVICE = "capture"
@@ -100,14 +106,18 @@ async def run_worker(
     )
     # The listener comes first: a port that is taken must be found before a connector is started.
     api = RestApi(supervisor).application()
-    api.middlewares.append(forwarding(supervisor))
+    api.middlewares.append(forwarding(supervisor, worker.rest.client_tls))
     add_observability(api, health, REGISTRY)
-    server = await serve_application(api, worker.host, worker.port)
+    if worker.rest.users is not None:
+        api.middlewares.insert(0, authentication(worker.rest.users))
+    server = await _serve(api, worker.rest.listeners, worker.rest.tls)
     supervisor.worker_id = _worker_id(worker, server.port)
+    supervisor.scheme = worker.rest.listeners[0].scheme
     wal = WalMonitor(supervisor.endpoints)
     collectors = (ConnectorCollector(supervisor.local_runs.values), GroupCollector(supervisor), wal)
     for collector in collectors:
         REGISTRY.register(collector)
+    pages = await serve_http(health, settings.http_host, settings.http_port) if settings.http_port else None
     try:
         await supervisor.start()
         for connector in connectors:
@@ -125,6 +135,8 @@ async def run_worker(
         with contextlib.suppress(asyncio.CancelledError):
             await watching
     finally:
+        if pages is not None:
+            await pages.close()
         for collector in collectors:
             REGISTRY.unregister(collector)
         await server.close()
@@ -142,6 +154,20 @@ async def _create(supervisor: Supervisor, connector: ConnectorFile) -> None:
         raise OptionError(f"connector {connector.name}: {invalid_message(problems)}")
     state = INITIAL_STATES.get(connector.initial_state or "RUNNING", STARTED)
     await supervisor.put(connector.name, connector.config, state=state)
+
+
+async def _serve(
+    api: web.Application, listeners: Sequence[Listener], tls: ssl.SSLContext | None
+) -> HttpServer:
+    first, *others = ((one.host, one.port, tls if one.scheme == "https" else None) for one in listeners)
+    server = await serve_application(api, *first)
+    try:
+        for other in others:
+            await server.listen(*other)
+    except SettingsError:
+        await server.close()
+        raise
+    return server
 
 
 def _worker_id(worker: WorkerConfig, port: int | None = None) -> str:

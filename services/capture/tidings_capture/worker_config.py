@@ -4,15 +4,22 @@ Settings: Apache Kafka documentation, "Kafka Connect Configs". A setting that Ti
 (`WorkerConfig.unknown`), never an error, because one file serves workers of several versions.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
 
 from tidings_capture.config_providers import ConfigProviders, is_provider_property, read_config_providers
 from tidings_capture.errors import CaptureError, WorkerConfigError
 from tidings_capture.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
-from tidings_capture.kafka_settings import CLIENT_SETTINGS, translate_client_settings, unknown_settings
+from tidings_capture.kafka_settings import (
+    CLIENT_SETTINGS,
+    refused_settings,
+    translate_client_settings,
+    unknown_settings,
+)
+from tidings_capture.override_policy import OVERRIDE_POLICY, read_override_policy
+from tidings_capture.rest_security import RestSecurity, is_rest_property, read_rest_security
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,6 @@ class GroupTimes:
     rebalance: float = 60.0
 
 
-DEFAULT_PORT: Final = 8083
 DEFAULT_OFFSET_FLUSH_MS: Final = 1000
 """Kafka Connect's default is a minute; the slot would hold a minute's WAL for nothing."""
 
@@ -34,7 +40,6 @@ _KNOWN: Final = frozenset(
     {
         "bootstrap.servers",
         "group.id",
-        "listeners",
         "rest.advertised.host.name",
         "rest.advertised.port",
         "config.storage.topic",
@@ -50,6 +55,7 @@ _KNOWN: Final = frozenset(
         WORKER_SETTING,
         "topic.tracking.enable",
         "topic.tracking.allow.reset",
+        OVERRIDE_POLICY,
     }
 )
 _WITHOUT_MEANING: Final = frozenset(
@@ -66,7 +72,6 @@ _WITHOUT_MEANING: Final = frozenset(
         "inter.worker.verification.algorithms",
         "metric.reporters",
         "metrics.num.samples",
-        "connector.client.config.override.policy",
         "internal.key.converter",
         "internal.value.converter",
         "internal.key.converter.schemas.enable",
@@ -111,6 +116,8 @@ class WorkerConfig:
     client: dict[str, str] = field(repr=False)
     producer: dict[str, str] = field(repr=False)
     consumer: dict[str, str] = field(repr=False)
+    admin: dict[str, str] = field(default_factory=dict, repr=False)
+    """For the topics that connectors write to."""
     offset_flush_ms: int = DEFAULT_OFFSET_FLUSH_MS
     graceful_stop_seconds: float = 10.0
     topic_creation: bool = True
@@ -127,6 +134,10 @@ class WorkerConfig:
     """``topic.tracking.enable``."""
     topic_tracking_reset: bool = True
     """``topic.tracking.allow.reset``."""
+    override_policy: str = "All"
+    """What connectors may override of their clients' settings; see `override_policy`."""
+    rest: RestSecurity = field(default_factory=RestSecurity)
+    """All listeners; `host` and `port` are the first one's."""
     unknown: tuple[str, ...] = ()
 
     def common_client(self) -> dict[str, str]:
@@ -142,7 +153,8 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     """
     providers = read_config_providers(properties)
     properties = _resolved(providers, properties)
-    host, port = _listener(properties.get("listeners", f"http://:{DEFAULT_PORT}"))
+    rest = read_rest_security(properties, os.environ)
+    _refuse(properties)
     client = {name: value for name, value in properties.items() if name in CLIENT_SETTINGS}
     scoped = {
         prefix: {n.removeprefix(prefix): v for n, v in properties.items() if n.startswith(prefix)}
@@ -160,8 +172,8 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     return WorkerConfig(
         bootstrap_servers=_required(properties, "bootstrap.servers"),
         group_id=_required(properties, "group.id"),
-        host=host,
-        port=port,
+        host=rest.listeners[0].host,
+        port=rest.listeners[0].port,
         advertised_host=properties.get("rest.advertised.host.name"),
         advertised_port=None if advertised_port is None else _integer(properties, "rest.advertised.port", 0),
         config_topic=_storage_topic(properties, "config", partitions=1),
@@ -169,8 +181,9 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         status_topic=_storage_topic(properties, "status", partitions=5),
         converters={n: v for n, v in properties.items() if n.startswith(_CONVERTER_PREFIXES)},
         client=translate_client_settings(client),
-        producer=translate_client_settings(scoped["producer."]),
-        consumer=translate_client_settings(scoped["consumer."]),
+        producer=translate_client_settings(scoped["producer."], "producer."),
+        consumer=translate_client_settings(scoped["consumer."], "consumer."),
+        admin=translate_client_settings(scoped["admin."], "admin."),
         offset_flush_ms=_integer(properties, "offset.flush.interval.ms", DEFAULT_OFFSET_FLUSH_MS),
         graceful_stop_seconds=_integer(properties, "task.shutdown.graceful.timeout.ms", 10_000) / 1000,
         topic_creation=_boolean(properties, "topic.creation.enable", default=True),
@@ -181,6 +194,8 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         exactly_once=_exactly_once(properties),
         topic_tracking=_boolean(properties, "topic.tracking.enable", default=True),
         topic_tracking_reset=_boolean(properties, "topic.tracking.allow.reset", default=True),
+        override_policy=read_override_policy(properties),
+        rest=rest,
         unknown=_unknown(properties, scoped),
     )
 
@@ -203,13 +218,25 @@ def _resolved(providers: ConfigProviders, properties: Mapping[str, str]) -> dict
         raise WorkerConfigError(str(error), hint=error.hint) from error
 
 
+def _refuse(properties: Mapping[str, str]) -> None:
+    for prefix in ("", *_CLIENT_PREFIXES):
+        names = [
+            n.removeprefix(prefix) for n in properties if n.startswith(prefix) and not is_rest_property(n)
+        ]
+        for name in refused_settings(names):
+            raise WorkerConfigError(f"{prefix}{name} is not supported", hint="leave it out")
+
+
 def _unknown(properties: Mapping[str, str], scoped: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     known = _KNOWN | _WITHOUT_MEANING | CLIENT_SETTINGS
     prefixes = (*_STORAGE_PREFIXES, *_CONVERTER_PREFIXES, *_CLIENT_PREFIXES)
     plain = [
         n
         for n in properties
-        if n not in known and not n.startswith(prefixes) and not is_provider_property(n, properties)
+        if n not in known
+        and not n.startswith(prefixes)
+        and not is_provider_property(n, properties)
+        and not is_rest_property(n)
     ]
     clients = [prefix + name for prefix, names in scoped.items() for name in unknown_settings(names)]
     return tuple(sorted(plain + clients))
@@ -245,21 +272,6 @@ def _exactly_once(properties: Mapping[str, str]) -> str:
     if value not in WORKER_VALUES:
         raise WorkerConfigError(f"{WORKER_SETTING} must be one of {', '.join(WORKER_VALUES)}")
     return value
-
-
-def _listener(text: str) -> tuple[str, int]:
-    first = text.split(",", maxsplit=1)[0].strip()
-    parts = urlsplit(first if "//" in first else f"http://{first}")
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise WorkerConfigError("listeners must look like http://host:port") from error
-    if parts.scheme.lower() != "http":
-        raise WorkerConfigError(
-            f"listeners: {parts.scheme} is not supported, only http", hint="put TLS in front of the worker"
-        )
-    host = parts.hostname or "0.0.0.0"  # noqa: S104 - what Kafka Connect does with http://:8083
-    return host, DEFAULT_PORT if port is None else port
 
 
 def _storage_topic(properties: Mapping[str, str], kind: str, *, partitions: int) -> StorageTopic:

@@ -1,0 +1,167 @@
+"""Who is let in at the REST API: TLS with and without client certificates, basic authentication, JAAS files."""
+
+import base64
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tidings_capture.errors import WorkerConfigError
+from tidings_capture.rest_security import authentication, read_rest_security
+from tidings_service import serve_application
+from tidings_stack.authority import Authority
+
+BASIC = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+
+
+@asynccontextmanager
+async def served(properties: Mapping[str, str]) -> AsyncIterator[str]:
+    """A page behind what the properties say; its URL."""
+    security = read_rest_security(properties, {})
+    app = web.Application()
+    if security.users is not None:
+        app.middlewares.append(authentication(security.users))
+
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(text="in")
+
+    app.router.add_get("/{path:.*}", page)
+    server = await serve_application(app, "127.0.0.1", 0, security.tls)
+    try:
+        yield server.url
+    finally:
+        await server.close()
+
+
+async def get(url: str, context: ssl.SSLContext | None = None, **headers: str) -> tuple[int, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, ssl=context or True, headers=headers) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+def client(authority: Authority, tmp_path: Path, *, certified: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=authority.certificate)
+    if certified:
+        own = authority.issue("operator")
+        file = tmp_path / "operator.pem"
+        file.write_text(own.key + own.chain)
+        context.load_cert_chain(file)
+    return context
+
+
+@pytest.fixture
+def authority() -> Authority:
+    return Authority("Issuer", under=Authority("Root"))
+
+
+def tls_properties(authority: Authority, tmp_path: Path, prefix: str = "") -> dict[str, str]:
+    own = authority.issue("worker")
+    (tmp_path / "worker.p12").write_bytes(own.pkcs12("hush"))
+    return {
+        "listeners": "https://127.0.0.1:0",
+        f"{prefix}ssl.keystore.location": str(tmp_path / "worker.p12"),
+        f"{prefix}ssl.keystore.type": "PKCS12",
+        f"{prefix}ssl.keystore.password": "hush",
+        f"{prefix}ssl.truststore.certificates": authority.certificate,
+    }
+
+
+@pytest.mark.parametrize("prefix", ["", "listeners.https."])
+async def test_https_with_a_client_certificate(authority: Authority, tmp_path: Path, prefix: str):
+    properties = tls_properties(authority, tmp_path, prefix)
+    async with served(properties) as url:
+        assert url.startswith("https://127.0.0.1:")
+        assert await get(url, client(authority, tmp_path, certified=False)) == (200, "in")
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await get(url, client(Authority("Somebody else"), tmp_path, certified=False))
+    async with served(properties | {f"{prefix}ssl.client.auth": "required"}) as url:
+        assert await get(url, client(authority, tmp_path, certified=True)) == (200, "in")
+        for stranger in (
+            client(authority, tmp_path, certified=False),
+            _with_authority(client(Authority("Somebody else"), tmp_path, certified=True), authority),
+        ):
+            with pytest.raises(aiohttp.ClientError):
+                await get(url, stranger)
+
+
+def _with_authority(context: ssl.SSLContext, authority: Authority) -> ssl.SSLContext:
+    context.load_verify_locations(cadata=authority.certificate)
+    return context
+
+
+async def test_protocols_that_are_not_enabled_are_not_spoken(authority: Authority, tmp_path: Path):
+    properties = tls_properties(authority, tmp_path) | {"ssl.enabled.protocols": "TLSv1.3"}
+    context = client(authority, tmp_path, certified=False)
+    async with served(properties) as url:
+        assert (await get(url, context))[0] == 200
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(aiohttp.ClientError):
+            await get(url, context)
+
+
+def basic(text: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()}
+
+
+async def test_basic_authentication(tmp_path: Path):
+    users = tmp_path / "users.properties"
+    users.write_text("ann = hush:hush\nbob=s\\u00fc\n")
+    properties = {"rest.extension.classes": BASIC, "tidings.rest.credentials.file": str(users)}
+    async with served({**properties, "listeners": "http://127.0.0.1:0"}) as url:
+        for right in ("ann:hush:hush", "bob:sü"):
+            assert await get(f"{url}/connectors", **basic(right)) == (200, "in")
+        for wrong in ("ann:hush", "ann:", "ann", ":", "", "eve:hush", "bob:hush:hush", "ann:hush:hush "):
+            assert await get(f"{url}/connectors", **basic(wrong)) == (401, "User cannot access the resource.")
+        for header in (
+            "",
+            "Basic",
+            "Basic ???",
+            "Bearer " + basic("ann:hush:hush")["Authorization"].split()[1],
+        ):
+            assert (await get(f"{url}/metrics", Authorization=header))[0] == 401
+        assert (await get(f"{url}/connectors"))[0] == 401
+        assert (await get(f"{url}/healthz"))[0] == 200
+
+
+def test_users_by_a_jaas_file_as_for_kafka_connect(tmp_path: Path):
+    users, jaas = tmp_path / "users.properties", tmp_path / "jaas.conf"
+    users.write_text("ann=hush")
+    options = {"KAFKA_OPTS": f"-Dx=y -Djava.security.auth.login.config={jaas}"}
+    jaas.write_text(
+        f'/* both */\nKafkaClient {{ a.B required; }};\n// here\nKafkaConnect {{\n  {MODULE} required\n  file="{users}";\n}};\n'
+    )
+    assert read_rest_security({"rest.extension.classes": BASIC}, options).users == {"ann": "hush"}
+    for wrong in (f"KafkaConnect {{ com.example.Ldap required file=\"{users}\"; }};", "Other { a.B required; };",
+                  f"KafkaConnect {{ {MODULE} required; }};", f"KafkaConnect {{ {MODULE} optional file=\"{users}\"; }};"):  # fmt: skip
+        jaas.write_text(wrong)
+        with pytest.raises(WorkerConfigError, match="JAAS"):
+            read_rest_security({"rest.extension.classes": BASIC}, options)
+
+
+def test_a_door_that_would_stand_open_is_refused(tmp_path: Path):
+    empty = tmp_path / "users.properties"
+    empty.write_text("# nobody\n")
+    base = {"rest.extension.classes": BASIC}
+    for properties, named in (
+        (base, "rest.extension.classes"),
+        (base | {"tidings.rest.credentials.file": str(empty)}, "holds no user"),
+        (base | {"tidings.rest.credentials.file": str(tmp_path / "none")}, "cannot read"),
+        ({"tidings.rest.credentials.file": str(empty)}, "tidings.rest.credentials.file"),
+        ({"listeners": "https://:1", "listeners.https.ssl.provider": "x"}, "listeners.https.ssl.provider"),
+    ):
+        with pytest.raises(WorkerConfigError, match=named):
+            read_rest_security(properties, {})
+
+
+def test_client_certificates_need_an_authority(authority: Authority, tmp_path: Path):
+    properties = tls_properties(authority, tmp_path) | {"ssl.client.auth": "required"}
+    del properties["ssl.truststore.certificates"]
+    with pytest.raises(WorkerConfigError, match=r"ssl\.truststore\.location"):
+        read_rest_security(properties, {})

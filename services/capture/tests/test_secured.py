@@ -1,0 +1,497 @@
+"""Everything asks for TLS and a password: Kafka, PostgreSQL, the registry, the REST API; and nothing tells a secret.
+
+The database's user has exactly the rights that docs/security.md says.
+"""
+
+import asyncio
+import base64
+import json
+import re
+import secrets
+import socket
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+import pytest
+from aiohttp import web
+from confluent_kafka import Consumer, TopicPartition
+
+from tidings_capture.connector_config import read_endpoint
+from tidings_capture.converters import make_converter
+from tidings_capture.errors import BrokerError, PostgresError
+from tidings_capture.kafka import TopicAdmin
+from tidings_capture.kafka_settings import translate_client_settings
+from tidings_capture.postgres import Session
+from tidings_envelope.errors import RegistryError
+from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_stack.authority import Authority
+from tidings_stack.secured import KAFKA_USER, SecuredServers
+
+PROVIDERS = "org.apache.kafka.common.config.provider."
+BASIC = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+CONFLUENT = "io.confluent.connect.avro.AvroConverter"
+DEADLINE_SECONDS = 120
+
+
+def wait_for(what: str, condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}"
+        time.sleep(0.05)
+    return value
+
+
+def header(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@pytest.fixture
+def guarded_registry(
+    registry_url: str, secured_servers: SecuredServers, tmp_path: Path
+) -> Iterator[tuple[str, str]]:
+    """The real registry behind a proxy with TLS and basic authentication, as nginx stands before one; URL, password."""
+    own, password = secured_servers.authority.issue("registry"), secrets.token_urlsafe(12)
+    (tmp_path / "registry.pem").write_text(own.key + own.chain)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "registry.pem")
+    root = registry_url.removesuffix("/apis/ccompat/v7")
+    started: Future[int] = Future()
+    stop = asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        async with aiohttp.ClientSession() as session:
+
+            async def forward(request: web.Request) -> web.Response:
+                if request.headers.get("Authorization") != header("reg", password):
+                    return web.json_response({"error_code": 401, "message": "Unauthorized"}, status=401)
+                body = await request.read()
+                kind = {k: v for k, v in request.headers.items() if k in {"Content-Type", "Accept"}}
+                async with session.request(
+                    request.method, root + request.path_qs, data=body, headers=kind
+                ) as answer:
+                    return web.Response(
+                        body=await answer.read(), status=answer.status, content_type=answer.content_type
+                    )
+
+            app = web.Application()
+            app.router.add_route("*", "/{path:.*}", forward)
+            runner = web.AppRunner(app)
+            await runner.setup()
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+            started.set_result(runner.addresses[0][1])
+            await stop.wait()
+            await runner.cleanup()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    yield f"https://127.0.0.1:{started.result(60)}/apis/ccompat/v7", password
+    loop.call_soon_threadsafe(stop.set)
+    thread.join(60)
+    loop.close()
+
+
+@dataclass
+class Rest:
+    """A client of the REST API, over https."""
+
+    url: str
+    context: ssl.SSLContext
+    authorization: str
+    answers: list[str]
+
+    def __call__(self, method: str, path: str, body: Any = None, *, login: bool = True) -> tuple[int, str]:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"} | (
+            {"Authorization": self.authorization} if login else {}
+        )
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60, context=self.context) as answer:
+                status, text = answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                status, text = error.code, error.read().decode()
+        self.answers.append(text)
+        return status, text
+
+
+def documented_sql() -> list[str]:
+    page = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+    block = re.search(r"```sql\n(CREATE ROLE capture.*?)```", page, re.DOTALL)
+    assert block is not None
+    return block.group(1).split(";\n")[:-1]
+
+
+def make_shop(servers: SecuredServers, password: str) -> str:
+    """A database in which nobody has a right that the documented statements have not given; its URL."""
+    with psycopg.connect(servers.pg.url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE shop")
+        connection.execute("REVOKE ALL ON DATABASE shop FROM PUBLIC")
+    url = servers.pg.database_url("shop")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        connection.execute("CREATE TABLE orders (id int PRIMARY KEY, note text)")
+        connection.execute("INSERT INTO orders SELECT i, 'x' FROM generate_series(1, 5) i")
+        for statement in documented_sql():
+            connection.execute(statement.replace("change me", password))  # type: ignore[call-overload]
+        connection.execute(
+            "CREATE TABLE later (id int PRIMARY KEY)"
+        )  # default privileges and the publication
+    return url
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def read_raw(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    """All records of a topic so far."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "secured", "enable.partition.eof": True})
+    try:
+        metadata = consumer.list_topics(timeout=60).topics.get(topic)
+        waiting = set(metadata.partitions) if metadata is not None else set()
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in waiting])
+        found: list[tuple[bytes | None, bytes | None]] = []
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while waiting and time.monotonic() < deadline:
+            for message in consumer.consume(500, timeout=0.5):
+                if message.error() is None:
+                    found.append((message.key(), message.value()))  # type: ignore[arg-type]
+                else:
+                    waiting.discard(message.partition())
+        return found
+    finally:
+        consumer.close()
+
+
+def test_a_worker_in_a_place_where_everything_is_locked(
+    secured_servers: SecuredServers,
+    guarded_registry: tuple[str, str],
+    start_worker: Callable[[Path], Any],
+    tmp_path: Path,
+):
+    servers, authority = secured_servers, secured_servers.authority
+    registry, registry_password = guarded_registry
+    database_password, rest_password, store_password = (secrets.token_urlsafe(12) for _ in range(3))
+    hidden = [servers.kafka.password, registry_password, database_password, rest_password, store_password]
+    url = make_shop(servers, database_password)
+
+    (tmp_path / "root.pem").write_text(authority.certificate)
+    (tmp_path / "rest.p12").write_bytes(authority.issue("worker").pkcs12(store_password))
+    (tmp_path / "users.properties").write_text(f"operator={rest_password}\n")
+    (tmp_path / "shop.properties").write_text(f"user=capture\npassword={database_password}\n")
+    (tmp_path / "kafka.properties").write_text(f"password={servers.kafka.password}\nstore={store_password}\n")
+    (tmp_path / "registry").write_text(f"reg:{registry_password}")
+    http, https = free_ports(2)
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(tmp_path / "root.pem")}
+    avro = {
+        "": CONFLUENT,
+        ".schema.registry.url": registry,
+        ".basic.auth.credentials.source": "USER_INFO",
+        ".basic.auth.user.info": f"${{dir:{tmp_path}:registry}}",
+        **{f".schema.registry.{name}": value for name, value in trust.items()},
+    }
+    properties = {
+        "bootstrap.servers": servers.kafka.sasl_bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{KAFKA_USER}" password="${{file:{tmp_path}/kafka.properties:password}}";',
+        **trust,
+        "listeners": f"http://127.0.0.1:{http},https://127.0.0.1:{https}",
+        "listeners.https.ssl.keystore.location": str(tmp_path / "rest.p12"),
+        "listeners.https.ssl.keystore.password": f"${{file:{tmp_path}/kafka.properties:store}}",
+        **{f"listeners.https.{name}": value for name, value in trust.items()},
+        "rest.advertised.listener": "https",
+        "rest.extension.classes": BASIC,
+        "tidings.rest.credentials.file": str(tmp_path / "users.properties"),
+        "group.id": "secured",
+        **{f"{kind}.storage.topic": f"secured-{kind}" for kind in ("config", "offset", "status")},
+        **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+        **{f"{side}.converter{name}": value for side in ("key", "value") for name, value in avro.items()},
+        "config.providers": "file,dir",
+        "config.providers.file.class": PROVIDERS + "FileConfigProvider",
+        "config.providers.file.param.allowed.paths": str(tmp_path),
+        "config.providers.dir.class": PROVIDERS + "DirectoryConfigProvider",
+    }
+    file = tmp_path / "worker.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    worker = start_worker(file)
+
+    context = ssl.create_default_context(cadata=authority.certificate)
+    rest = Rest(f"https://127.0.0.1:{https}", context, header("operator", rest_password), [])
+    assert rest("GET", "/connectors", login=False) == (401, "User cannot access the resource.")
+    assert rest("GET", "/metrics", login=False)[0] == 401
+    assert rest("GET", "/healthz", login=False)[0] == 200
+    assert "kafka" in json.loads(rest("GET", "/readyz", login=False)[1])["components"]
+    assert worker.request("GET", "/connectors")[0] == 401  # the listener without TLS asks as well
+    assert rest("GET", "/connectors") == (200, "[]")
+
+    shop = f"${{file:{tmp_path}/shop.properties"
+    config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "plugin.name": "pgoutput",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(servers.pg.port),
+        "database.user": shop + ":user}",
+        "database.password": shop + ":password}",
+        "database.dbname": "shop",
+        "database.sslmode": "verify-full",
+        "database.sslrootcert": str(tmp_path / "root.pem"),
+        "topic.prefix": "secured",
+        "slot.name": "secured",
+        "publication.name": "capture",
+        "publication.autocreate.mode": "disabled",
+        "table.include.list": "public.*",
+        "signal.data.collection": "capture.signals",
+        "errors.retry.delay.max.ms": "500",
+    }
+    wrong = config | {"database.password": shop + ":pasword}"}
+    status, text = rest("PUT", "/connectors/shop/config", wrong)
+    assert status == 400
+    assert "database.password" in text
+    assert "pasword" in text
+    status, text = rest("PUT", "/connectors/shop/config", config)
+    assert status == 201, text
+
+    def state() -> str:
+        answer = json.loads(rest("GET", "/connectors/shop/status")[1])
+        assert answer["tasks"][0]["state"] != "FAILED", answer
+        return str(answer["tasks"][0]["state"])
+
+    def records() -> int:
+        return len(read_raw(servers.kafka.bootstrap, "secured.public.orders"))
+
+    def keys() -> set[bytes | None]:
+        return {key for key, _ in read_raw(servers.kafka.bootstrap, "secured.public.orders")}
+
+    wait_for("the task to run", lambda: state() == "RUNNING")
+    wait_for("the snapshot's rows", lambda: records() == 5)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("INSERT INTO orders VALUES (6, 'streamed')")
+        connection.execute("INSERT INTO later VALUES (1)")
+        wait_for("the streamed row", lambda: records() == 6)
+        connection.execute(
+            "INSERT INTO capture.signals VALUES ('1', 'execute-snapshot', '{\"data-collections\": [\"public.orders\"]}')"
+        )
+        wait_for("the incremental snapshot's rows", lambda: records() == 12)
+        assert connection.execute(
+            "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'capture'"
+        ).fetchone() == (True,)
+        assert "pg_wal_size_bytes{" in wait_for(
+            "WAL metrics", lambda: (text := rest("GET", "/metrics")[1]) and "pg_wal_size" in text and text
+        )
+
+        # A password is rotated: file, then database; the task that comes back uses the new one.
+        rotated = secrets.token_urlsafe(12)
+        hidden.append(rotated)
+        (tmp_path / "shop.properties").write_text(f"user=capture\npassword={rotated}\n")
+        connection.execute(f"ALTER ROLE capture PASSWORD '{rotated}'")
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'capture'")
+        connection.execute("INSERT INTO orders VALUES (7, 'after')")
+        try:
+            # By keys, because what was sent just before the connection was cut may come twice.
+            wait_for("the row after the rotation", lambda: len(keys()) == 7)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {rest('GET', '/connectors/shop/status')[1]}") from None
+
+    shown = json.loads(rest("GET", "/connectors/shop/config")[1])
+    assert shown["database.password"] == config["database.password"]
+    for path in ("/connectors?expand=info&expand=status", "/connectors/shop", "/connectors/shop/tasks", "/metrics",
+                 "/connectors/shop/status"):  # fmt: skip
+        assert rest("GET", path)[0] == 200
+    rest("PUT", "/connector-plugins/PostgresConnector/config/validate", config)
+    told = {
+        "REST": "\n".join(rest.answers),
+        "logs": worker.log.read_text(),
+        "config topic": repr(read_raw(servers.kafka.bootstrap, "secured-config")),
+        "status topic": repr(read_raw(servers.kafka.bootstrap, "secured-status")),
+        "processes": "".join(
+            (Path(f"/proc/{pid}") / what).read_text()
+            for pid in (worker.process.pid, worker.task_pid())
+            for what in ("cmdline", "environ")
+        ),
+    }
+    assert config["database.password"] in told["config topic"]
+    for where, text in told.items():
+        assert not [secret for secret in hidden if secret in text], f"a secret is in {where}"
+
+    # A second worker of the group: whichever is not the leader forwards, over https and with the client's password.
+    http, https = free_ports(2)
+    another = properties | {"listeners": f"http://127.0.0.1:{http},https://127.0.0.1:{https}"}
+    file = tmp_path / "another.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in another.items()))
+    second_worker = start_worker(file)
+    second = Rest(f"https://127.0.0.1:{https}", context, rest.authorization, [])
+    wait_for("the second worker to know the connector", lambda: second("GET", "/connectors")[1] == '["shop"]')
+    for client, action in ((rest, "pause"), (second, "resume"), (second, "pause")):
+        status, text = client("PUT", f"/connectors/shop/{action}")
+        assert status == 202, text
+    assert second("PUT", "/connectors/shop/resume", login=False)[0] == 401
+    assert second_worker.stop() == 0
+    assert worker.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def files(secured_servers: SecuredServers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tls")
+    own = secured_servers.authority.issue("certified")
+    for name, text in (
+        ("root.pem", secured_servers.authority.certificate),
+        ("other.pem", Authority("Somebody else").certificate),
+        ("own.crt", own.chain),
+        ("own.key", own.key),
+        ("secret.key", own.encrypted_key("hush")),
+    ):
+        (directory / name).touch(mode=0o600)
+        (directory / name).write_text(text)
+    (directory / "own.p12").write_bytes(own.pkcs12("hush"))
+    return directory
+
+
+def reach(bootstrap: str, **settings: str) -> str:
+    translated = translate_client_settings(
+        {name.replace("_", "."): value for name, value in settings.items()}
+    )
+    return TopicAdmin({"bootstrap.servers": bootstrap, **translated}).check_reachable(60)
+
+
+def test_kafka_with_each_mechanism_and_with_a_client_certificate(
+    secured_servers: SecuredServers, files: Path
+):
+    kafka = secured_servers.kafka
+    trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(files / "root.pem")}
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        login = f'org.apache.kafka.common.security.{module} required username="{KAFKA_USER}" password="{kafka.password}";'
+        sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism, "sasl_jaas_config": login}
+        assert reach(kafka.sasl_bootstrap, **sasl, **trust)
+    # librdkafka is given the chain in memory: without the intermediate certificate the broker could not check it.
+    mutual = {"security_protocol": "SSL", **trust}
+    assert reach(
+        kafka.mutual_bootstrap,
+        **mutual,
+        ssl_keystore_location=str(files / "own.p12"),
+        ssl_keystore_type="PKCS12",
+        ssl_keystore_password="hush",
+    )
+
+
+@pytest.mark.parametrize("case", ["authority", "password", "certificate"])
+def test_kafka_that_refuses_is_told_from_kafka_that_is_away(
+    secured_servers: SecuredServers, files: Path, case: str
+):
+    kafka = secured_servers.kafka
+    trust = {
+        "ssl_truststore_type": "PEM",
+        "ssl_truststore_location": str(files / ("other.pem" if case == "authority" else "root.pem")),
+    }
+    jaas = f'o.PlainLoginModule required username="{KAFKA_USER}" password="wrong-one";'
+    sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_jaas_config": jaas}
+    if case == "certificate":
+        settings, bootstrap = {"security_protocol": "SSL", **trust}, kafka.mutual_bootstrap
+    else:
+        settings, bootstrap = {**sasl, **trust}, kafka.sasl_bootstrap
+    admin = TopicAdmin(
+        {
+            "bootstrap.servers": bootstrap,
+            **translate_client_settings({n.replace("_", "."): v for n, v in settings.items()}),
+        }
+    )
+    with pytest.raises(BrokerError) as caught:
+        admin.check_reachable(8.0)
+    text = str(caught.value)
+    assert "wrong-one" not in text
+    expected = {
+        "authority": "certificate verify failed",
+        "password": "Invalid username or password",
+        "certificate": "bad certificate",
+    }
+    assert expected[case] in text
+
+
+@pytest.mark.parametrize("key", ["own.key", "secret.key"])
+def test_postgresql_with_a_client_certificate(secured_servers: SecuredServers, files: Path, key: str):
+    pg = secured_servers.pg
+    with psycopg.connect(pg.url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS certified")
+        connection.execute("CREATE ROLE certified LOGIN")
+    config = {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(pg.port),
+        "database.user": "certified",
+        "database.dbname": "postgres",
+        "database.sslmode": "verify-full",
+        "database.sslrootcert": str(files / "root.pem"),
+        "database.sslcert": str(files / "own.crt"),
+        "database.sslkey": str(files / key),
+        "database.sslpassword": "hush",
+    }
+    session = Session(read_endpoint(config))
+    assert session.value("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") is True
+    session.close()
+    for change, word in (
+        ({"database.sslrootcert": str(files / "other.pem")}, "certificate"),
+        ({"database.sslmode": "disable"}, "database.user=certified"),
+        ({"database.sslpassword": "wrong-one"}, "sslkey" if key == "secret.key" else ""),
+    ):
+        if not word:
+            continue
+        with pytest.raises(PostgresError) as caught:
+            Session(read_endpoint(config | change))
+        assert word in str(caught.value) or "key" in str(caught.value), change
+        assert "wrong-one" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["confluent", "apicurio", "URL"])
+def test_registry_with_a_login(guarded_registry: tuple[str, str], files: Path, unique_name: str, kind: str):
+    url, password = guarded_registry
+
+    def options(password: str) -> dict[str, str]:
+        store = {"type": "PEM", "location": str(files / "root.pem")}
+        if kind == "apicurio":
+            found = {
+                "": "io.apicurio.registry.utils.converter.AvroConverter",
+                ".apicurio.registry.url": url,
+                ".apicurio.registry.as-confluent": "true",
+                ".apicurio.auth.username": "reg",
+                ".apicurio.auth.password": password,
+                **{f".apicurio.registry.request.ssl.truststore.{n}": v for n, v in store.items()},
+            }
+        else:
+            found = {"": CONFLUENT, **{f".schema.registry.ssl.truststore.{n}": v for n, v in store.items()}}
+            if kind == "URL":
+                found[".schema.registry.url"] = url.replace("https://", f"https://reg:{password}@")
+            else:
+                found[".schema.registry.url"] = url
+                found[".basic.auth.credentials.source"] = "USER_INFO"
+                found[".basic.auth.user.info"] = f"reg:{password}"
+        return {f"value.converter{name}": value for name, value in found.items()}
+
+    schema = ConnectSchema(ConnectType.INT64)
+    converter = make_converter(options(password), is_key=False)
+    assert converter.frame(unique_name, schema)[0][:1] == b"\0"
+    converter.close()
+    wrong = make_converter(options("wrong-one"), is_key=False)
+    with pytest.raises(RegistryError) as caught:
+        wrong.frame(unique_name, schema)
+    wrong.close()
+    assert "401" in str(caught.value)
+    assert "wrong-one" not in str(caught.value)
