@@ -34,7 +34,13 @@ _READ_SECONDS: Final = 90.0
 _LOOK_AGAIN_SECONDS: Final = 0.1
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NOT_THERE_YET: Final = frozenset(
-    (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+    (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # the metadata was newer than the broker that was asked
+        KafkaError.FENCED_LEADER_EPOCH,
+    )
 )
 """What a broker says of a topic that it is just about to create."""
 _OF_SECURITY: Final = frozenset({"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED"})
