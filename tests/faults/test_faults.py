@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, Fault, Outcome
+from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, Fault, Outcome, Run, make_schedule
+from faultlab.servers import Lab
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 Survive = Callable[..., Outcome]
@@ -23,3 +24,44 @@ def test_killed_at_every_point_of_a_snapshot(survive: Survive) -> None:
         *(at(point) for point in SNAPSHOT_POINTS), options={"snapshot.mode": "initial"}, rows=15_000
     )
     assert outcome.verdict.snapshot_rows >= 15_000
+
+
+def test_a_host_that_dies_within_a_snapshot_and_tells_nobody(survive: Survive) -> None:
+    """The server keeps its half of the connections, and the temporary slot of the second attempt with it."""
+    lost = [Fault("point_lose", point="snapshot.rows") for _ in range(3)]
+    survive(*lost, options={"snapshot.mode": "initial"}, rows=6_000)
+
+
+@pytest.mark.parametrize("link", ["pg", "kafka"])
+def test_links(survive: Survive, link: str) -> None:
+    survive(
+        Fault(f"{link}_cut", records=50),
+        Fault(f"{link}_hold", seconds=1.0, records=50),
+        Fault(f"{link}_delay", seconds=0.05, amount=2, records=20),
+        Fault(f"{link}_cut_after", amount=5_003, records=20),
+        Fault(f"{link}_lose", amount=1, records=50),
+    )
+
+
+def test_servers_that_crash(survive: Survive) -> None:
+    survive(
+        Fault("pg_immediate", records=50),
+        Fault("terminate", records=50),
+        Fault("kafka_kill", records=50),
+        Fault("kill_worker", records=50),
+    )
+
+
+@pytest.mark.parametrize("seed", [3, 1007])
+def test_random_schedules(lab: Lab, seed: int) -> None:
+    """A few of those that ``python -m tests.faults`` runs by the hundred."""
+    outcome = Run(lab, make_schedule(seed, heavy=0), print).run()
+    assert outcome.verdict.problems == [], lab.worker.tail()
+
+
+def test_the_registry_is_away(lab: Lab, survive: Survive) -> None:
+    survive(
+        Fault("registry_refuse", seconds=0.5, records=20),
+        Fault("registry_kill", records=20),
+        options=lab.avro(),
+    )

@@ -148,6 +148,8 @@ class Run:
         self._moments: list[Moment] = []
         self._url = ""
         self._ends = Ends(lab.kafka.bootstrap)
+        self._log_began = lab.worker.log.stat().st_size
+        self._asked = False
 
     def config(self) -> dict[str, str]:
         """The connector's configuration."""
@@ -218,6 +220,12 @@ class Run:
         def done() -> bool:
             state = self.lab.worker.task(self.name)
             assert "no further attempt" not in state.get("trace", ""), state["trace"]
+            if (
+                self._asked
+                and '"incremental snapshot finished"'
+                not in self.lab.worker.log.read_bytes()[self._log_began :].decode()
+            ):
+                return False
             return confirmed_lsn(self._url, self.name) >= last
 
         try:
@@ -385,6 +393,8 @@ class Run:
                     '{"type": "incremental", "data-collections": ["public.a", "public.b"]}',
                 ),
             )
+        self._asked = True
+        wait_for(f"{fault.point} to be passed", lambda: not self.lab.worker.armed)
 
     def _registry_refuse(self, fault: Fault) -> None:
         """The registry is away while a table gets a column, so that a schema has to be registered."""
@@ -399,6 +409,7 @@ class Run:
         )
         time.sleep(fault.seconds)
         proxy.heal()
+        self.lab.worker.wait_task(self.name)
 
     def _registry_kill(self, _: Fault) -> None:
         """What is registered already is known: the registry is not needed for it."""

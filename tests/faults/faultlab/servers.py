@@ -139,6 +139,10 @@ class Worker:
         except urllib.error.HTTPError as error:
             with error:
                 status, text = error.code, error.read()
+        except OSError as error:
+            if self._process is not None and (code := self._process.poll()) is not None:
+                raise AssertionError(f"the worker has ended with {code}: {self.tail()}") from error
+            raise
         return status, json.loads(text) if text.startswith((b"{", b"[")) else text.decode()
 
     def ask(self, method: str, path: str, body: Any, *wanted: int) -> None:
