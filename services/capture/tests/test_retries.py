@@ -1,10 +1,12 @@
 """The table of errors, and what the supervisor makes of it."""
 
 import pytest
+from confluent_kafka import KafkaError
 
 from tidings_capture.connector_config import RetryOptions
 from tidings_capture.connector_run import _pause, _trace
-from tidings_capture.errors import PostgresError, retry_of_kafka, retry_of_sqlstate
+from tidings_capture.errors import _KAFKA, PostgresError, retry_of_kafka, retry_of_sqlstate
+from tidings_capture.kafka import describe_failure
 from tidings_capture.postgres import Endpoint, _refused
 from tidings_capture.task_channel import Failure
 from tidings_service import Retry
@@ -33,6 +35,13 @@ def test_sqlstates(sqlstate, retry):
 def test_kafka():
     assert retry_of_kafka("_TRANSPORT") is Retry.TIMED
     assert retry_of_kafka("TOPIC_AUTHORIZATION_FAILED") is Retry.NEVER
+    assert retry_of_kafka("_FENCED") is Retry.MANUAL
+    assert "max.request.size" in str(describe_failure("x", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)).hint)
+
+
+def test_the_names_in_the_table_are_librdkafkas():
+    names = {KafkaError(code).name() for code in [*range(-200, -1), *range(1, 120)]}
+    assert _KAFKA.keys() <= names
 
 
 @pytest.mark.parametrize(

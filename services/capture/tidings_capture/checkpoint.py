@@ -33,6 +33,8 @@ class Checkpoints(ABC):
         self._key = key
         self._interval = interval_seconds
         self._last = time.monotonic()
+        self.transactions = 0
+        """Kafka transactions committed; none where delivery is at least once."""
         self.stored: SourceOffset | None = None
         """The last offset that Kafka has acknowledged."""
 

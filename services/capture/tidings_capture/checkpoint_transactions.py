@@ -79,6 +79,7 @@ class TransactionalCheckpoints(Checkpoints):
             return
         reached("offset.written")
         self._records.commit()
+        self.transactions = self._records.commits
         self.stored = position
         reached("offset.stored")
 

@@ -39,6 +39,7 @@ from tidings_capture.protocol import ProtocolOptions
 from tidings_capture.replica_identities import IdentityRule, compile_identities
 from tidings_capture.signal_options import SignalOptions, table_name
 from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
+from tidings_capture.tolerance import ToleranceOptions
 from tidings_capture.topic_creation import TopicCreation, read_topic_creation
 from tidings_capture.transforms.chain import has_transforms
 
@@ -87,6 +88,7 @@ class ConnectorConfig:
     boundary: TransactionBoundary = field(default_factory=TransactionBoundary)
     """When a Kafka transaction ends, where the worker writes exactly once."""
     exactly_once_required: bool = False
+    tolerance: ToleranceOptions = field(default_factory=ToleranceOptions)
     transforms: dict[str, str] = field(default_factory=dict, repr=False)
     """``transforms``, ``predicates`` and what is behind these prefixes; empty without transforms."""
 
@@ -196,6 +198,11 @@ def read_connector_config(
         heartbeat_action=value.text("heartbeat.action.query"),
         boundary=_boundary(value),
         exactly_once_required=value.text(SUPPORT).lower() == REQUIRED,
+        tolerance=ToleranceOptions(
+            all=value.text("errors.tolerance").lower() == "all",
+            log=value.boolean("errors.log.enable"),
+            dead_letters=value.text("errors.deadletterqueue.topic.name"),
+        ),
         transforms=_transforms(config),
     )  # fmt: skip
 

@@ -124,22 +124,43 @@ def retry_of_sqlstate(sqlstate: str | None) -> Retry:
     return _RETRY_OF_SQLSTATE.get((sqlstate or "")[:2], Retry.MANUAL)
 
 
-_NEVER_KAFKA: Final = frozenset(
-    {
-        "TOPIC_AUTHORIZATION_FAILED",
-        "CLUSTER_AUTHORIZATION_FAILED",
-        "SASL_AUTHENTICATION_FAILED",
-        "_AUTHENTICATION",
-        "MSG_SIZE_TOO_LARGE",
-        "INVALID_CONFIG",
-        "INVALID_REPLICATION_FACTOR",
-        "INVALID_PARTITIONS",
-        "POLICY_VIOLATION",
-        "UNSUPPORTED_VERSION",
-    }
-)
+_GRANT: Final = "grant it to the principal of the worker's, or of producer.override., credentials"
+_SETTING: Final = "correct the settings of the topic or the producer that the message names"
+_KAFKA: Final[dict[str, tuple[Retry, str | None]]] = {
+    # By librdkafka's name of the error (``rdkafka.h``); what is not here is timed: a broker is away or busy.
+    "TOPIC_AUTHORIZATION_FAILED": (Retry.NEVER, _GRANT),
+    "CLUSTER_AUTHORIZATION_FAILED": (Retry.NEVER, _GRANT),
+    "GROUP_AUTHORIZATION_FAILED": (Retry.NEVER, _GRANT),
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (Retry.NEVER, _GRANT),
+    "SASL_AUTHENTICATION_FAILED": (Retry.NEVER, "correct sasl.jaas.config"),
+    "_AUTHENTICATION": (Retry.NEVER, "correct sasl.jaas.config, or ssl.keystore.*"),
+    "MSG_SIZE_TOO_LARGE": (
+        Retry.NEVER,
+        "raise producer.override.max.request.size and the topic's max.message.bytes, or leave the column out",
+    ),
+    "RECORD_LIST_TOO_LARGE": (Retry.NEVER, "lower producer.override.batch.size"),
+    "INVALID_RECORD": (Retry.NEVER, "a topic with cleanup.policy=compact takes no record without a key"),
+    "INVALID_CONFIG": (Retry.NEVER, _SETTING),
+    "INVALID_REPLICATION_FACTOR": (Retry.NEVER, _SETTING),
+    "INVALID_PARTITIONS": (Retry.NEVER, _SETTING),
+    "INVALID_TRANSACTION_TIMEOUT": (
+        Retry.NEVER,
+        "lower transaction.timeout.ms, or raise the broker's transaction.max.timeout.ms",
+    ),
+    "POLICY_VIOLATION": (Retry.NEVER, _SETTING),
+    "UNSUPPORTED_VERSION": (Retry.NEVER, None),
+    "_INVALID_ARG": (Retry.NEVER, _SETTING),
+    "_FENCED": (Retry.MANUAL, None),
+    "PRODUCER_FENCED": (Retry.MANUAL, None),
+    "INVALID_PRODUCER_EPOCH": (Retry.MANUAL, None),
+}
 
 
 def retry_of_kafka(code_name: str) -> Retry:
     """Whether a retry can cure an error of Kafka's, by librdkafka's name of it."""
-    return Retry.NEVER if code_name in _NEVER_KAFKA else Retry.TIMED
+    return _KAFKA.get(code_name, (Retry.TIMED, None))[0]
+
+
+def hint_of_kafka(code_name: str) -> str | None:
+    """What a person can do about it."""
+    return _KAFKA.get(code_name, (Retry.TIMED, None))[1]

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from tidings_capture.errors import BrokerError, retry_of_kafka
+from tidings_capture.errors import BrokerError, hint_of_kafka, retry_of_kafka
 from tidings_service import Retry
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
@@ -68,7 +68,12 @@ def describe_failure(action: str, error: KafkaError | BaseException) -> BrokerEr
         error = error.args[0]
     if isinstance(error, KafkaError):
         name = error.name()
-        return BrokerError(f"{action}: {error.str()} ({name})", kafka_code=name, retry=retry_of_kafka(name))
+        return BrokerError(
+            f"{action}: {error.str()} ({name})",
+            kafka_code=name,
+            hint=hint_of_kafka(name),
+            retry=retry_of_kafka(name),
+        )
     return BrokerError(f"{action}: {type(error).__name__}")
 
 
@@ -247,7 +252,7 @@ class AcknowledgedProducer:
         self.flush(_REQUEST_SECONDS)
         if not stored:
             raise BrokerError(
-                f"cannot write to {topic}: no acknowledgement from bootstrap.servers", retry=None
+                f"cannot write to {topic}: no acknowledgement from bootstrap.servers", retry=Retry.TIMED
             )
 
     def poll(self) -> None:

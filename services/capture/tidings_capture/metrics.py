@@ -61,7 +61,35 @@ def _counters(runs: list[ConnectorRun]) -> Iterator[Metric]:
     errors = CounterMetricFamily(
         "tidings_capture_errors", "Errors that ended the task's process.", labels=["connector", "code"]
     )
+    task = ["connector", "task"]
+    # Gauges, because that is what Kafka Connect's JMX exporters make of them: their names have no suffix.
+    seen = GaugeMetricFamily(
+        "kafka_connect_task_error_metrics_total_record_errors",
+        "Errors of single records since the task's process started.",
+        labels=task,
+    )
+    skipped = GaugeMetricFamily(
+        "kafka_connect_task_error_metrics_total_records_skipped",
+        "Records left out by errors.tolerance=all since the task's process started.",
+        labels=task,
+    )
+    letters = GaugeMetricFamily(
+        "kafka_connect_task_error_metrics_deadletterqueue_produce_requests",
+        "Dead letters since the task's process started.",
+        labels=task,
+    )
+    commits = GaugeMetricFamily(
+        "tidings_capture_kafka_transactions",
+        "Kafka transactions committed since the task's process started (exactly once).",
+        labels=["connector"],
+    )
     for run in runs:
+        report = run.report
+        if run.has_task:
+            seen.add_metric([run.name, "0"], report.record_errors)
+            skipped.add_metric([run.name, "0"], report.records_skipped)
+            letters.add_metric([run.name, "0"], report.dead_letters)
+            commits.add_metric([run.name], report.kafka_transactions)
         counters = run.counters()
         for topic, count in sorted(counters.records.items()):
             records.add_metric([run.name, topic], count)
@@ -69,7 +97,7 @@ def _counters(runs: list[ConnectorRun]) -> Iterator[Metric]:
         restarts.add_metric([run.name], run.restarts)
         for code, count in sorted(run.errors.items()):
             errors.add_metric([run.name, code], count)
-    yield from (records, transactions, restarts, errors)
+    yield from (records, transactions, restarts, errors, seen, skipped, letters, commits)
 
 
 def _streaming(runs: list[ConnectorRun]) -> Iterator[Metric]:

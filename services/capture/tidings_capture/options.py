@@ -7,7 +7,7 @@ Anything else is an error that names the nearest known option. ``docs/debezium-c
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -252,6 +252,9 @@ _TABLE: Final = (
     Option("errors.max.retries", "int", "-1"),
     Option("errors.retry.delay.initial.ms", "long", "300", check=_not_negative),
     Option("errors.retry.delay.max.ms", "long", "10000", check=_not_negative),
+    Option("errors.tolerance", default="none", values=("none", "all"), documentation="all: what cannot be converted or transformed is left out."),
+    Option("errors.log.enable", "boolean", "false"),
+    Option("errors.deadletterqueue.topic.name", documentation="Where to keep what errors.tolerance=all leaves out; Kafka Connect has it for sinks only."),
     Option("exactly.once.support", default="requested", values=("requested", "required"), documentation="The worker's exactly.once.source.support decides; required refuses workers where it is not enabled."),
     Option("transaction.boundary", default="poll", values=("poll", "interval", "connector"), check=boundary_problem),
     Option("transaction.boundary.interval.ms", "long", check=_not_negative, documentation="Default: the worker's offset.flush.interval.ms; at most a quarter of transaction.timeout.ms."),
@@ -293,10 +296,8 @@ PASS_THROUGH: Final = (
 FIXED: Final = {
     "database.tcpKeepAlive": "true",
     "event.processing.failure.handling.mode": "fail",
-    "errors.tolerance": "none",
     "errors.retry.timeout": "0",
     "tasks.max.enforce": "true",
-    "errors.log.enable": "false",
     "errors.log.include.messages": "false",
     "flush.lsn.source": "true",
     "lsn.flush.mode": "connector",
@@ -351,6 +352,7 @@ _NOT_IMPLEMENTED_PREFIXES: Final = (
     "notification.http.",
     "openlineage.",
 )
+DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _EXCLUSIVE: Final = (
     ("schema.include.list", "schema.exclude.list"),
     ("table.include.list", "table.exclude.list"),
@@ -395,15 +397,8 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         problems.setdefault("plugin.name", []).append(
             "plugin.name defaults to decoderbufs, which is not implemented: set plugin.name to pgoutput"
         )
-    if "sink" in config.get("notification.enabled.channels", "") and not config.get(
-        "notification.sink.topic.name"
-    ):
-        problems.setdefault("notification.sink.topic.name", []).append(
-            _worded(
-                "notification.sink.topic.name",
-                "Notification topic name must be provided when kafka notification channel is enabled",
-            )
-        )
+    for name, problem in _missing_partners(config):
+        problems.setdefault(name, []).append(problem)
     try:
         select_overrides(config)
     except ValueError as error:
@@ -416,6 +411,20 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         if config.get(include) and config.get(exclude):
             problems.setdefault(exclude, []).append(_worded(exclude, f'"{include}" is already specified'))
     return problems
+
+
+def _missing_partners(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Options that mean nothing without another."""
+    topic = "notification.sink.topic.name"
+    if "sink" in config.get("notification.enabled.channels", "") and not config.get(topic):
+        yield (
+            topic,
+            _worded(
+                topic, "Notification topic name must be provided when kafka notification channel is enabled"
+            ),
+        )
+    if config.get(DEAD_LETTERS) and config.get("errors.tolerance", "").strip().lower() != "all":
+        yield DEAD_LETTERS, f"{DEAD_LETTERS} needs errors.tolerance=all"
 
 
 def _check_one(name: str, value: str) -> str | None:

@@ -23,6 +23,8 @@ from tidings_service import Retry
 _FORMATS: Final = "-c DateStyle=ISO,MDY -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 -c bytea_output=hex"
 _COPY_BYTES: Final = 1_000_000
 """About how much of a COPY is held in memory at once."""
+_READ_BYTES: Final = 4_000_000
+"""About how much of the stream is held in memory at once, whatever the rows' size."""
 _POSTGRES_EPOCH_US: Final = 946_684_800_000_000
 _CONNECT_SECONDS: Final = 10
 _STATUS = struct.Struct(">cQQQqB")
@@ -314,8 +316,9 @@ class Replication:
         self._connection.nonblocking = 1
 
     def read(self, limit: int) -> list[bytes]:
-        """CopyData messages that have arrived, at most `limit`; never waits."""
+        """CopyData messages that have arrived, at most `limit` and about four megabytes; never waits."""
         messages: list[bytes] = []
+        room = _READ_BYTES
         append, connection = messages.append, self._connection
         take = connection.get_copy_data
         try:
@@ -323,6 +326,9 @@ class Replication:
                 size, data = take(1)
                 if size > 0:
                     append(bytes(data))
+                    room -= size
+                    if room < 0:
+                        break
                     continue
                 if size < 0:
                     self._ended(messages)

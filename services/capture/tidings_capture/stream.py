@@ -28,6 +28,7 @@ from tidings_capture.plan_schema_changes import SchemaChangePlan
 from tidings_capture.postgres import parse_keepalive
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import SourceOffset
+from tidings_capture.tolerance import Tolerance
 from tidings_capture.types.conversion import ConversionError
 from tidings_envelope.position import lsn_to_text
 from tidings_service import Retry
@@ -54,6 +55,7 @@ class Stream:
     Args:
         resume: where to go on; everything up to it has been delivered.
         send: queues records for a topic, in order.
+        tolerance: what becomes of rows that cannot be converted; None: they are errors.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class Stream:
         resume: SourceOffset,
         send: Send,
         schema_changes: SchemaChangePlan | None = None,
+        tolerance: Tolerance | None = None,
     ) -> None:
         self._routes = routes
         self._messages = messages
         self._schema_changes = schema_changes
+        self._tolerance = tolerance
         self._markers = markers if config.conversion.provide_transaction_metadata else None
         self._send = send
         skipped = config.skipped_operations
@@ -175,56 +179,73 @@ class Stream:
         self.caught_up = False
         last: bytes | None = None
         data = b""
-        try:
-            for data in messages:
-                tag = data[_TAG] if data[0] == _XLOG_DATA else 0
-                if tag in rows:
-                    last = data
-                    if self._resuming and not self._is_new(data):
-                        self._repeat(data)
-                        continue
-                    if self._dropping:
-                        continue
-                    try:
-                        route = by_oid[_U32(data, _OID)[0]]
-                    except KeyError as error:
-                        raise CaptureError(
-                            "pgoutput sent a row of a relation it has not announced"
-                        ) from error
-                    if route is None:
-                        continue
-                    (context.lsn,) = _U64(data, 1)
-                    records = route.plan.change(data, _TAG, context)
-                    route.records += len(records)
-                    send(route.topic, records)
-                elif tag:
-                    if tag in self._skipped:
+        pending = iter(messages)
+        while True:
+            try:
+                for data in pending:
+                    tag = data[_TAG] if data[0] == _XLOG_DATA else 0
+                    if tag in rows:
                         last = data
-                        if self._resuming:
-                            self._is_new(data)
-                    else:
-                        self._other(data)
-                        if tag == _COMMIT:  # rows before it need no position of their own
-                            last = None
-                        elif tag in _EVENTS and self._in_transaction:
+                        if self._resuming and not self._is_new(data):
+                            self._repeat(data)
+                            continue
+                        if self._dropping:
+                            continue
+                        try:
+                            route = by_oid[_U32(data, _OID)[0]]
+                        except KeyError as error:
+                            raise CaptureError(
+                                "pgoutput sent a row of a relation it has not announced"
+                            ) from error
+                        if route is None:
+                            continue
+                        (context.lsn,) = _U64(data, 1)
+                        records = route.plan.change(data, _TAG, context)
+                        route.records += len(records)
+                        send(route.topic, records)
+                    elif tag:
+                        if tag in self._skipped:
                             last = data
-                else:
-                    self._control(data)
-        except (DecodeError, ConversionError) as error:
-            # They know the message or the column, not where it stands.
-            error.args = (f"{error}, at LSN {lsn_to_text(_U64(data, 1)[0])}", *error.args[1:])
-            raise
-        except (IndexError, struct.error) as error:
-            if len(data) > _OID + 4:
+                            if self._resuming:
+                                self._is_new(data)
+                        else:
+                            self._other(data)
+                            if tag == _COMMIT:  # rows before it need no position of their own
+                                last = None
+                            elif tag in _EVENTS and self._in_transaction:
+                                last = data
+                    else:
+                        self._control(data)
+                break
+            except ConversionError as error:
+                self._add_position(error, data)
+                self._leave_out(error, data)  # and go on behind it
+            except DecodeError as error:
+                self._add_position(error, data)
                 raise
-            tag_text = chr(data[_TAG]) if len(data) > _TAG else "w"
-            raise DecodeError(
-                "the message is cut short", tag=tag_text, offset=max(len(data) - _TAG, 0)
-            ) from error
+            except (IndexError, struct.error) as error:
+                if len(data) > _OID + 4:
+                    raise
+                tag_text = chr(data[_TAG]) if len(data) > _TAG else "w"
+                raise DecodeError(
+                    "the message is cut short", tag=tag_text, offset=max(len(data) - _TAG, 0)
+                ) from error
         if last is not None and self._in_transaction:
             self._note_last_row(messages, last)
         if messages:
             self.events += len(messages)
+
+    def _add_position(self, error: DecodeError | ConversionError, data: bytes) -> None:
+        # They know the message or the column, not where it stands.
+        error.args = (f"{error}, at LSN {lsn_to_text(_U64(data, 1)[0])}", *error.args[1:])
+
+    def _leave_out(self, error: ConversionError, data: bytes) -> None:
+        if self._tolerance is None or data[_TAG] not in self._rows:
+            raise error
+        route = self._routes.by_oid[_U32(data, _OID)[0]]
+        assert route is not None
+        if not self._resuming:  # else it has been left out before
+            self._tolerance.row(error, data[_TAG:], route.table, route.topic)
 
     def _note_last_row(self, messages: list[bytes], last: bytes) -> None:
         (lsn,) = _U64(last, 1)

@@ -81,6 +81,13 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     received_lsn: int = 0
     confirmed_lsn: int = 0
     outstanding: int = 0
+    record_errors: int = 0
+    """Errors of single records: in conversion, or in a transform."""
+    records_skipped: int = 0
+    """Those that ``errors.tolerance=all`` has left out."""
+    dead_letters: int = 0
+    kafka_transactions: int = 0
+    """Kafka transactions committed (exactly once)."""
     snapshot_rows: int = 0
     snapshot_tables: dict[str, TableProgress] = {}
     """The running or last snapshot of this process, by ``schema.table``."""

@@ -27,6 +27,7 @@ from tidings_capture.preparation import captured_tables
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
 from tidings_capture.task_channel import TableProgress, TaskJob
+from tidings_capture.tolerance import Tolerance
 from tidings_capture.transforms.chain import make_chain
 from tidings_capture.transforms.output import TransformedOutput
 from tidings_service import get_logger
@@ -71,11 +72,23 @@ class TaskParts:
         value = make_converter(config.converters, is_key=False)
         converters = self._converters = (key, value)
         self._output: TransformedOutput | None = None
+        self.tolerance = Tolerance(
+            config.tolerance,
+            job.connector,
+            job.task,
+            config.conversion.mappers,
+            self.producer.send,
+            self.ensure_topic,
+        )
         self.send: Callable[[str, list[Record]], None] = self.producer.send
         """Queues what plans make."""
         if config.transforms:
             self._output = output = TransformedOutput(
-                make_chain(config.transforms), self._converters, self.producer, self.ensure_topic
+                make_chain(config.transforms),
+                self._converters,
+                self.producer,
+                self.ensure_topic,
+                self.tolerance,
             )
             self.send, converters = output.send, (output.converter, output.converter)
         self.markers = compile_markers(config.conversion, *converters)

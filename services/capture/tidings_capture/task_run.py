@@ -159,6 +159,7 @@ class TaskRun:
             resume,
             self._parts.send,
             self._parts.schema_changes,
+            self._parts.tolerance,
         )
         if until is None:
             self._progress.state = "streaming"
@@ -316,6 +317,10 @@ class TaskRun:
                 received_lsn=stream.received_lsn if stream is not None else 0,
                 confirmed_lsn=self._checkpoints.confirmed_lsn,
                 outstanding=self._producer.outstanding(),
+                record_errors=self._parts.tolerance.errors,
+                records_skipped=self._parts.tolerance.skipped,
+                dead_letters=self._parts.tolerance.dead_letters,
+                kafka_transactions=self._checkpoints.transactions,
                 snapshot_rows=progress.snapshot_rows,
                 snapshot_tables=progress.tables,
             )

@@ -1,11 +1,13 @@
 """What stands between a task's plans and its producer where a connector has transforms."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from tidings_capture.converters import Converter
 from tidings_capture.kafka import RecordProducer
 from tidings_capture.plan import NEW_KEY_HEADER, OLD_KEY_HEADER, Record
+from tidings_capture.tolerance import Tolerance
 from tidings_capture.transforms.chain import Chain, TransformError
 from tidings_capture.transforms.encoding import Encoding
 from tidings_capture.transforms.intermediate import IntermediateConverter
@@ -29,6 +31,7 @@ class TransformedOutput:
         converters: the connector's own, for keys and values.
         producer: gets the records.
         ensure_topic: creates a topic that does not exist; called once per topic that a record goes to.
+        tolerance: what becomes of records that a transform fails on; None: they are errors.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class TransformedOutput:
         converters: tuple[Converter, Converter],
         producer: RecordProducer,
         ensure_topic: Callable[[str], None],
+        tolerance: Tolerance | None = None,
     ) -> None:
         self.converter = IntermediateConverter()
         """What the plans of this task are compiled with, for keys and values."""
@@ -44,6 +48,7 @@ class TransformedOutput:
         self._key, self._value = (Encoding(converter) for converter in converters)
         self._producer = producer
         self._ensure_topic = ensure_topic
+        self._tolerance = tolerance
         self._topics: set[str] = set()
 
     def send(self, topic: str, records: list[Record]) -> None:
@@ -64,9 +69,19 @@ class TransformedOutput:
             former = headers
             record = SourceRecord(topic, _partition(value[0]), *key, *value, None, shared)
             where = _where(topic, value[1])
-            result = self._chain.apply(record, where)
-            if result is not None:
-                self._produce(result, record, where)
+            try:
+                result = self._chain.apply(record, where)
+                if result is not None:
+                    self._produce(result, record, where)
+            except TransformError as error:
+                if self._tolerance is None:
+                    raise
+                self._tolerance.record(
+                    error,
+                    topic,
+                    self._key(topic, record.key_schema, record.key, trusted=True),
+                    partial(self._value, topic, record.value_schema, record.value, trusted=True),
+                )
 
     def _produce(self, record: SourceRecord, original: SourceRecord, where: str) -> None:
         topic = record.topic
