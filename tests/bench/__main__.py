@@ -14,6 +14,7 @@ BENCHMARKS = {
     "conversion": "microseconds from an insert's bytes to its record, without I/O",
     "capture": "a backlog through capture and real Debezium, in three formats, and pg_recvlogical",
     "capture_snapshot": "the initial snapshot, capture and real Debezium",
+    "capture_exactly_once": "a backlog through capture, exactly once and at least once",
     "capture_latency": "from commit to consumer at 1,000 rows per second, capture and real Debezium",
     "capture_memory": "capture's resident memory through one transaction of five million rows",
     "capture_takeover": "how long a connector stands still when its worker is stopped or killed",

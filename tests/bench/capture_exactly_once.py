@@ -55,7 +55,10 @@ def run(rows: int, wire_format: str = "json") -> None:
 
 @contextlib.contextmanager
 def _exact(made: Bench) -> Iterator[Engine]:
-    with worker(made.stack, "exact", exactly_once_source_support="enabled") as (process, port):
+    with worker(made.stack, "exact-worker", group="exact", exactly_once_source_support="enabled") as (
+        process,
+        port,
+    ):
         yield Engine("exact", f"http://127.0.0.1:{port}", process.pid)
 
 

@@ -174,8 +174,14 @@ def _create_database(server: str) -> str:
 
 
 @contextlib.contextmanager
-def worker(stack: Stack, name: str = "bench-worker") -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A worker of the group ``bench`` and its REST port; stopped at the end, if it has not ended by then."""
+def worker(
+    stack: Stack, name: str = "bench-worker", *, group: str = "bench", **settings: str
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A worker of a group and its REST port; stopped at the end, if it has not ended by then.
+
+    Args:
+        settings: further properties, ``_`` for ``.``.
+    """
     directory = Path(stack.directory)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -183,9 +189,10 @@ def worker(stack: Stack, name: str = "bench-worker") -> Iterator[tuple[subproces
     properties = directory / f"{name}.properties"
     topics = ("config", "offset", "status")
     properties.write_text(
-        f"bootstrap.servers={stack.kafka.bootstrap}\ngroup.id=bench\nlisteners=http://127.0.0.1:{port}\n"
-        + "".join(f"{t}.storage.topic=bench-{t}s\n{t}.storage.replication.factor=1\n" for t in topics)
+        f"bootstrap.servers={stack.kafka.bootstrap}\ngroup.id={group}\nlisteners=http://127.0.0.1:{port}\n"
+        + "".join(f"{t}.storage.topic={group}-{t}s\n{t}.storage.replication.factor=1\n" for t in topics)
         + f"key.converter={_JSON}\nvalue.converter={_JSON}\n"
+        + "".join(f"{option.replace('_', '.')}={value}\n" for option, value in settings.items())
     )
     with (directory / f"{name}.log").open("wb") as log:
         command = [str(Path(sys.executable).with_name("tidings-capture")), str(properties)]
