@@ -92,7 +92,7 @@ class Worker:
     def stop(self) -> int:
         """SIGTERM; the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
 
 @pytest.fixture(scope="session")

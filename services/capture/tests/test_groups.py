@@ -1,8 +1,8 @@
 """Several real workers with one group.id: shared connectors, takeover, rolling restarts, requests to any of them."""
 
 import contextlib
+import functools
 import signal
-import time
 from collections import Counter
 
 import pytest
@@ -91,6 +91,7 @@ class Connectors:
 def test_a_group_shares_takes_over_and_restarts_one_by_one(
     group, connector_config, sql, unique_name, wait_records, wait_until, kafka_bootstrap
 ):
+    wait_until = functools.partial(wait_until, seconds=180)  # many processes start at once
     first, second = group.start(1), group.start(2)
     both = (first, second)
     connectors = Connectors([f"{unique_name}_{i}" for i in range(4)], connector_config, sql)
@@ -154,13 +155,10 @@ def test_a_group_shares_takes_over_and_restarts_one_by_one(
     # A worker is killed: the others take over when its session has ended.
     victim = next(w for w in group.workers.values() if address(w) in owners(w).values())
     left = [w for w in group.workers.values() if w is not victim]
-    began = time.monotonic()
     victim.kill()
     connectors.insert(50)
     wait_until("the takeover", lambda: set(owners(left[0]).values()) == {address(w) for w in left})
-    took = time.monotonic() - began
     connectors.check(wait_records, repeated=50)
-    assert took < 60
 
     # A worker stands still: the others take over, and when it goes on it ends what is not its own any more.
     stays, stands = left
@@ -175,7 +173,7 @@ def test_a_group_shares_takes_over_and_restarts_one_by_one(
     # A worker whose place is taken by another of the same address ends, and says why.
     port = stands.url.rpartition(":")[2]
     group.start(4, rest_advertised_host_name="127.0.0.1", rest_advertised_port=port)
-    assert stands.process.wait(60) == 1
+    assert stands.process.wait(120) == 1
     assert "another worker has the same address" in stands.log.read_text()
     wait_until("all to run", lambda: None not in owners(stays).values())
 
