@@ -28,6 +28,8 @@ _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0
 _END: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LOOK_AGAIN_SECONDS: Final = 0.1
+_OLD_EPOCH: Final = frozenset((KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH))
+"""A broker was restarted. librdkafka's admin client keeps the epochs that it knows, for minutes; a new one asks."""
 
 OnRecords = Callable[[list[tuple[str, bytes, bytes | None]]], None]
 
@@ -61,7 +63,8 @@ class TopicTail:
             },
             logger=_LOG,
         )
-        self._admin = AdminClient(dict(settings), logger=_LOG)
+        self._settings = dict(settings)
+        self._admin = AdminClient(self._settings, logger=_LOG)
         self._topics = topics
         self._on_records = on_records
         self._on_error = on_error
@@ -116,8 +119,11 @@ class TopicTail:
                 )
                 return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
             except KafkaException as error:
-                if error.args[0].code() not in NOT_THERE_YET or time.monotonic() > deadline:
+                code = error.args[0].code()
+                if code not in NOT_THERE_YET | _OLD_EPOCH or time.monotonic() > deadline:
                     raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
+                if code in _OLD_EPOCH:
+                    self._admin = AdminClient(self._settings, logger=_LOG)
             time.sleep(_LOOK_AGAIN_SECONDS)
 
     def close(self) -> None:
