@@ -5,23 +5,21 @@ Both sides' converters are named in the connector's JSON, so that neither inheri
 
 import contextlib
 import json
-import os
-import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from tidings_stack import Stack
-from tidings_stack.connect import avro_converter_settings
+from tidings_stack.capture import JSON_CONVERTER as _JSON
+from tidings_stack.capture import CaptureWorkers
+from tidings_stack.connect import avro_converter_settings, connector_settings
 
 WARM_UP_ROWS = 200_000
 """Streamed before anything is measured: a cold JVM would flatter us threefold."""
@@ -42,7 +40,6 @@ SELECT i, i %% 1000, 'customer name ' || i, 'city ' || i %% 500, 'a note of ordi
        timestamptz '2026-01-01 00:00+00' + i * interval '1 millisecond'
 FROM generate_series(%s::bigint, %s::bigint) AS i
 """
-_JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 def converters(wire_format: str, stack: Stack) -> dict[str, str]:
@@ -109,17 +106,8 @@ class Bench:
 
     def config(self, engine: Engine, name: str, wire_format: str, **options: str) -> dict[str, str]:
         """The connector's JSON; topics are ``<engine>_<name>.public.bench``."""
-        parts = conninfo_to_dict(self.database)
-        return {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "tasks.max": "1",
-            "database.hostname": str(parts["host"]),
-            "database.port": str(parts["port"]),
-            "database.user": str(parts["user"]),
-            "database.password": str(parts.get("password") or "none"),
-            "database.dbname": str(parts["dbname"]),
+        own = {
             "topic.prefix": f"{engine.name}_{name}",
-            "plugin.name": "pgoutput",
             "slot.name": f"bench_{engine.name}_{name}",
             "publication.name": "bench",
             "publication.autocreate.mode": "disabled",
@@ -127,6 +115,7 @@ class Bench:
             **converters(wire_format, self.stack),
             **{option.replace("_", "."): value for option, value in options.items()},
         }
+        return connector_settings(self.database, **own)
 
     def write(self, first: int, rows: int, per_transaction: int = TRANSACTION_ROWS) -> int:
         """Insert rows after number `first`; the number of the last one."""
@@ -182,42 +171,13 @@ def worker(
     Args:
         settings: further properties, ``_`` for ``.``.
     """
-    directory = Path(stack.directory)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    properties = directory / f"{name}.properties"
-    topics = ("config", "offset", "status")
-    properties.write_text(
-        f"bootstrap.servers={stack.kafka.bootstrap}\ngroup.id={group}\nlisteners=http://127.0.0.1:{port}\n"
-        + "".join(f"{t}.storage.topic={group}-{t}s\n{t}.storage.replication.factor=1\n" for t in topics)
-        + f"key.converter={_JSON}\nvalue.converter={_JSON}\n"
-        + "".join(f"{option.replace('_', '.')}={value}\n" for option, value in settings.items())
-    )
-    with (directory / f"{name}.log").open("wb") as log:
-        command = [str(Path(sys.executable).with_name("tidings-capture")), str(properties)]
-        process = subprocess.Popen(
-            command, stdout=log, stderr=log, env={**os.environ, "PYTHONFAULTHANDLER": "1"}
-        )
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                request("GET", f"http://127.0.0.1:{port}/")
-                break
-            except OSError:
-                if process.poll() is not None:
-                    raise
-                check(deadline, "the worker to answer")
-        yield process, port
-    except BaseException:
-        time.sleep(0.5)  # a process that dies closes its sockets before it can be waited for
-        print(f"the worker's log ends so (code {process.poll()}):")
-        print((directory / f"{name}.log").read_text("utf-8", "replace")[-4_000:])
-        raise
-    finally:
-        process.terminate()
-        process.wait(60)
+    # As many partitions as Kafka Connect makes by itself.
+    own = {"offset.storage.partitions": "25"}
+    own |= {option.replace("_", "."): value for option, value in settings.items()}
+    with CaptureWorkers(stack.directory, stack.kafka.bootstrap) as workers:
+        properties = workers.properties(group, own, name=name)
+        made = workers.start(properties, environment={"PYTHONFAULTHANDLER": "1"})
+        yield made.process, int(made.url.rpartition(":")[2])
 
 
 class Ends:

@@ -6,13 +6,10 @@ changes from the slot and gives them to our plans. Nothing here depends on the c
 """
 
 import contextlib
-import json
 import os
 import re
 import secrets
 import time
-import urllib.error
-import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +20,7 @@ import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from side_by_side import Pair, Side
-from worker_process import worker_process
+from side_by_side import Pair, Side, rest, until
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.conversion_options import (
@@ -42,10 +38,11 @@ from tidings_capture.pgoutput import Begin, Commit, Delete, Insert, Relation, Tr
 from tidings_capture.plan import Plan, Record, compile_plan
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.postgres import Endpoint, Session
+from tidings_stack.capture import CaptureWorkers
+from tidings_stack.connect import connector_settings
 
 HERE = Path(__file__).parent
 DEADLINE_SECONDS = 120
-CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 READABLE = (
     "TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1"
 )
@@ -91,30 +88,25 @@ class Scenario:
 @pytest.fixture(scope="session")
 def worker_url(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The REST API of one capture worker for all tests."""
-    with worker_process(
-        tmp_path_factory.mktemp("worker"), kafka_bootstrap, f"conformance-{os.getpid()}"
-    ) as url:
-        yield url
+    with CaptureWorkers(tmp_path_factory.mktemp("worker"), kafka_bootstrap) as workers:
+        yield workers.start(workers.properties(f"conformance-{os.getpid()}")).url
 
 
 @pytest.fixture
 def config(pg_database: str) -> dict[str, str]:
     """A connector's options; `{name}` stands for its name."""
-    parts = psycopg.conninfo.conninfo_to_dict(pg_database)
-    return {
-        "connector.class": CONNECTOR_CLASS,
-        "plugin.name": "pgoutput",
-        "database.hostname": str(parts["host"]),
-        "database.port": str(parts["port"]),
-        "database.user": str(parts["user"]),
-        "database.password": str(parts.get("password") or "none"),
-        "database.dbname": str(parts["dbname"]),
-        "topic.prefix": "{name}",
-        "slot.name": "{name}",
-        "publication.name": "{name}",
-        "topic.creation.default.partitions": "1",
-        "topic.creation.default.replication.factor": "1",
-    }
+    settings = connector_settings(
+        pg_database,
+        **{
+            "topic.prefix": "{name}",
+            "slot.name": "{name}",
+            "publication.name": "{name}",
+            "topic.creation.default.partitions": "1",
+            "topic.creation.default.replication.factor": "1",
+        },
+    )
+    del settings["tasks.max"]  # which the tests set themselves
+    return settings
 
 
 @pytest.fixture
@@ -122,14 +114,20 @@ def pair(
     pg_database: str, connect_url: str, worker_url: str, kafka_bootstrap: str
 ) -> Iterator[Callable[..., Pair]]:
     """Starts one configuration on both: `pair(options, setup, ..., suffix="")`; setup is SQL that runs before; `{mine}` and
-    `{theirs}` in it are the connectors' names."""
+    `{theirs}` in it are the connectors' names; `database` is another one's URL, `only_theirs` options that Debezium gets instead of ours."""
     made: list[Pair] = []
 
-    def start(options: Mapping[str, str], *setup: str, suffix: str = "") -> Pair:
+    def start(
+        options: Mapping[str, str],
+        *setup: str,
+        suffix: str = "",
+        database: str | None = None,
+        only_theirs: Mapping[str, str] | None = None,
+    ) -> Pair:
         token = secrets.token_hex(4)
         theirs = Side(connect_url, f"d{token}", kafka_bootstrap)
         mine = Side(worker_url, f"t{token}", kafka_bootstrap)
-        made.append(Pair(pg_database, theirs, mine, options, suffix))
+        made.append(Pair(database or pg_database, theirs, mine, options, suffix, only_theirs))
         for statement in setup:
             named = statement.replace("{mine}", mine.base).replace("{theirs}", theirs.base)
             made[-1].connection.execute(named)  # type: ignore[call-overload]
@@ -184,27 +182,22 @@ def reference(
     connectors: list[str] = []
 
     def run(scenario: Scenario) -> Records:
-        database = psycopg.conninfo.conninfo_to_dict(scenario.url)
         connectors.append(scenario.prefix)
         create_topics(kafka_bootstrap, scenario)
-        rest(
+        status, answer = rest(
             f"{connect_url}/connectors/{scenario.prefix}/config",
             "PUT",
-            {
-                "connector.class": CONNECTOR_CLASS,
-                "tasks.max": "1",
-                "plugin.name": "pgoutput",
-                "database.hostname": str(database["host"]),
-                "database.port": str(database["port"]),
-                "database.user": str(database["user"]),
-                "database.password": str(database.get("password") or "none"),
-                "database.dbname": scenario.database,
-                "slot.name": f"{scenario.prefix}_dbz",
-                "publication.name": "reference",
-                "snapshot.mode": "no_data",
-                **scenario.properties(),
-            },
+            connector_settings(
+                scenario.url,
+                **{
+                    "slot.name": f"{scenario.prefix}_dbz",
+                    "publication.name": "reference",
+                    "snapshot.mode": "no_data",
+                    **scenario.properties(),
+                },
+            ),
         )
+        assert status == 201, answer
         with psycopg.connect(scenario.url, autocommit=True) as connection:
             until(
                 "Debezium's slot is active",
@@ -237,12 +230,16 @@ def create_topics(bootstrap: str, scenario: Scenario) -> None:
 
 def slot_is_active(connection: psycopg.Connection[Any], slot: str, connect_url: str) -> bool:
     row = connection.execute(
-        "SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]
+        # A slot that is just being created is active, too, and will not tell what is written meanwhile.
+        "SELECT active_pid IN (SELECT pid FROM pg_stat_replication WHERE state IN ('catchup', 'streaming'))"
+        " FROM pg_replication_slots WHERE slot_name = %s",
+        [slot],
     ).fetchone()
     if row is None:
         name = slot.removesuffix("_dbz")
-        status = rest(f"{connect_url}/connectors/{name}/status", "GET", missing={"tasks": []})
-        assert all(task["state"] != "FAILED" for task in status["tasks"]), status["tasks"]
+        status, answer = rest(f"{connect_url}/connectors/{name}/status")
+        tasks = answer["tasks"] if status == 200 else []
+        assert all(task["state"] != "FAILED" for task in tasks), tasks
     return row == (True,)
 
 
@@ -273,7 +270,7 @@ def read_until_end(bootstrap: str, prefix: str, transaction_count: int) -> Recor
                 read_topic(consumer, topic, next_offsets, records)
             return len(records[f"{prefix}.transaction"]) >= 2 * transaction_count
 
-        until("Debezium has written the last transaction", read_more)
+        until("Debezium has written the last transaction", read_more, DEADLINE_SECONDS)
         read_more()  # rows may have come after their END, in topics that were read before it
         return records
     finally:
@@ -398,34 +395,3 @@ def session(url: str) -> Session:
             password=str(parts.get("password") or ""),
         )
     )
-
-
-def rest(url: str, method: str, body: Any = None, missing: Any = None) -> Any:
-    """Kafka Connect's REST API; `missing` stands for a 404."""
-    request = urllib.request.Request(
-        url,
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            text = answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code == 404 and missing is not None:
-                return missing
-            raise AssertionError(f"{method} {url}: {error.code} {error.read().decode()}") from error
-    return json.loads(text) if text else None
-
-
-def until(what: str, condition: Callable[[], bool]) -> None:
-    """Waits for a condition.
-
-    Raises:
-        AssertionError: it did not come true within the deadline.
-    """
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s: {what}"
-        time.sleep(0.1)

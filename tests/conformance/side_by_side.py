@@ -13,8 +13,6 @@ import io
 import json
 import re
 import time
-import urllib.error
-import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -24,12 +22,13 @@ import fastavro
 import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
-from psycopg.conninfo import conninfo_to_dict
 
 from tidings_envelope.wire import HEADER_BYTES, split
+from tidings_stack.capture import call
+from tidings_stack.connect import POSTGRES_CONNECTOR, connector_settings
 
 DEADLINE_SECONDS = 60
-CONNECTOR_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+CONNECTOR_CLASS = POSTGRES_CONNECTOR
 SENTINEL = "zzend"
 _HEARTBEAT = re.compile(r"beat")
 _CLOCK = re.compile(rb'("op":"."),"ts_ms":\d+(?:,"ts_us":\d+,"ts_ns":\d+)?')
@@ -48,17 +47,7 @@ Records = dict[tuple[str, int], list[Record]]
 
 def rest(url: str, method: str = "GET", body: Any = None) -> tuple[int, Any]:
     """Status and JSON body of a REST answer, whatever the status."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        url, data=data, method=method, headers={"Content-Type": "application/json"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            status, text = answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            status, text = error.code, error.read()
-    return status, json.loads(text) if text[:1] in (b"{", b"[") else text.decode(errors="replace")
+    return call(method, url, body)
 
 
 def until(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
@@ -83,6 +72,7 @@ class Side:
                 "bootstrap.servers": bootstrap,
                 "group.id": base,
                 "enable.auto.commit": False,
+                "auto.offset.reset": "error",  # never skip what cannot be fetched at once
                 "fetch.wait.max.ms": 20,
             }
         )
@@ -153,13 +143,21 @@ class Pair:
     """A Debezium connector and ours on one database."""
 
     def __init__(
-        self, url: str, theirs: Side, mine: Side, options: Mapping[str, str], suffix: str = ""
+        self,
+        url: str,
+        theirs: Side,
+        mine: Side,
+        options: Mapping[str, str],
+        suffix: str = "",
+        only_theirs: Mapping[str, str] | None = None,
     ) -> None:
+        """`only_theirs` are options that Debezium gets in place of ours: those that mean the same in other words."""
         self.url = url
         self.theirs = theirs
         self.mine = mine
         self.options = self._with_sentinel(dict(options))
         self._suffix = suffix
+        self._only_theirs = dict(only_theirs or {})
         self._sent = 0
         self.connection = psycopg.connect(url, autocommit=True)
         self.connection.execute(f"CREATE TABLE IF NOT EXISTS {SENTINEL} (id int PRIMARY KEY)")
@@ -173,16 +171,7 @@ class Pair:
 
     def start(self) -> None:
         """Post the configuration to both, and wait until both stream."""
-        parts = conninfo_to_dict(self.url)
-        config = {
-            "connector.class": CONNECTOR_CLASS,
-            "tasks.max": "1",
-            "plugin.name": "pgoutput",
-            "database.hostname": str(parts["host"]),
-            "database.port": str(parts["port"]),
-            "database.user": str(parts["user"]),
-            "database.password": str(parts.get("password") or "none"),
-            "database.dbname": str(parts["dbname"]),
+        own = {
             "topic.prefix": "{base}" + self._suffix,
             "slot.name": "{base}",
             "publication.name": "{base}",
@@ -194,15 +183,17 @@ class Pair:
             "topic.creation.default.replication.factor": "1",
             **self.options,
         }
-        for side in (self.theirs, self.mine):
-            side.create(config)
+        config = connector_settings(self.url, **own)
+        self.theirs.create(config | self._only_theirs)
+        self.mine.create(config)
         for side in (self.mine, self.theirs):
             until(f"{side.base} streams", lambda side=side: self._streams(side))
 
     def _streams(self, side: Side) -> bool:
         row = self.connection.execute(
-            "SELECT active AND active_pid IN (SELECT pid FROM pg_stat_replication) FROM pg_replication_slots"
-            " WHERE slot_name = %s",
+            # Not only active: a slot that is just being created is, too, and will not tell what is written meanwhile.
+            "SELECT active_pid IN (SELECT pid FROM pg_stat_replication WHERE state IN ('catchup', 'streaming'))"
+            " FROM pg_replication_slots WHERE slot_name = %s",
             [side.base],
         ).fetchone()
         if row != (True,):
@@ -279,6 +270,9 @@ class Pair:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.1)
+        if mine != theirs:
+            self.theirs.check()
+            self.mine.check()
         found = [f"number of records: {mine} is not {theirs}"] if mine != theirs else []
         my_records, their_records = self.records(self.mine), self.records(self.theirs)
         for place in sorted(my_records.keys() | their_records.keys()):

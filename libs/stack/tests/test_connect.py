@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.request
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from confluent_kafka import Consumer
 
-from tidings_stack.connect import avro_converter_settings
+from tidings_stack.capture import call
+from tidings_stack.connect import avro_converter_settings, connector_settings
 
 
 @pytest.mark.stack
@@ -21,22 +20,17 @@ def test_debezium_streams_in_confluent_s_wire_format(
     with psycopg.connect(pg_database, autocommit=True) as connection:
         connection.execute("CREATE TABLE t (id int PRIMARY KEY, amount numeric(10,2))")
         connection.execute("INSERT INTO t VALUES (1, 2.5)")
-    database = urlsplit(pg_database)
-    settings = {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": database.hostname,
-        "database.port": str(database.port),
-        "database.user": database.username,
-        "database.password": database.password,
-        "database.dbname": database.path.lstrip("/"),
-        "topic.prefix": unique_name,
-        "plugin.name": "pgoutput",
-        "slot.name": unique_name,
-        "publication.name": unique_name,
-        "table.include.list": "public.t",
-        **avro_converter_settings(registry_url),
-    }
-    call(f"{connect_url}/connectors/{unique_name}/config", "PUT", settings)
+    settings = connector_settings(
+        pg_database,
+        **{
+            "topic.prefix": unique_name,
+            "slot.name": unique_name,
+            "publication.name": unique_name,
+            "table.include.list": "public.t",
+            **avro_converter_settings(registry_url),
+        },
+    )
+    call("PUT", f"{connect_url}/connectors/{unique_name}/config", settings)
     try:
         topic = f"{unique_name}.public.t"
         consumer = Consumer(
@@ -58,17 +52,7 @@ def test_debezium_streams_in_confluent_s_wire_format(
         value = message.value()
         assert value is not None
         assert value[0] == 0
-        schema = call(f"{registry_url}/schemas/ids/{int.from_bytes(value[1:5], 'big')}", "GET")
+        _, schema = call("GET", f"{registry_url}/schemas/ids/{int.from_bytes(value[1:5], 'big')}")
         assert json.loads(schema["schema"])["name"] == "Envelope"
     finally:
-        call(f"{connect_url}/connectors/{unique_name}", "DELETE")
-
-
-def call(url: str, method: str, body: object = None) -> dict[str, str]:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        url, data=data, method=method, headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        content = answer.read()
-    return json.loads(content) if content else {}
+        call("DELETE", f"{connect_url}/connectors/{unique_name}")

@@ -16,6 +16,8 @@ from tidings_stack.kafka import java_environment
 from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
 
+POSTGRES_CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
+
 
 class ConnectServer(Server):
     """A Connect worker. `settings` add to its worker properties; `heap` is the JVM's `-Xmx`."""
@@ -49,7 +51,9 @@ class ConnectServer(Server):
 
     def _prepare(self) -> None:
         self._java = find_java()
-        self._jars = fetch("debezium", progress=self.place.progress)
+        self._jars = [
+            jar for part in ("debezium", "scripting") for jar in fetch(part, progress=self.place.progress)
+        ]
         # Without log4j, which Kafka's own distribution brings, /admin/loggers has nothing to show.
         kafka = fetch("kafka", progress=self.place.progress)
         self._jars += [jar for jar in kafka if jar.name.startswith("log4j-")]
@@ -106,6 +110,28 @@ class ConnectServer(Server):
                 return bool(answer.status == 200)
         except OSError:
             return False
+
+
+def connector_settings(database_url: str, **more: str) -> dict[str, str]:
+    """Return a PostgreSQL connector's JSON for a database: class, plugin, and where the database is. `more` adds to it.
+
+    `database_url` is whatever libpq takes; without a password in it, some other is named, because the option is required.
+    """
+    # Whoever wants a connector has loaded psycopg already; the server alone must not.
+    from tidings_stack.postgres import connection_parts  # noqa: PLC0415
+
+    parts = connection_parts(database_url)
+    return {
+        "connector.class": POSTGRES_CONNECTOR,
+        "tasks.max": "1",
+        "plugin.name": "pgoutput",
+        "database.hostname": parts["host"],
+        "database.port": parts["port"],
+        "database.user": parts["user"],
+        "database.password": parts.get("password", "none"),
+        "database.dbname": parts["dbname"],
+        **more,
+    }
 
 
 def avro_converter_settings(registry_url: str, *, key: bool = True) -> dict[str, str]:

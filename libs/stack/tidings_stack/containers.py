@@ -9,11 +9,12 @@ from __future__ import annotations
 import secrets
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidings_stack.errors import ServerStartError, StackError
+from tidings_stack.errors import NotSupportedError, ServerStartError, StackError
 from tidings_stack.members import with_requirements
 from tidings_stack.ports import LOOPBACK, PortReservations, accepts
 from tidings_stack.stack import Stack
@@ -173,8 +174,17 @@ class ContainerStack:
             self._processes = Stack(members=())
         return self._processes.add_connect(bootstrap, settings=settings)
 
-    def add_pg(self, version: str, *, settings: Mapping[str, str] | None = None) -> ContainerServer:
-        """Start one more PostgreSQL."""
+    def add_pg(
+        self,
+        version: str,
+        *,
+        settings: Mapping[str, str] | None = None,
+        binaries: Path | None = None,
+        extensions: Sequence[Path] = (),
+    ) -> ContainerServer:
+        """Start one more PostgreSQL. Raises NotSupportedError when it should have other binaries or extensions."""
+        if binaries is not None or extensions:
+            raise NotSupportedError("a container has its image's binaries and extensions")
         return self._run(postgres_plan(self._ports.reserve(), version=version, settings=settings))
 
     def close(self) -> None:

@@ -10,7 +10,11 @@ MEMBERS = ("pg", "kafka", "registry", "connect")
 PG_VERSIONS = ("14", "15", "16", "17", "18")
 DEFAULT_MEMBERS = ("pg", "kafka", "registry")
 REQUIREMENTS = {"connect": ("kafka",)}
-CONFIGURATIONS = {"kafka": ("kafka",), "registry": ("registry",), "connect": ("debezium", "converters")}
+CONFIGURATIONS = {
+    "kafka": ("kafka",),
+    "registry": ("registry",),
+    "connect": ("debezium", "scripting", "converters"),
+}
 
 
 def with_requirements(members: Iterable[str]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """PostgreSQL 14 to 18 as a local process, with contrib and logical WAL.
 
-The binaries are a minimal build (initdb, pg_ctl, postgres). PostgreSQL refuses to run as root: as root it runs as
+The binaries are a minimal build (initdb, pg_ctl, postgres); an installed PostgreSQL, or another one's extensions, can be
+used in their place. PostgreSQL refuses to run as root: as root it runs as
 `nobody`, which may not be able to enter the download cache; then the binaries are linked or copied beside the data.
 """
 
@@ -38,7 +39,12 @@ DEFAULT_SETTINGS: Mapping[str, str] = {
 
 
 class PostgresServer(Server):
-    """A PostgreSQL cluster with one superuser, `postgres`, and a random password."""
+    """A PostgreSQL cluster with one superuser, `postgres`, and a random password.
+
+    `binaries` is an installation to use instead of a fetched one: the directory that has ``bin``. `extensions` are
+    installations of the same major version (directories with ``lib/postgresql`` and ``share/postgresql/extension``)
+    whose extensions this server gets beside its own.
+    """
 
     name = "pg"
     title = "PostgreSQL"
@@ -53,6 +59,8 @@ class PostgresServer(Server):
         version: str = "16",
         settings: Mapping[str, str] | None = None,
         name: str | None = None,
+        binaries: Path | None = None,
+        extensions: Sequence[Path] = (),
     ) -> None:
         if version not in PG_VERSIONS:
             raise ServerStartError(
@@ -65,6 +73,8 @@ class PostgresServer(Server):
         self.settings = {**DEFAULT_SETTINGS, **(settings or {})}
         self.password = secrets.token_urlsafe(12)
         self._data = self.directory / "data"
+        self._given_binaries = binaries
+        self._extensions = tuple(extensions)
         self._binaries = Path()
 
     @property
@@ -82,7 +92,7 @@ class PostgresServer(Server):
                 f"{self.directory} cannot be entered by nobody, the user PostgreSQL runs as when root starts it",
                 hint="choose a directory whose parents every user may enter",
             )
-        self._binaries = self._reachable_binaries(
+        self._binaries = self._given_binaries or self._reachable_binaries(
             unpack(fetch(f"pg-{self.version}", progress=self.place.progress)[0])
         )
         user = self._user()
@@ -130,17 +140,27 @@ class PostgresServer(Server):
         return can_connect(self.url)
 
     def _reachable_binaries(self, unpacked: Path) -> Path:
-        if self._user() is None or everybody_may_enter(unpacked):
+        if not self._extensions and (self._user() is None or everybody_may_enter(unpacked)):
             return unpacked
         copy = self.directory / "binaries"
         if not copy.is_dir():
             shutil.copytree(unpacked, copy, symlinks=True, copy_function=_link_or_copy)
+            for installation in self._extensions:
+                _add_extensions(installation, copy)
         return copy
 
 
 def everybody_may_enter(path: Path) -> bool:
     """Whether a user without rights of its own may enter `path`."""
     return all(one.stat().st_mode & stat.S_IXOTH for one in (path, *path.parents))
+
+
+def _add_extensions(installation: Path, target: Path) -> None:
+    """Put what `installation` has and `target` lacks of libraries and extensions' scripts beside the target's own."""
+    for part, pattern in (("lib/postgresql", "*.so"), ("share/postgresql/extension", "*")):
+        for file in (installation / part).glob(pattern):
+            if not (target / part / file.name).exists():
+                shutil.copy(file, target / part / file.name)
 
 
 def _link_or_copy(source: str, target: str) -> str:
@@ -203,3 +223,8 @@ def _drop_slot(connection: psycopg.Connection[tuple[object, ...]], slot: str) ->
 def with_database(url: str, database: str) -> str:
     """Return `url` with another database name."""
     return urlsplit(url)._replace(path=f"/{database}").geturl()
+
+
+def connection_parts(url: str) -> dict[str, str]:
+    """Return what a URL (or libpq's other form) says: `host`, `port`, `user`, `password`, `dbname` and so on."""
+    return {name: str(value) for name, value in psycopg.conninfo.conninfo_to_dict(url).items()}

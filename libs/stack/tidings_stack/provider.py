@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from tidings_jvm import PlainProgress
@@ -64,7 +65,14 @@ class Source(Protocol):
         """Start one more Kafka Connect."""
         ...
 
-    def add_pg(self, version: str, *, settings: Mapping[str, str] | None = None) -> OwnedServer:
+    def add_pg(
+        self,
+        version: str,
+        *,
+        settings: Mapping[str, str] | None = None,
+        binaries: Path | None = None,
+        extensions: Sequence[Path] = (),
+    ) -> OwnedServer:
         """Start one more PostgreSQL."""
 
     def close(self) -> None:
@@ -125,9 +133,16 @@ class Provider:
         """Kafka Connect; `url` is its REST interface."""
         return self._get("connect")
 
-    def add_pg(self, version: str, settings: Mapping[str, str] | None = None) -> OwnedServer:
-        """Start one more PostgreSQL of its own."""
-        return self._source.add_pg(version, settings=settings)
+    def add_pg(
+        self,
+        version: str,
+        settings: Mapping[str, str] | None = None,
+        *,
+        binaries: Path | None = None,
+        extensions: Sequence[Path] = (),
+    ) -> OwnedServer:
+        """Start one more PostgreSQL of its own; for `binaries` and `extensions` see `PostgresServer`."""
+        return self._source.add_pg(version, settings=settings, binaries=binaries, extensions=extensions)
 
     def add_connect(self, settings: Mapping[str, str] | None = None) -> OwnedServer:
         """Start one more Kafka Connect of its own, on the same Kafka."""

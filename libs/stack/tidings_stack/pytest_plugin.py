@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,10 +107,15 @@ def pg_database(pg_url: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def pg_server(tidings_servers: Provider) -> Callable[..., OwnedServer]:
-    """Start one more PostgreSQL: `pg_server("18", wal_level="replica")`; it ends with the session, or by `.close()`."""
+    """Start one more PostgreSQL: `pg_server("18", wal_level="replica")`; it ends with the session, or by `.close()`.
 
-    def start(version: str = "16", **settings: str) -> OwnedServer:
-        return tidings_servers.add_pg(version, settings)
+    `binaries` and `extensions` are those of `PostgresServer`.
+    """
+
+    def start(
+        version: str = "16", *, binaries: Path | None = None, extensions: Sequence[Path] = (), **settings: str
+    ) -> OwnedServer:
+        return tidings_servers.add_pg(version, settings, binaries=binaries, extensions=extensions)
 
     return start
 

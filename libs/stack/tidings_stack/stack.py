@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -141,8 +141,18 @@ class Stack:
                 _close_all([self._servers.pop(name) for name in missing if name in self._servers])
                 raise
 
-    def add_pg(self, version: str, *, settings: Mapping[str, str] | None = None) -> PostgresServer:
-        """Start one more PostgreSQL, of any version and with its own settings; it ends with the stack."""
+    def add_pg(
+        self,
+        version: str,
+        *,
+        settings: Mapping[str, str] | None = None,
+        binaries: Path | None = None,
+        extensions: Sequence[Path] = (),
+    ) -> PostgresServer:
+        """Start one more PostgreSQL, of any version and with its own settings; it ends with the stack.
+
+        For `binaries` and `extensions` see `PostgresServer`.
+        """
         from tidings_stack.postgres import PostgresServer  # noqa: PLC0415
 
         with self._lock:
@@ -151,6 +161,8 @@ class Stack:
                 version=version,
                 settings=settings,
                 name=f"pg-{version}-{len(self._more) + 1}",
+                binaries=binaries,
+                extensions=extensions,
             )
             self._more.append(server)
         server.start()

@@ -1,15 +1,8 @@
 """A real worker for the tests: started as people start it, spoken to over REST, read back from Kafka."""
 
-import contextlib
 import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +11,17 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from psycopg.conninfo import conninfo_to_dict
 
-DEADLINE_SECONDS = 60
+from tidings_stack.capture import CaptureWorker as Worker
+from tidings_stack.capture import CaptureWorkers
+from tidings_stack.connect import connector_settings
+
+DEADLINE_SECONDS = 120
 _NOT_YET = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
 }
-JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
 
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
@@ -41,131 +36,34 @@ def wait_for(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_
         time.sleep(0.02)
 
 
-@dataclass
-class Worker:
-    """A running worker process."""
-
-    process: subprocess.Popen[bytes]
-    url: str
-    log: Path
-
-    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and JSON body of an answer."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self.url + path, data=data, method=method, headers={"Content-Type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                status, text = answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                status, text = error.code, error.read()
-        if not text.startswith((b"{", b"[")):
-            return status, text.decode()
-        return status, json.loads(text)
-
-    def task(self, name: str) -> dict[str, Any]:
-        """The state of a connector's task."""
-        status, body = self.request("GET", f"/connectors/{name}/status")
-        return body["tasks"][0] if status == 200 and body["tasks"] else {"state": None}
-
-    def wait_task(self, name: str, state: str) -> dict[str, Any]:
-        """Wait until a connector's task has a state."""
-        try:
-            return wait_for(f"{name} to be {state}", lambda: (t := self.task(name))["state"] == state and t)
-        except AssertionError as error:
-            raise AssertionError(
-                f"{error}; it is {self.task(name)}\n{self.log.read_text()[-3000:]}"
-            ) from None
-
-    def task_pid(self) -> int | None:
-        """The process of the worker's only task."""
-        text = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return int(text.split()[0]) if text.split() else None
-
-    def kill(self) -> None:
-        """SIGKILL, as the kernel does when memory runs out."""
-        self.process.kill()
-        self.process.wait(30)
-
-    def stop(self) -> int:
-        """SIGTERM; the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(120)
+@pytest.fixture(scope="session")
+def workers(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaptureWorkers]:
+    """All workers of the session, which end with it."""
+    with CaptureWorkers(tmp_path_factory.mktemp("workers"), kafka_bootstrap) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
-def worker_properties(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def worker_properties(workers: CaptureWorkers) -> Callable[..., Path]:
     """Writes a worker's properties file: `worker_properties("group", key="value")`."""
-    directory = tmp_path_factory.mktemp("workers")
 
     def write(group: str, **changes: str) -> Path:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
         settings = {
-            "bootstrap.servers": kafka_bootstrap,
-            "group.id": group,
-            "listeners": f"http://127.0.0.1:{port}",
-            **{f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")},
-            **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
-            "offset.storage.partitions": "3",
-            "key.converter": JSON_CONVERTER,
             "key.converter.schemas.enable": "false",
-            "value.converter": JSON_CONVERTER,
             "value.converter.schemas.enable": "false",
             "offset.flush.interval.ms": "100",
-            **{name.replace("_", "."): value for name, value in changes.items()},
         }
-        path = directory / f"{group}.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        return path
+        return workers.properties(
+            group, settings | {name.replace("_", "."): value for name, value in changes.items()}
+        )
 
     return write
 
 
 @pytest.fixture(scope="session")
-def start_worker() -> Iterator[Callable[..., Worker]]:
+def start_worker(workers: CaptureWorkers) -> Callable[..., Worker]:
     """Starts `tidings-capture <properties> [<connector>...]` and waits until it answers."""
-    with contextlib.ExitStack() as exits:
-
-        def start(properties: Path, *connectors: Path) -> Worker:
-            log = properties.with_suffix(".log")
-            command = [
-                str(Path(sys.executable).with_name("tidings-capture")),
-                *map(str, (properties, *connectors)),
-            ]
-            with log.open("ab") as output:
-                process = subprocess.Popen(command, stdout=output, stderr=output)
-            exits.callback(_end, process)
-            text = properties.read_text()
-            listeners = next(
-                line.partition("=")[2] for line in text.splitlines() if line.startswith("listeners=")
-            )
-            url = listeners.split(",")[0]
-            worker = Worker(process, url, log)
-
-            def answers() -> bool:
-                assert process.poll() is None, log.read_text()
-                with contextlib.suppress(OSError):
-                    return worker.request("GET", "/readyz")[1]["components"]["kafka"]["ok"]
-                return False
-
-            wait_for("the worker to answer", answers, 180)
-            return worker
-
-        yield start
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(5)
+    return workers.start
 
 
 @pytest.fixture(scope="session")
@@ -177,22 +75,16 @@ def worker(worker_properties: Callable[..., Path], start_worker: Callable[..., W
 @pytest.fixture
 def connector_config(pg_database: str, unique_name: str) -> dict[str, str]:
     """A connector on a fresh database; change what a test needs."""
-    parts = conninfo_to_dict(pg_database)
-    return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "tasks.max": "1",
-        "plugin.name": "pgoutput",
-        "database.hostname": str(parts["host"]),
-        "database.port": str(parts["port"]),
-        "database.user": str(parts["user"]),
-        "database.password": str(parts.get("password") or ""),
-        "database.dbname": str(parts["dbname"]),
-        "topic.prefix": unique_name,
-        "slot.name": unique_name,
-        "publication.name": unique_name,
-        "publication.autocreate.mode": "all_tables",
-        "errors.retry.delay.max.ms": "500",
-    }
+    return connector_settings(
+        pg_database,
+        **{
+            "topic.prefix": unique_name,
+            "slot.name": unique_name,
+            "publication.name": unique_name,
+            "publication.autocreate.mode": "all_tables",
+            "errors.retry.delay.max.ms": "500",
+        },
+    )
 
 
 @pytest.fixture
