@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = {
+    "binary_format": "nanoseconds from a cell to JSON, from PostgreSQL's text and from its binary form",
     "conversion": "microseconds from an insert's bytes to its record, without I/O",
     "capture": "a backlog through capture and real Debezium, in three formats, and pg_recvlogical",
     "capture_snapshot": "the initial snapshot, capture and real Debezium",
