@@ -130,3 +130,10 @@ def test_an_envelopes_schema_defines_the_row_once_and_refers_to_it_by_its_short_
 def test_a_name_that_avro_does_not_allow_is_refused(name: str) -> None:
     with pytest.raises(SchemaError, match="not allowed in Avro"):
         avro_schema_json(semantic.struct("shop.public.t.Key", [(name, INT64)]))
+
+
+def test_a_name_or_namespace_with_a_dash_is_refused_with_the_option_that_helps() -> None:
+    for name in ("my-shop.public.t.Key", "shop.public.my-key"):
+        with pytest.raises(SchemaError, match="not allowed in Avro") as raised:
+            avro_schema_json(semantic.struct(name, [("id", INT64)]))
+        assert "schema.name.adjustment.mode" in str(raised.value.hint)

@@ -173,5 +173,6 @@ def _check_name(name: str, what: str) -> None:
     if not _NAME.match(name):
         raise SchemaError(
             f"{what} is not allowed in Avro: names are letters, digits and underscores",
-            hint="leave the column or table out (column.exclude.list, table.exclude.list), or use the JSON converter",
+            hint="set schema.name.adjustment.mode and field.name.adjustment.mode to avro, leave the column or table out"
+            " (column.exclude.list, table.exclude.list), or use the JSON converter",
         )

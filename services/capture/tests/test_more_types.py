@@ -207,6 +207,19 @@ def test_arrays_that_debezium_has_no_representation_for(element: str, cell: byte
         assert array.convert(cell) == value
 
 
+def test_arrays_are_split_where_their_type_says() -> None:
+    """PostGIS writes its geometries with colons between them; a text with a comma in it is quoted by PostgreSQL."""
+    point = b"010100000000000000000000400000000000000040"
+    wkb = bytes.fromhex(point.decode())
+    array = conversion("_geometry", element=ElementType(1, "geometry", delimiter=":"))
+    found = array.convert(b"{" + point + b":NULL:" + point + b"}")
+    assert [item and item["wkb"] for item in found] == [wkb, None, wkb]
+    with pytest.raises(CellError):
+        array.convert(b"{" + point + b',"x"}')
+    own = conversion("_t", element=ElementType(1, "t", delimiter="|"), include_unknown_datatypes=True)
+    assert own.convert(rb'{a,b|"c|\"d"}') == [b"a,b", b'c|"d']
+
+
 def test_an_array_of_domains_is_of_an_unknown_type() -> None:
     of_domains = Column("c", 1, -1, "_d", not_null=False, element=ElementType(1, "d", is_domain=True))
     assert conversion_for(of_domains, options()) is None

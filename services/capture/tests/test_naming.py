@@ -40,6 +40,12 @@ def test_topics_are_cut_and_made_of_what_kafka_takes():
     assert names(topic_heartbeat_name="all").heartbeat == "all"
 
 
+@pytest.mark.parametrize("kind", ["", "Regex", "Unicode"])
+def test_strategies_named_default_leave_the_schema_out(kind):
+    strategy = f"io.debezium.schema.Default{kind}TopicNamingStrategy"
+    assert names(topic_naming_strategy=strategy, topic_regex="x").of_table("public", "t") == "shop.t"
+
+
 def test_regular_expressions_route_and_say_in_the_key_where_from():
     options = {
         "topic_naming_strategy": REGEX,

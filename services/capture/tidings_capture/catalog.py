@@ -38,7 +38,8 @@ _TYPES: Final = """
 SELECT t.oid, t.typname, t.typtype::text, t.typbasetype, t.typtypmod,
        CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN t.typelem ELSE 0 END,
        CASE WHEN t.typtype = 'e'
-            THEN ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder) END
+            THEN ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder) END,
+       t.typdelim::text
   FROM pg_type t WHERE t.oid = ANY(%s)
 """
 _TYPE_NAMES: Final = """
@@ -73,6 +74,7 @@ class _Type:
     typmod: int
     element: int
     labels: tuple[str, ...]
+    delimiter: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +192,8 @@ class Catalog:
         wanted = set(oids)
         while wanted:
             new = [
-                _Type(oid, name, kind, base, typmod, element, tuple(labels or ()))
-                for oid, name, kind, base, typmod, element, labels in self._session.rows(
+                _Type(oid, name, kind, base, typmod, element, tuple(labels or ()), delimiter)
+                for oid, name, kind, base, typmod, element, labels, delimiter in self._session.rows(
                     _TYPES, (sorted(wanted),)
                 )
             ]
@@ -223,7 +225,7 @@ def _base(oid: int, typmod: int, types: dict[int, _Type]) -> tuple[_Type, int, s
         typmod = found.typmod if found.typmod != -1 else typmod
         found = types.get(found.base)
     if found is None:
-        return _Type(oid, "unknown", "b", 0, -1, 0, ()), typmod, domain
+        return _Type(oid, "unknown", "b", 0, -1, 0, (), ","), typmod, domain
     return found, typmod, domain
 
 
@@ -231,8 +233,10 @@ def _element(oid: int, types: dict[int, _Type]) -> ElementType:
     item = types.get(oid)
     base, _, _ = _base(oid, -1, types)
     if item is not None and item.kind == "d":
-        return ElementType(item.oid, item.name, is_enum=base.kind == "e", is_domain=True)
-    return ElementType(base.oid, base.name, base.labels, is_enum=base.kind == "e")
+        return ElementType(
+            item.oid, item.name, is_enum=base.kind == "e", is_domain=True, delimiter=item.delimiter
+        )
+    return ElementType(base.oid, base.name, base.labels, is_enum=base.kind == "e", delimiter=base.delimiter)
 
 
 def _column(

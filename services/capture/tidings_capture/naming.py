@@ -28,7 +28,8 @@ STRATEGIES: Final = (
     DEFAULT_UNICODE_STRATEGY,
 )
 """The strategies that Debezium ships; those that start with ``Default`` name the database where there is one in a
-table's id, which a PostgreSQL connector's tables have not."""
+table's id, which a PostgreSQL connector's tables have not, and no schema: tables of one name share a topic."""
+_DEFAULT_STRATEGIES: Final = (DEFAULT_STRATEGY, DEFAULT_REGEX_STRATEGY, DEFAULT_UNICODE_STRATEGY)
 REGEX_STRATEGIES: Final = (SCHEMA_REGEX_STRATEGY, DEFAULT_REGEX_STRATEGY)
 _UNICODE_STRATEGIES: Final = (SCHEMA_UNICODE_STRATEGY, DEFAULT_UNICODE_STRATEGY)
 
@@ -110,6 +111,7 @@ class TopicNames:
             (options("topic.heartbeat.prefix"), prefix)
         )
         strategy = options("topic.naming.strategy")
+        self._names_schema = strategy not in _DEFAULT_STRATEGIES
         self._unicode = strategy in _UNICODE_STRATEGIES
         self._regex: re.Pattern[str] | None = None
         self._replacement = ""
@@ -143,7 +145,8 @@ class TopicNames:
         return KeyField(self._key_field, origin if found is None else found)
 
     def _origin(self, schema: str, table: str) -> str:
-        return self._delimiter.join(part for part in (self._prefix, schema, table) if part.strip())
+        parts = (self._prefix, schema, table) if self._names_schema else (self._prefix, table)
+        return self._delimiter.join(part for part in parts if part.strip())
 
     def _sanitized(self, name: str) -> str:
         if self._unicode:

@@ -35,6 +35,8 @@ class ElementType:
     """Also true for a domain over an enum, whose labels Debezium does not see."""
     is_domain: bool = False
     """The element is a domain; `name` is then its own."""
+    delimiter: str = ","
+    """``pg_type.typdelim``: what stands between elements; ``;`` for boxes, ``:`` for PostGIS's geometries."""
 
 
 @dataclass(frozen=True, slots=True)

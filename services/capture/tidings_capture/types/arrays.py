@@ -1,7 +1,7 @@
 """Arrays of any type that has a conversion.
 
-Format: PostgreSQL documentation, "Array Input and Output Syntax": braces, commas (semicolons between boxes), elements in
-double quotes where needed with backslash escapes, an unquoted NULL, and an optional ``[lower:upper]=`` in front.
+Format: PostgreSQL documentation, "Array Input and Output Syntax": braces, commas (or the type's own ``typdelim``), elements
+in double quotes where needed with backslash escapes, an unquoted NULL, and an optional ``[lower:upper]=`` in front.
 """
 
 import re
@@ -14,6 +14,7 @@ from tidings_capture.types.texts import placeholder_uuid
 from tidings_envelope import semantic
 
 _ELEMENT = re.compile(rb'"((?:[^"\\]|\\.)*)"|([^",{}\\]+)', re.DOTALL)
+_PARTS = rb'"((?:[^"\\]|\\.)*)"|([^"%s{}\\]+)'
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _BOUNDS = re.compile(rb"(?:\[-?\d+:-?\d+\])+=")
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
@@ -36,6 +37,8 @@ class Traits:
     """Debezium's schema of the elements takes nothing but nulls."""
     unchanged: Any = None
     """What stands for an unchanged TOASTed array."""
+    delimiter: bytes = b","
+    """Between elements."""
 
 
 def array(element: Conversion, traits: Traits) -> Conversion:
@@ -43,11 +46,13 @@ def array(element: Conversion, traits: Traits) -> Conversion:
     schema = element.schema.as_optional() if traits.nulls else element.schema
     convert_element = element.convert
     nulls = schema.optional and not traits.breaks_on_null
+    delimiter = traits.delimiter
+    pattern = _ELEMENT if delimiter == b"," else re.compile(_PARTS % re.escape(delimiter), re.DOTALL)
 
     def convert(cell: bytes) -> list[Any]:
         if traits.no_values:
             return _nulls(cell)
-        elements = split_array(cell)
+        elements = split_array(cell, delimiter, pattern)
         if traits.one_dimension and b"{" in cell[1:]:
             raise NoRepresentationError("Debezium does not read an array of several dimensions")
         values = [None if item is None else convert_element(item) for item in elements]
@@ -66,8 +71,11 @@ def vector(element: Conversion) -> Conversion:
     )
 
 
-def split_array(cell: bytes) -> list[bytes | None]:
+def split_array(
+    cell: bytes, delimiter: bytes = b",", pattern: re.Pattern[bytes] = _ELEMENT
+) -> list[bytes | None]:
     """The elements of an array in text format; of an array of several dimensions as many nulls as the first one has.
+    `pattern` matches an element between delimiters.
 
     Raises:
         CellError: not an array.
@@ -81,7 +89,7 @@ def split_array(cell: bytes) -> list[bytes | None]:
     position, end = start + 1, len(cell) - 1
     elements: list[bytes | None] = []
     while position < end or elements:
-        match = _ELEMENT.match(cell, position, end)
+        match = pattern.match(cell, position, end)
         if match is None:
             raise CellError("not an array")
         quoted, plain = match.groups()
@@ -92,7 +100,7 @@ def split_array(cell: bytes) -> list[bytes | None]:
         position = match.end()
         if position == end:
             break
-        if cell[position : position + 1] != b",":
+        if cell[position : position + 1] != delimiter:
             raise CellError("not an array")
         position += 1
     return elements

@@ -103,6 +103,7 @@ def _array(column: Column, element: ElementType, options: ConversionOptions) -> 
         no_values=conversion.schema.type is ConnectType.STRUCT and not nulls,
         # Debezium knows the placeholder of an array by the name of the column's type
         unchanged=None if column.domain_name else arrays.unchanged(element.name, options),
+        delimiter=element.delimiter.encode(),
     )
     return arrays.array(conversion, traits)
 
