@@ -288,7 +288,26 @@ def outbox(chain: Chain) -> tuple[list[str], list[str]]:
         table__field__event__schema__version="ver",
         table__field__event__key="type",
     )
-    types = {"outbox": "text", "expanded": "jsonb", "enveloped": "text", "versioned": "bytea"}
+    # A change has no time of its own; an outbox event has one, by which it can be routed on.
+    chain.on(
+        "timed",
+        router,
+        route__topic__replacement="{base}.timed",
+        table__field__event__timestamp="at",
+    )
+    chain.on(
+        "timed",
+        f"{KAFKA}TimestampRouter",
+        topic__format="${topic}-at-${timestamp}",
+        timestamp__format="yyyy.MM.dd'T'HH",
+    )
+    types = {
+        "outbox": "text",
+        "timed": "text",
+        "expanded": "jsonb",
+        "enveloped": "text",
+        "versioned": "bytea",
+    }
     setup = [OUTBOX.format(t=name, p=payload) for name, payload in types.items()]
     documents = [
         """'{"a": 1, "b": {"c": "x", "d": null, "e": [], "f": [1, 2], "g": [{"h": 1}, {"h": 2, "i": true}]}, "j": 1.5}'""",

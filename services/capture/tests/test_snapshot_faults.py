@@ -12,6 +12,10 @@ import pytest
 ROWS = 20_000
 TABLES = ("a", "b", "c")
 SEED = random.randrange(1 << 32)
+SLOW = {
+    "producer.override.linger.ms": "0",
+    "producer.override.max.in.flight.requests.per.connection": "1",
+}
 
 
 class Writes:
@@ -79,14 +83,10 @@ def test_killed_in_the_middle_of_the_snapshot(
     for table in TABLES:
         sql(f"CREATE TABLE {table} (id int PRIMARY KEY, v int NOT NULL)")
         sql(f"INSERT INTO {table} SELECT i, 0 FROM generate_series(1, {ROWS}) i", f"ANALYZE {table}")
-    slow = {
-        "producer.override.linger.ms": "0",
-        "producer.override.max.in.flight.requests.per.connection": "1",
-    }
     name = connector_config["topic.prefix"]
     topics = {table: f"{name}.public.{table}" for table in TABLES}
     with Writes(pg_database):
-        create(connector_config | slow | {"snapshot.max.threads": threads})
+        create(connector_config | SLOW | {"snapshot.max.threads": threads})
         for kill, (table, rows) in enumerate((("a", ROWS // 2), ("b", ROWS // 2))):
             seen = topics[table]
             wait_until(f"rows of {table}", lambda seen=seen, rows=rows: topic_end(seen) > rows)
@@ -182,6 +182,52 @@ def test_incremental_snapshot_killed_under_writes(
     check(name)
     reads = [r.value["source"]["snapshot"] for r in read_topic(f"{name}.public.a") if r.value]
     assert reads.count("incremental") < 2 * ROWS, "a table that had been sent was read again"
+
+
+def test_killed_while_it_catches_up_with_the_snapshot(
+    worker, create, connector_config, sql, read_topic, topic_end, wait_until, tables, check
+):
+    """A snapshot that goes on begins with the changes since: a kill among these sends no row of the snapshot too early."""
+    name = create(connector_config | SLOW)
+    wait_until("rows of a", lambda: topic_end(f"{name}.public.a") > ROWS // 2)
+    assert worker.request("PUT", f"/connectors/{name}/pause")[0] == 202
+    worker.wait_task(name, "PAUSED")
+    wait_until("the task's end", lambda: worker.task_pid() is None)
+    assert topic_end(f"{name}.public.b") == 0, "the snapshot was over before it was interrupted"
+    sent = topic_end(f"{name}.public.a")
+    sql("UPDATE a SET v = 1", "DELETE FROM b WHERE id % 2 = 0", "UPDATE b SET v = 1", "UPDATE c SET v = 1")
+    assert worker.request("PUT", f"/connectors/{name}/resume")[0] == 202
+    wait_until("changes of a", lambda: topic_end(f"{name}.public.a") > sent + 500)
+    os.kill(worker.task_pid(), signal.SIGKILL)
+    assert "r" not in [r.value["op"] for r in read_topic(f"{name}.public.b") if r.value], (
+        "it was not catching up any more"
+    )
+    sql("UPDATE a SET v = 2 WHERE id % 3 = 0", "DELETE FROM a WHERE id % 5 = 0", "UPDATE c SET v = 2")
+    shown = f"/connectors/{name}/snapshot"
+    wait_until("its end", lambda: worker.request("GET", shown)[1].get("state") == "done")
+    check(name)
+
+
+def test_killed_in_a_blocking_snapshot(
+    worker, create, connector_config, pg_database, topic_end, wait_until, tables, check
+):
+    """The stream goes on where it was, and a snapshot that is asked for again is whole."""
+    name = create(connector_config | SLOW | {"snapshot.mode": "no_data"})
+    shown = f"/connectors/{name}/snapshot"
+    asked = {"type": "blocking", "data-collections": ["public.[abc]"]}
+    with Writes(pg_database):
+        wait_until("the stream", lambda: topic_end(f"{name}.public.a") > 10)
+        before = topic_end(f"{name}.public.b")
+        ask(worker, name, "execute-snapshot", **asked)
+        wait_until("rows of b", lambda: topic_end(f"{name}.public.b") > before + ROWS // 4)
+        pid = worker.task_pid()
+        os.kill(pid, signal.SIGKILL)
+        assert topic_end(f"{name}.public.c") < ROWS, "it was over before it was killed"
+        wait_until("another task", lambda: worker.task_pid() not in {pid, None})
+        worker.wait_task(name, "RUNNING")
+        ask(worker, name, "execute-snapshot", **asked)
+        wait_until("its end", lambda: worker.request("GET", shown)[1].get("state") == "done")
+    check(name)
 
 
 def test_blocking_snapshot_under_writes(

@@ -282,6 +282,17 @@ def test_schema_changes_are_filtered_by_kind():
         assert (found is not None) is kept
 
 
+def test_our_own_schema_changes_are_filtered_by_their_command():
+    made = chain((f"{DEBEZIUM}SchemaChangeEventFilter", {"schema.change.event.exclude.list": "DROP,ALTER"}))
+    schema = semantic.struct("tidings.capture.SchemaChange", [])
+    kept = [
+        command
+        for command in ("CREATE TABLE", "ALTER TABLE", "DROP TYPE", "drop table", None)
+        if apply(made, record({"command": command}, schema)) is not None
+    ]
+    assert kept == ["CREATE TABLE"]
+
+
 def test_timestamp_router_takes_the_records_time():
     made = chain(
         (

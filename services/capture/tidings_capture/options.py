@@ -16,6 +16,8 @@ from tidings_capture.config_providers import is_reference
 from tidings_capture.exactly_once import boundary_problem
 from tidings_capture.filters import compile_keys, compile_list
 from tidings_capture.kafka_settings import unknown_settings
+from tidings_capture.metric_tags import OPTION as METRIC_TAGS
+from tidings_capture.metric_tags import problem as metric_tags_problem
 from tidings_capture.naming import (
     SCHEMA_STRATEGY,
     STRATEGIES,
@@ -198,6 +200,7 @@ _TABLE: Final = (
     Option("topic.key.field.replacement"),
     Option("topic.creation.groups", "list"),
     Option("heartbeat.action.query"),
+    Option(METRIC_TAGS, check=metric_tags_problem),
     Option("custom.sanitize.pattern", check=_java_pattern, documentation="Also in answers of the REST API."),
     Option("snapshot.mode", default="initial", values=("always", "initial_only", "configuration_based", "when_needed", "initial", "no_data", "never")),
     Option("snapshot.mode.configuration.based.snapshot.data", "boolean", "false"),
@@ -320,7 +323,6 @@ NOT_IMPLEMENTED: Final = frozenset(
         "memory.management.tables.class",
         "connection.validation.timeout.ms",
         "converters",
-        "custom.metric.tags",
         "database.connection.factory.class",
         "database.sslfactory",
         "executor.shutdown.timeout.ms",

@@ -26,6 +26,7 @@ from tidings_capture.rest_forwarding import forwarding
 from tidings_capture.rest_security import Listener, authentication
 from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
+from tidings_capture.tagged_collector import TaggedCollector
 from tidings_capture.validation import invalid_message, validate
 from tidings_capture.wal import WalMonitor
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
@@ -114,7 +115,11 @@ async def run_worker(
     supervisor.worker_id = _worker_id(worker, server.port)
     supervisor.scheme = worker.rest.listeners[0].scheme
     wal = WalMonitor(supervisor.endpoints)
-    collectors = (ConnectorCollector(supervisor.local_runs.values), GroupCollector(supervisor), wal)
+    tagged = TaggedCollector(
+        ConnectorCollector(supervisor.local_runs.values),
+        lambda: [(run.name, run.config) for run in supervisor.local_runs.values()],
+    )
+    collectors = (tagged, GroupCollector(supervisor), wal)
     for collector in collectors:
         REGISTRY.register(collector)
     pages = await serve_http(health, settings.http_host, settings.http_port) if settings.http_port else None

@@ -170,6 +170,8 @@ def _make(
         return None
     try:
         found = find(kind)
+        for error in found.CONFIG.problems(options) if found.CONFIG is not None else ():
+            problems[prefix + error.option] = [problem_text(prefix, error)]
         settings = found.CONFIG.read(options) if found.CONFIG is not None else Settings(options)
         made: Transform | Predicate = found(settings)
     except SettingError as error:

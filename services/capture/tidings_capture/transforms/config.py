@@ -1,7 +1,7 @@
 """The options of transforms and predicates: what Kafka Connect's ``ConfigDef`` does, in the same words."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -15,13 +15,16 @@ class SettingError(Exception):
 
     Args:
         option: the option without the alias's prefix.
-        problem: what is wrong, to follow ``<prefix><option>``; a complete sentence where `whole` is set.
+        problem: what is wrong, to follow ``<prefix><option>``; or the value, a NUL and what is wrong with it.
+        bare: the text names the option without the alias's prefix, as Kafka Connect does where a validator of the
+            transform's own finds the mistake.
     """
 
-    def __init__(self, option: str, problem: str) -> None:
+    def __init__(self, option: str, problem: str, *, bare: bool = False) -> None:
         super().__init__(f"{option}: {problem}")
         self.option = option
         self.problem = problem
+        self.bare = bare
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,9 @@ class Setting:
     default: str | None = None
     required: bool = False
     values: tuple[str, ...] = ()
-    """The values it takes; in any case (as in Debezium)."""
+    """The values it takes; in any case (as in Debezium), unless `exact`."""
+    exact: bool = False
+    """The values are taken as they are written here (as in Kafka's transforms)."""
     check: Callable[[Any], str | None] | None = None
     """A further check of the typed value; what is wrong, or None."""
 
@@ -48,12 +53,16 @@ class Setting:
                 raise SettingError(self.name, MISSING)
             text = self.default
         value = self._parsed(text)
-        if self.values and value is not None and str(value).lower() not in self.values:
+        if value is None:
+            return None
+        if self.exact and value not in self.values:
+            raise self._refused(value, f"String must be one of: {', '.join(self.values)}")
+        if self.values and not self.exact and str(value).lower() not in self.values:
             raise self._wrong(text, f"Value must be one of {', '.join(self.values)}")
-        if self.check is not None and value is not None:
-            problem = self.check(value)
-            if problem is not None:
-                raise self._wrong(text, problem)
+        if self.check is not None and (problem := self.check(value)) is not None:
+            if problem == _EMPTY:
+                raise SettingError(self.name, _EMPTY)
+            raise self._refused(value, problem)
         return value
 
     def _parsed(self, text: str | None) -> Any:
@@ -76,10 +85,17 @@ class Setting:
     def _wrong(self, text: str | None, why: str) -> SettingError:
         return SettingError(self.name, f"{text}\0{why}")
 
+    def _refused(self, value: Any, why: str) -> SettingError:
+        """By a check, which sees the typed value."""
+        shown = f"[{', '.join(value)}]" if isinstance(value, list) else value
+        return SettingError(self.name, f"{shown}\0{why}", bare=True)
+
 
 MISSING: Final = "\0missing"
 """The problem of an option that is required and not there."""
-NOT_EMPTY: Final[Callable[[list[str]], str | None]] = lambda value: None if value else "Empty list"  # noqa: E731
+_EMPTY: Final = "\0empty"
+NOT_EMPTY: Final[Callable[[list[str]], str | None]] = lambda value: None if value else _EMPTY  # noqa: E731
+"""The check of a list that must have members."""
 
 
 def problem_text(prefix: str, error: SettingError) -> str:
@@ -91,9 +107,11 @@ def problem_text(prefix: str, error: SettingError) -> str:
     name = prefix + error.option
     if error.problem == MISSING:
         return f'Missing required configuration "{name}" which has no default value.'
+    if error.problem == _EMPTY:
+        return f"Configuration '{error.option}' must not be empty. Valid values include: any non-empty value"
     value, separator, why = error.problem.partition("\0")
     if separator:
-        return f"Invalid value {value} for configuration {name}: {why}"
+        return f"Invalid value {value} for configuration {error.option if error.bare else name}: {why}"
     return f"{name}: {error.problem}" if error.option else f"{prefix.rstrip('.')}: {error.problem}"
 
 
@@ -109,10 +127,19 @@ class ConfigSpec:
         Raises:
             SettingError: the first that is missing or wrong, or that there is none of.
         """
-        unknown = sorted(config.keys() - self.settings.keys())
-        if unknown:
-            raise SettingError(unknown[0], f"no such option; it takes {', '.join(self.settings) or 'none'}")
+        for error in self.problems(config):
+            raise error
         return Settings({name: setting.read(config.get(name)) for name, setting in self.settings.items()})
+
+    def problems(self, config: Mapping[str, str]) -> Iterator[SettingError]:
+        """All that is missing or wrong, or that there is none of."""
+        for name in sorted(config.keys() - self.settings.keys()):
+            yield SettingError(name, f"no such option; it takes {', '.join(self.settings) or 'none'}")
+        for name, setting in self.settings.items():
+            try:
+                setting.read(config.get(name))
+            except SettingError as error:
+                yield error
 
 
 class Settings(dict[str, Any]):

@@ -1,4 +1,8 @@
-"""SchemaChangeEventFilter: drops records of the schema-changes topic by their kind."""
+"""SchemaChangeEventFilter: drops records of the schema-changes topic by their kind.
+
+Debezium's are told by the table change within; our own (``tidings.schema.changes``) by the first word of their command,
+such as ``ALTER``, which a change that was only seen from a Relation message counts as.
+"""
 
 from typing import Final
 
@@ -6,6 +10,8 @@ from tidings_capture.transforms.config import ConfigSpec, Setting, Settings
 from tidings_capture.transforms.record import SourceRecord, Transform
 
 _TYPES: Final = ("CREATE", "ALTER", "DROP", "TRUNCATE", "DATABASE")
+_OURS: Final = "tidings.capture.SchemaChange"
+"""The schema of our own records; see `plan_schema_changes`."""
 _SUFFIXES: Final = (".SchemaChangeValue", ".SchemaChangeKey")
 
 
@@ -15,7 +21,7 @@ def _known(text: str) -> str | None:
 
 
 class SchemaChangeEventFilter(Transform):
-    """See the module. Only records whose schema is Debezium's ``SchemaChangeValue`` are looked at."""
+    """See the module. Records with other schemas pass."""
 
     CONFIG = ConfigSpec(Setting("schema.change.event.exclude.list", required=True, check=_known))
 
@@ -27,7 +33,12 @@ class SchemaChangeEventFilter(Transform):
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         """See `Transform.apply`."""
         schema = record.value_schema
-        if record.value is None or schema is None or not (schema.name or "").endswith(_SUFFIXES):
+        if record.value is None or schema is None or not schema.name:
+            return record
+        if schema.name == _OURS:
+            command = (record.value.get("command") or "ALTER").split()[0]
+            return None if command.upper() in self._excluded else record
+        if not schema.name.endswith(_SUFFIXES):
             return record
         changes = record.value.get("tableChanges")
         if changes is None:

@@ -249,12 +249,16 @@ class ValueToKey(Transform):
         return record.with_key(schema, key)
 
 
+def _syntax(text: str) -> str | None:
+    return None if text.upper() in {"V1", "V2"} else "String must be one of (case insensitive): V1, V2"
+
+
 class ExtractField(Sided):
     """Makes one field the whole key or value."""
 
     CONFIG = ConfigSpec(
         Setting("field", required=True),
-        Setting("field.syntax.version", default="V1", values=("v1", "v2")),
+        Setting("field.syntax.version", default="V1", check=_syntax),
         REPLACE_NULL,
     )
 

@@ -59,7 +59,7 @@ class HeaderFrom(Sided):
     CONFIG = ConfigSpec(
         Setting("fields", "list", required=True, check=NOT_EMPTY),
         Setting("headers", "list", required=True, check=NOT_EMPTY),
-        Setting("operation", required=True, values=("move", "copy")),
+        Setting("operation", required=True, values=("move", "copy"), exact=True),
         REPLACE_NULL,
     )
 

@@ -19,10 +19,10 @@ _SCHEMAS: Final = {
     "Timestamp": semantic.CONNECT_TIMESTAMP,
 }
 _PER_SECOND: Final = {
-    "seconds": 1,
-    "milliseconds": 1_000,
-    "microseconds": 1_000_000,
     "nanoseconds": 1_000_000_000,
+    "microseconds": 1_000_000,
+    "milliseconds": 1_000,
+    "seconds": 1,
 }
 _LONG: Final = 1 << 63
 
@@ -32,9 +32,9 @@ class TimestampConverter(Sided):
 
     CONFIG = ConfigSpec(
         Setting("field", default=""),
-        Setting("target.type", required=True, values=tuple(name.lower() for name in _SCHEMAS)),
+        Setting("target.type", required=True, values=tuple(_SCHEMAS), exact=True),
         Setting("format", default=""),
-        Setting("unix.precision", default="milliseconds", values=tuple(_PER_SECOND)),
+        Setting("unix.precision", default="milliseconds", values=tuple(_PER_SECOND), exact=True),
         REPLACE_NULL,
     )
 
@@ -42,9 +42,7 @@ class TimestampConverter(Sided):
         super().__init__(settings)
         self._field = settings.text("field")
         self._target = settings.text("target.type")
-        if self._target not in _SCHEMAS:
-            raise SettingError("target.type", f"{self._target}\0String must be one of: {', '.join(_SCHEMAS)}")
-        self._per_second = _PER_SECOND[settings.text("unix.precision").lower()]
+        self._per_second = _PER_SECOND[settings.text("unix.precision")]
         self._replace = settings.flag("replace.null.with.default")
         self._format: SimpleDateFormat | None = None
         pattern = settings.text("format")

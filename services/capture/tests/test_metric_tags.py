@@ -1,0 +1,52 @@
+"""custom.metric.tags: labels on a connector's metrics, and what is refused."""
+
+import pytest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tidings_capture.metric_tags import problem, tags_of
+from tidings_capture.options import check_options
+from tidings_capture.tagged_collector import TaggedCollector
+
+
+class _Given(Collector):
+    def collect(self):
+        for name, label in (
+            ("debezium_metrics_Connected", "name"),
+            ("tidings_capture_lag_seconds", "connector"),
+            ("kafka_connect_connector_status", "connector"),
+        ):
+            family = GaugeMetricFamily(name, "A metric.", labels=[label, "task"])
+            for connector in ("one", "two"):
+                family.add_metric([f"{connector}-prefix" if label == "name" else connector, "0"], 1)
+            yield family
+
+
+def test_tags_are_labels_of_their_connector_alone():
+    configs = [
+        ("one", {"topic.prefix": "one-prefix", "custom.metric.tags": "env=test, team = data=base,"}),
+        ("two", {"topic.prefix": "two-prefix"}),
+    ]
+    found = {
+        (sample.name, sample.labels.get("name", sample.labels.get("connector"))): {
+            label: sample.labels[label] for label in ("env", "team") if label in sample.labels
+        }
+        for family in TaggedCollector(_Given(), lambda: configs).collect()
+        for sample in family.samples
+    }
+    tags = {"env": "test", "team": "data=base"}
+    assert found == {
+        ("debezium_metrics_Connected", "one-prefix"): tags,
+        ("debezium_metrics_Connected", "two-prefix"): {},
+        ("tidings_capture_lag_seconds", "one"): tags,
+        ("tidings_capture_lag_seconds", "two"): {},
+        ("kafka_connect_connector_status", "one"): {},
+        ("kafka_connect_connector_status", "two"): {},
+    }
+
+
+@pytest.mark.parametrize("text", ["x", "=v", "a=", "a-b=1", "connector=x", "__a=1", "a=1,a=2", "é=1"])
+def test_what_cannot_be_a_label_is_refused_by_name(text):
+    assert problem(text)
+    assert tags_of({"custom.metric.tags": text}) == {}
+    assert "custom.metric.tags" in check_options({"custom.metric.tags": text})["custom.metric.tags"][0]
