@@ -259,7 +259,14 @@ def transactions(changes: list[str]) -> int:
 
 def read_until_end(bootstrap: str, prefix: str, transaction_count: int) -> Records:
     """All records of a prefix's topics, once the BEGIN and END of all transactions are there."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": prefix, "enable.auto.commit": False})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": prefix,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
     try:
         records: Records = defaultdict(list)
         next_offsets: dict[str, int] = {}

@@ -25,6 +25,7 @@ _EXCEPTION = re.compile(r"^(?:org\.apache\.kafka\.[\w.]+Exception: )+")
 _NO_TYPE = re.compile(r"^Connector config \{.*\} contains no connector type$", re.S)
 _MALFORMED = "a body of another shape"
 PLUGIN = f"/connector-plugins/{CONNECTOR_CLASS}/config"
+SCRIPTED = {"io.debezium.transforms.ContentBasedRouter", "io.debezium.transforms.Filter"}
 
 
 @dataclass(frozen=True)
@@ -430,12 +431,14 @@ def test_plugins_and_validation(both: Both, config: dict[str, str]) -> None:
         {
             plugin["class"] + plugin["type"]: plugin
             for plugin in side.ask(get("/connector-plugins?connectorsOnly=false")).body
+            # The scripted transforms of the real one are of another release, and in other languages.
+            if plugin["class"] not in SCRIPTED
         }
         for side in (both.theirs, both.mine)
     )
-    # Debezium's scripting is not part of the real one here, nor Confluent's converter.
+    # Confluent's converter is not part of the real one here.
     only_mine = {name.rpartition(".")[2] for name in mine.keys() - theirs.keys()}
-    assert only_mine == {"ContentBasedRoutertransformation", "Filtertransformation", "AvroConverterconverter"}
+    assert only_mine == {"AvroConverterconverter"}
     assert {name: theirs[name] for name in mine.keys() & theirs.keys()} == {
         name: mine[name] for name in mine.keys() & theirs.keys()
     }

@@ -138,6 +138,8 @@ def read_topic(kafka_bootstrap: str) -> Callable[[str], list[Read]]:
                 "bootstrap.servers": kafka_bootstrap,
                 "group.id": "capture-tests",
                 "enable.auto.commit": False,
+                # A broker whose leader of a new topic has just changed refuses the first offset for a moment.
+                "auto.offset.reset": "earliest",
             }
         )
         try:
