@@ -26,7 +26,7 @@ from tidings_stack.ports import LOOPBACK, PortReservations
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _START_SECONDS = 180.0
-_TASK_SECONDS = 60.0
+_TASK_SECONDS = 120.0
 _STOP_SECONDS = 120.0
 _TOPICS = ("config", "offset", "status")
 
