@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -224,10 +225,11 @@ def test_what_another_producer_has_not_ended_is_waited_for(kafka_bootstrap, tran
     other.send(unique_name, [(b"other", b"1", None)])
     assert other.flush(60)
     AcknowledgedProducer(settings).put_and_wait(unique_name, b"mine", b"2")
-    timer = threading.Timer(1.0, other.close)  # which aborts
-    timer.start()
-    assert read_compacted(settings, unique_name) == {b"mine": b"2"}
-    timer.join()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read_compacted, settings, unique_name)
+        wait([reading], timeout=4)  # long enough for a reader that does not wait to be done
+        other.close()  # which aborts
+        assert reading.result(60) == {b"mine": b"2"}
 
 
 def test_settings_that_contradict_transactions_are_an_error_that_names_them(kafka_bootstrap):
