@@ -101,9 +101,13 @@ class Ends:
     """Looks at where topics end, through one consumer."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._consumer = Consumer(
+        self._bootstrap = bootstrap
+        self._consumer = self._made()
+
+    def _made(self) -> Consumer:
+        return Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                "bootstrap.servers": self._bootstrap,
                 "group.id": "verdict",
                 "log_level": 0,
                 "isolation.level": "read_committed",
@@ -116,16 +120,19 @@ class Ends:
         consumer = self._consumer
         names = [f"{prefix}.transaction", *(f"{prefix}.public.{table}" for table in TABLES)]
         try:
-            topics = consumer.list_topics(timeout=30).topics
+            topics = consumer.list_topics(timeout=5).topics
             return {
-                (name, partition): consumer.get_watermark_offsets(
-                    TopicPartition(name, partition), timeout=30
-                )[1]
+                (name, partition): consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=5)[
+                    1
+                ]
                 for name in names
                 if name in topics
                 for partition in topics[name].partitions
             }
         except KafkaException:
+            # A broker that was restarted has other leader epochs than this client knows, for minutes.
+            consumer.close()
+            self._consumer = self._made()
             return {}
 
     def close(self) -> None:
