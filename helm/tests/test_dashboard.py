@@ -127,7 +127,7 @@ def _expose(registry: prometheus_client.CollectorRegistry, name: str, descriptio
         _grow(registry, lambda: observer.observe(0.1))
     else:
         gauge = prometheus_client.Gauge(name, name, labels, registry=registry)
-        good = 100_000 if "seconds_to_limit" in name or "limit_bytes" in name or "safe" in name else 1
+        good = 100_000 if "seconds_to_" in name or "limit_bytes" in name or "safe" in name else 1
         (gauge.labels(*chosen) if labels else gauge).set(0 if "failed" in name else good)
 
 

@@ -61,7 +61,9 @@ class PostgresServer(Server):
         name: str | None = None,
         binaries: Path | None = None,
         extensions: Sequence[Path] = (),
+        primary: PostgresServer | None = None,
     ) -> None:
+        """Args: primary: a running server (15 or newer) whose streaming replica this one is, until it is promoted."""
         if version not in PG_VERSIONS:
             raise ServerStartError(
                 f"there is no PostgreSQL {version} here", hint=f"choose one of {', '.join(PG_VERSIONS)}"
@@ -72,6 +74,7 @@ class PostgresServer(Server):
         self.port = place.ports.reserve()
         self.settings = {**DEFAULT_SETTINGS, **(settings or {})}
         self.password = secrets.token_urlsafe(12)
+        self._primary = primary
         self._data = self.directory / "data"
         self._given_binaries = binaries
         self._extensions = tuple(extensions)
@@ -102,6 +105,9 @@ class PostgresServer(Server):
         if (self._data / "PG_VERSION").is_file():  # kept from an earlier run
             self.password = password_file.read_text(encoding="ascii").strip()
             return
+        if self._primary is not None:
+            self._copy(self._primary, user)
+            return
         password_file.touch(mode=0o600)
         password_file.write_text(self.password, encoding="ascii")
         if user is not None:
@@ -113,6 +119,38 @@ class PostgresServer(Server):
         self._run_tool(command, f"initdb of {self.title} failed")
         if not self.place.keep:
             password_file.unlink()
+
+    def _copy(self, primary: PostgresServer, user: tuple[int, int] | None) -> None:
+        """A base backup, by hand: the minimal build has no pg_basebackup."""
+        self.password = primary.password
+        slot = self.directory.name.replace("-", "_")
+        with psycopg.connect(primary.url, autocommit=True) as connection:
+            connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", (slot,))
+            connection.execute("SELECT pg_backup_start('replica', true)")
+            skipped = shutil.ignore_patterns("postmaster.*", "pg_replslot", "pg_stat_tmp", "pgsql_tmp*")
+            shutil.copytree(primary.data, self._data, ignore=skipped)
+            (self._data / "pg_replslot").mkdir()
+            row = connection.execute("SELECT labelfile FROM pg_backup_stop(false)").fetchone()
+        assert row is not None
+        shutil.copytree(primary.data / "pg_wal", self._data / "pg_wal", dirs_exist_ok=True)
+        (self._data / "backup_label").write_text(row[0], encoding="utf-8")
+        (self._data / "standby.signal").touch()
+        for path in (self._data, *self._data.rglob("*")):
+            if user is not None:
+                os.chown(path, *user)
+        self._data.chmod(0o700)
+        self.settings["primary_slot_name"] = slot
+        # In the file, so that a test can change it while the server runs.
+        with (self._data / "postgresql.auto.conf").open("a", encoding="utf-8") as file:
+            file.write(
+                f"primary_conninfo = 'host={LOOPBACK} port={primary.port} user=postgres dbname=postgres "
+                f"password={primary.password}'\n"
+            )
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self._data
 
     def _command(self) -> Sequence[str]:
         settings = {

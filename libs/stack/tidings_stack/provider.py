@@ -148,6 +148,18 @@ class Provider:
         """Start one more Kafka Connect of its own, on the same Kafka."""
         return self._source.add_connect(self.kafka.url, settings=settings)
 
+    def add_replica(self, primary: OwnedServer, settings: Mapping[str, str] | None = None) -> OwnedServer:
+        """Start a streaming replica of a server that `add_pg` gave.
+
+        Raises:
+            NotSupportedError: servers are containers.
+        """
+        from tidings_stack.postgres import PostgresServer  # noqa: PLC0415
+
+        if not isinstance(self._source, Stack) or not isinstance(primary, PostgresServer):
+            raise NotSupportedError("replicas are made of local processes only")
+        return self._source.add_replica(primary, settings=settings)
+
     def _get(self, member: str) -> AnyServer:
         existing = self._existing.get(member)
         if existing is not None:

@@ -168,6 +168,21 @@ class Stack:
         server.start()
         return server
 
+    def add_replica(
+        self, primary: PostgresServer, *, settings: Mapping[str, str] | None = None
+    ) -> PostgresServer:
+        """Start a streaming replica of a PostgreSQL (15 or newer) that `add_pg` gave; it ends with the stack."""
+        from tidings_stack.postgres import PostgresServer  # noqa: PLC0415
+
+        with self._lock:
+            name = f"pg-{primary.version}-{len(self._more) + 1}"
+            server = PostgresServer(
+                self._get_place(), version=primary.version, settings=settings, name=name, primary=primary
+            )
+            self._more.append(server)
+        server.start()
+        return server
+
     def add_connect(self, bootstrap: str, *, settings: Mapping[str, str] | None = None) -> ConnectServer:
         """Start one more Kafka Connect on any Kafka; it ends with the stack."""
         from tidings_stack.connect import ConnectServer  # noqa: PLC0415

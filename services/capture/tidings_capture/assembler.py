@@ -75,6 +75,11 @@ class Assembler:
         self._pending: list[bytes] = []
         self._kept = False
 
+    @property
+    def spilled_bytes(self) -> int:
+        """What has gone to disk of unfinished transactions."""
+        return self._spool.spilled_bytes
+
     def confirmable(self, delivered_lsn: int) -> int:
         """How much of what has been delivered the server may be told."""
         self._committed = [(end, prepared) for end, prepared in self._committed if end > delivered_lsn]

@@ -9,11 +9,13 @@ them loses one. So the slot is never ahead of the stored offset, and a slot that
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from tidings_capture.fault_points import reached
 from tidings_capture.kafka import AcknowledgedProducer, RecordProducer
 from tidings_capture.offset_file import OffsetFile
+from tidings_capture.source_history import History
 from tidings_capture.source_offset import SourceOffset, encode_offset
 
 _SLICE_SECONDS: Final = 0.05
@@ -37,6 +39,12 @@ class Checkpoints(ABC):
         """Kafka transactions committed; none where delivery is at least once."""
         self.stored: SourceOffset | None = None
         """The last offset that Kafka has acknowledged."""
+        self.history: History | None = None
+        """What every offset says it is a position of; None: what it says itself."""
+
+    def signed(self, position: SourceOffset) -> SourceOffset:
+        """A position that says what it is a position of."""
+        return position if self.history is None else replace(position, history=self.history)
 
     @property
     def confirmed_lsn(self) -> int:
@@ -142,6 +150,7 @@ class AcknowledgedCheckpoints(Checkpoints):
     def take(self, position: SourceOffset) -> None:
         """Wait until everything sent is acknowledged, then write the position; `poll` sees it stored."""
         self._last = time.monotonic()
+        position = self.signed(position)
         if position == self._written:
             return
         while not self._records.flush(_SLICE_SECONDS):

@@ -73,6 +73,7 @@ class TransactionalCheckpoints(Checkpoints):
             FencedError: another worker runs this connector.
         """
         self._last = time.monotonic()
+        position = self.signed(position)
         if position != self.stored:
             self._records.send(self._topic, [(self._key, encode_offset(position), None)])
         elif not self._records.dirty:

@@ -1,7 +1,8 @@
 """The command ``tidings-capture``: a worker, or one of the commands that need no Kafka.
 
 ``tidings-capture worker.properties`` runs a worker (`worker_cli`), ``tidings-capture tail URL`` shows a database's changes
-(`tail_cli`), ``tidings-capture ddl install URL`` adds the trigger for DDL (`ddl_cli`). Each loads only what it needs.
+(`tail_cli`), ``tidings-capture wal URL`` what its slots retain (`wal_cli`), ``tidings-capture ddl install URL`` adds the
+trigger for DDL (`ddl_cli`). Each loads only what it needs.
 """
 
 import sys
@@ -14,6 +15,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     match given[:1]:
         case ["tail"]:
             from tidings_capture.tail_cli import main as command  # noqa: PLC0415 - needs no Kafka
+        case ["wal"]:
+            from tidings_capture.wal_cli import main as command  # noqa: PLC0415 - needs no Kafka
         case ["ddl"]:
             from tidings_capture.ddl_cli import main as command  # noqa: PLC0415 - needs no Kafka
         case _:

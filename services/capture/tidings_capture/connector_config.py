@@ -42,6 +42,7 @@ from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
 from tidings_capture.tolerance import ToleranceOptions
 from tidings_capture.topic_creation import TopicCreation, read_topic_creation
 from tidings_capture.transforms.chain import has_transforms
+from tidings_capture.wal_options import WalOptions, read_wal_options
 
 _CHAIN = ("transforms", "predicates")
 
@@ -80,6 +81,7 @@ class ConnectorConfig:
     topics: TopicNames = field(repr=False)
     topic_creation: TopicCreation = field(default_factory=TopicCreation)
     keys: KeyColumns = field(default_factory=KeyColumns)
+    wal: WalOptions = field(default_factory=WalOptions)
     published_operations: str = ""
     """What a publication that is created publishes; empty: everything, as when ``skipped.operations`` is not set."""
     identities: tuple[IdentityRule, ...] = ()
@@ -129,6 +131,11 @@ def read_endpoint(config: Mapping[str, str]) -> Endpoint:
         query_timeout_ms=value.integer("database.query.timeout.ms"),
         extra=tuple((libpq, config[name]) for name, libpq in names.items() if config.get(name)),
     )
+
+
+def read_slot_name(config: Mapping[str, str]) -> str:
+    """The connector's slot."""
+    return _Values(config).text("slot.name")
 
 
 def read_connector_config(
@@ -193,6 +200,7 @@ def read_connector_config(
         topics=topics,
         topic_creation=read_topic_creation(config),
         keys=compile_keys(value.text("message.key.columns")),
+        wal=read_wal_options(config),
         published_operations=_published_operations(value, config),
         identities=compile_identities(value.text("replica.identity.autoset.values")),
         heartbeat_action=value.text("heartbeat.action.query"),

@@ -7,8 +7,10 @@ between two attempts it is FAILED, with the error and the time of the next attem
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from tidings_capture.connector_config import RetryOptions, read_retry_options
 from tidings_capture.errors import CaptureError, TaskDiedError
@@ -44,6 +46,8 @@ class Counters:
     records: dict[str, int]
     transactions: int = 0
     events: int = 0
+    losses: dict[str, int] = field(default_factory=dict)
+    """How often changes may have been lost, by reason."""
 
 
 class ConnectorRun:
@@ -85,6 +89,10 @@ class ConnectorRun:
         self.restarts = 0
         self.errors: dict[str, int] = {}
         self.generation = 0
+        self.held: str | None = None
+        """Why the task rests although it is meant to run."""
+        self.guard_level = 0
+        self._guard_told: tuple[TaskProcess | None, int] = (None, 0)
 
     @property
     def connector_state(self) -> str:
@@ -99,7 +107,7 @@ class ConnectorRun:
     @property
     def healthy(self) -> bool:
         """Whether it does what it is meant to do."""
-        if self.target_state != STARTED:
+        if self.target_state != STARTED or self.held is not None:
             return True
         return self.task_state == RUNNING
 
@@ -126,6 +134,10 @@ class ConnectorRun:
             records,
             self._base.transactions + self.report.transactions,
             self._base.events + self.report.events,
+            {
+                reason: self._base.losses.get(reason, 0) + self.report.losses.get(reason, 0)
+                for reason in {**self._base.losses, **self.report.losses}
+            },
         )
 
     def continue_from(self, former: "ConnectorRun") -> None:
@@ -134,6 +146,7 @@ class ConnectorRun:
         self.restarts = former.restarts
         self.errors = former.errors
         self.generation = former.generation
+        self.guard_level = former.guard_level
 
     def start(self) -> None:
         """Begin to run, or take note that there is nothing to run."""
@@ -142,6 +155,23 @@ class ConnectorRun:
             self._following = asyncio.create_task(self._follow(), name=f"connector {self.name}")
         else:
             self._set(PAUSED if self.target_state == PAUSED else UNASSIGNED, None)
+
+    async def hold(self, reason: str | None) -> None:
+        """Let the task rest for a reason that its status shows, or go on (None); no one else's state changes."""
+        if reason is None:
+            self.held = None
+            self.start()
+            return
+        await self.stop()
+        self.held = reason
+        self._set(PAUSED, reason)
+
+    def tell_guard(self, level: int) -> None:
+        """Hand the guard's level to the task, once for each process."""
+        self.guard_level = level
+        process = self._process
+        if process is not None and self._guard_told != (process, level) and process.tell_guard(level):
+            self._guard_told = (process, level)
 
     async def stop(self, *, kill: bool = False) -> None:
         """End the task's process; what was sent is stored and confirmed before, except with `kill`."""
@@ -191,6 +221,7 @@ class ConnectorRun:
             return read_retry_options(unresolved), Failure(
                 error.code, str(error), str(error.retry), error.hint, ""
             )
+        job = msgspec.structs.replace(job, guard_level=self.guard_level)
         process = self._process = TaskProcess(job, self._heard)
         code = await process.run()
         stopped = code == 0 and process.failure is None and self._following is None

@@ -5,6 +5,7 @@ supervisor reads `retry`. What is not known is manual: a person looks before any
 setting or a position, never a cell value or a password.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from tidings_service.errors import Retry, SettingsError, TidingsError
@@ -56,10 +57,53 @@ class CatalogError(CaptureError):
     code = "catalog"
 
 
-class SlotError(CaptureError):
-    """The replication slot cannot give what follows the stored offset: going on would lose changes silently."""
+class LossError(CaptureError):
+    """What follows the stored offset cannot be had in full: going on would lose changes silently.
+
+    Args:
+        reason: a short stable word for metrics.
+        tables: the tables (schema, name) that it is about; None: all that are captured.
+    """
+
+    code = "loss"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        tables: Sequence[tuple[str, str]] | None = None,
+        hint: str | None = None,
+        retry: Retry | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, retry=retry)
+        self.reason = reason
+        self.tables = tables
+
+
+class SlotError(LossError):
+    """The replication slot is missing, lost, or not where it was."""
 
     code = "slot"
+
+
+class PublicationError(LossError):
+    """The publication has not held every captured table all the time."""
+
+    code = "publication"
+
+
+class HistoryError(LossError):
+    """The server is another one, or its history is not the one that the stored offset is a position of."""
+
+    code = "history"
+
+
+class GuardError(CaptureError):
+    """The guard interrupted something, so that the slot moves on."""
+
+    code = "guard"
+    default_retry = Retry.TIMED
 
 
 class BrokerError(CaptureError):

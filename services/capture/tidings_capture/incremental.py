@@ -63,11 +63,16 @@ class IncrementalSnapshots:
         self._close_lsn: int | None = None
         self._table = ChunkTable(parts)
         self._rows_scanned = self._chunks = 0
+        self._held = False
 
     @property
     def waiting(self) -> bool:
         """Whether the next chunk waits for the stream to reach an LSN."""
         return self._close_lsn is not None
+
+    def asked_by(self, correlation_id: str) -> bool:
+        """Whether a table is left to be read that was asked for under this id."""
+        return any(collection.correlation_id == correlation_id for collection in self._state.collections)
 
     def attach(self, stream: Stream, resume: SourceOffset) -> None:
         """A stream begins; an incremental snapshot that was under way goes on."""
@@ -146,6 +151,19 @@ class IncrementalSnapshots:
             self._notify("RESUMED", {"data_collections": self._names()})
             self._read_chunk()
 
+    def hold(self, held: bool) -> None:
+        """Read no further chunk while the slot retains too much WAL; an operator's pause is another matter."""
+        if held == self._held:
+            return
+        self._held = held
+        if self._state.running:
+            _log.warning(
+                "incremental snapshot rests for the slot" if held else "incremental snapshot goes on",
+                connector=self._name,
+            )
+            if not held and self._chunk_id is None:
+                self._read_chunk()
+
     def window(self, id_: str, *, closes: bool) -> None:
         """A watermark of the signal table was streamed."""
         if self._chunk_id is None or not id_.startswith(self._chunk_id):
@@ -174,7 +192,7 @@ class IncrementalSnapshots:
         self._forget_chunk()
         self._apply_stops()
         state = self._state
-        if not state.running or state.paused:
+        if not state.running or state.paused or self._held:
             return
         self._chunk_id = str(uuid.uuid4())
         self._open_window()

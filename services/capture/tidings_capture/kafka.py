@@ -47,6 +47,9 @@ _OF_SECURITY: Final = frozenset({"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION
 BROKER_DEFAULT: Final = -1
 """Partitions or replication factor of a new topic: what the broker is configured for."""
 
+QUEUE_RECORDS: Final = 200_000
+"""How many records may wait in a producer, unless ``producer.override.*`` says otherwise."""
+
 _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
     "enable.idempotence": True,
     "acks": "all",
@@ -54,7 +57,7 @@ _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
     "linger.ms": 5,
     "batch.size": 524_288,
     "batch.num.messages": 20_000,
-    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.messages": QUEUE_RECORDS,
     "queue.buffering.max.kbytes": 16_384,  # more only makes a checkpoint, which waits for it to drain, stop for longer
     "compression.type": "none",  # as Kafka's own; some clients cannot read lz4 without a further library
     "delivery.timeout.ms": 120_000,

@@ -1,14 +1,23 @@
-"""Connector metrics: read from the supervisor at every scrape, under Kafka Connect's, Debezium's and our names."""
+"""Connector metrics: read from the supervisor at every scrape, under Kafka Connect's, Debezium's and our names.
 
+Kafka Connect's and Debezium's are those that the JMX exporter makes of their MBeans (its example for Kafka Connect, and
+Debezium's example for monitoring): so charts and alerts that a team has go on working. Where Debezium says -1, so do we.
+"""
+
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tidings_capture.connector_run import FAILED, RUNNING, UNASSIGNED, ConnectorRun
+from tidings_capture.kafka import QUEUE_RECORDS
+from tidings_capture.losses import REASONS
 from tidings_capture.stores import PAUSED, STOPPED
 
 _STATES = (RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED)
+_INPUT_ERRORS = ("pgoutput", "conversion")
+_PLUGIN = "postgres"
 
 
 class ConnectorCollector(Collector):
@@ -22,7 +31,11 @@ class ConnectorCollector(Collector):
         runs = list(self._runs())
         yield from _states(runs)
         yield from _counters(runs)
+        yield from _losses(runs)
+        yield from _tasks(runs)
         yield from _streaming(runs)
+        yield from _snapshots(runs)
+        yield from _own(runs)
 
 
 def _states(runs: list[ConnectorRun]) -> Iterator[Metric]:
@@ -100,30 +113,149 @@ def _counters(runs: list[ConnectorRun]) -> Iterator[Metric]:
     yield from (records, transactions, restarts, errors, seen, skipped, letters, commits)
 
 
+def _losses(runs: list[ConnectorRun]) -> Iterator[Metric]:
+    losses = CounterMetricFamily(
+        "tidings_capture_losses",
+        "Losses of changes that on.slot.loss dealt with.",
+        labels=["connector", "reason"],
+    )
+    recovering = GaugeMetricFamily(
+        "tidings_capture_recovering",
+        "Whether tables are being read again after a loss.",
+        labels=["connector"],
+    )
+    for run in runs:
+        counters = run.counters()
+        for reason in REASONS:  # also those that are 0: an alert sees only what grows
+            losses.add_metric([run.name, reason], counters.losses.get(reason, 0))
+        recovering.add_metric([run.name], float(run.report.recovering))
+    yield from (losses, recovering)
+
+
+def _tasks(runs: list[ConnectorRun]) -> Iterator[Metric]:
+    """Kafka Connect's counts of tasks and of source records."""
+    connectors = GaugeMetricFamily("kafka_connect_worker_connector_count", "Connectors of the worker.")
+    connectors.add_metric([], len(runs))
+    tasks = GaugeMetricFamily("kafka_connect_worker_task_count", "Tasks of the worker.")
+    tasks.add_metric([], sum(run.has_task for run in runs))
+    yield from (connectors, tasks)
+    for name, state in (
+        ("running", RUNNING),
+        ("paused", PAUSED),
+        ("unassigned", UNASSIGNED),
+        ("total", None),
+    ):
+        gauge = GaugeMetricFamily(
+            f"kafka_connect_worker_connector_{name}_task_count",
+            f"The connector's {name} tasks.",
+            labels=["connector"],
+        )
+        for run in runs:
+            gauge.add_metric([run.name], float(run.has_task and state in {None, run.task_state}))
+        yield gauge
+    labels = ["connector", "task"]
+    status = GaugeMetricFamily(
+        "kafka_connect_connector_task_status", "1 for the task's current state.", labels=[*labels, "status"]
+    )
+    written = CounterMetricFamily(
+        "kafka_connect_source_task_source_record_write", "Records produced.", labels=labels
+    )
+    active = GaugeMetricFamily(
+        "kafka_connect_source_task_source_record_active_count",
+        "Records Kafka has not acknowledged.",
+        labels=labels,
+    )
+    for run in runs:
+        if run.has_task:
+            for each in _STATES:
+                status.add_metric([run.name, "0", each.lower()], float(run.task_state == each))
+            written.add_metric([run.name, "0"], sum(run.counters().records.values()))
+            active.add_metric([run.name, "0"], run.report.outstanding)
+    yield from (status, written, active)
+
+
+def _key(run: ConnectorRun, context: str) -> list[str]:
+    return [_PLUGIN, run.config.get("topic.prefix", run.name), "0", context]
+
+
+def _debezium(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"debezium_metrics_{name}", text, labels=["plugin", "name", "task", "context"])
+
+
 def _streaming(runs: list[ConnectorRun]) -> Iterator[Metric]:
-    labels = ["plugin", "name", "task", "context"]
-    behind = GaugeMetricFamily(
-        "debezium_metrics_MilliSecondsBehindSource", "Age of the last change; 0 when idle.", labels=labels
+    behind = _debezium("MilliSecondsBehindSource", "Age of the last change; 0 when idle.")
+    since = _debezium(
+        "MilliSecondsSinceLastEvent", "Since the last transaction seen was committed; -1 before the first."
     )
-    seen = GaugeMetricFamily(
-        "debezium_metrics_TotalNumberOfEventsSeen", "Messages read from the server.", labels=labels
-    )
-    connected = GaugeMetricFamily(
-        "debezium_metrics_Connected", "Whether the task streams from the server.", labels=labels
-    )
-    lag = GaugeMetricFamily(
-        "tidings_capture_lag_seconds", "Age of the last change; 0 when idle.", labels=["connector"]
-    )
+    seen = _debezium("TotalNumberOfEventsSeen", "Messages read from the server.")
+    committed = _debezium("NumberOfCommittedTransactions", "Transactions streamed.")
+    erroneous = _debezium("NumberOfErroneousEvents", "Messages that could not be decoded or converted.")
+    connected = _debezium("Connected", "Whether the task streams from the server.")
+    capacity = _debezium("QueueTotalCapacity", "Records that may wait for Kafka.")
+    remaining = _debezium("QueueRemainingCapacity", "Records that may still be queued for Kafka.")
+    for run in runs:
+        key, report, counters = _key(run, "streaming"), run.report, run.counters()
+        behind.add_metric(key, report.lag_seconds * 1000)
+        age = time.time() * 1000 - report.last_commit_us / 1000 if report.last_commit_us else -1.0
+        since.add_metric(key, max(age, -1.0))
+        seen.add_metric(key, counters.events)
+        committed.add_metric(key, counters.transactions)
+        erroneous.add_metric(key, sum(run.errors.get(code, 0) for code in _INPUT_ERRORS))
+        connected.add_metric(key, float(report.connected))
+        capacity.add_metric(key, QUEUE_RECORDS)
+        remaining.add_metric(key, max(0, QUEUE_RECORDS - report.outstanding))
+    yield from (behind, since, seen, committed, erroneous, connected, capacity, remaining)
+
+
+def _snapshots(runs: list[ConnectorRun]) -> Iterator[Metric]:
+    running = _debezium("SnapshotRunning", "Whether a snapshot is being taken.")
+    completed = _debezium("SnapshotCompleted", "Whether the task's snapshot was taken as a whole.")
+    aborted = _debezium("SnapshotAborted", "Whether the task's snapshot ended before it was whole.")
+    total = _debezium("TotalTableCount", "Tables of the running or last snapshot.")
+    remaining = _debezium("RemainingTableCount", "Tables the snapshot has yet to read.")
+    scanned = GaugeMetricFamily(
+        "debezium_metrics_RowsScanned", "Rows the snapshot has read of the table.",
+        labels=["plugin", "name", "context", "table"],
+    )  # fmt: skip
+    for run in runs:
+        key, tables = _key(run, "snapshot"), run.report.snapshot_tables
+        left = sum(table.state != "done" for table in tables.values())
+        now = run.report.state == "snapshot"
+        running.add_metric(key, float(now))
+        completed.add_metric(key, float(bool(tables) and not left and not now))
+        aborted.add_metric(key, float(bool(left) and not now))
+        total.add_metric(key, len(tables))
+        remaining.add_metric(key, left)
+        for name, table in tables.items():
+            scanned.add_metric([key[0], key[1], key[3], name], table.rows)
+    yield from (running, completed, aborted, total, remaining, scanned)
+
+
+def _own(runs: list[ConnectorRun]) -> Iterator[Metric]:
+    """What nobody else has a name for."""
+    one, by_table = ["connector"], ["connector", "table"]
+    lag = GaugeMetricFamily("tidings_capture_lag_seconds", "Age of the last change; 0 when idle.", labels=one)
     queued = GaugeMetricFamily(
-        "tidings_capture_outstanding_records", "Records Kafka has not acknowledged.", labels=["connector"]
+        "tidings_capture_outstanding_records", "Records Kafka has not acknowledged.", labels=one
     )
+    trip = GaugeMetricFamily(
+        "tidings_capture_heartbeat_round_trip_seconds",
+        "How long the last heartbeat took from the database's WAL through the stream.", labels=one,
+    )  # fmt: skip
+    pending = GaugeMetricFamily(
+        "tidings_capture_heartbeat_pending_seconds",
+        "How long the heartbeat that is under way has been; 0 when none is.", labels=one,
+    )  # fmt: skip
+    spilled = GaugeMetricFamily(
+        "tidings_capture_spilled_bytes",
+        "Changes of unfinished transactions that the task has written to its disk since it began.", labels=one,
+    )  # fmt: skip
     rows = GaugeMetricFamily(
-        "tidings_capture_snapshot_rows", "Rows the running or last snapshot has read.", labels=["connector"]
+        "tidings_capture_snapshot_rows", "Rows the running or last snapshot has read.", labels=one
     )
     left = GaugeMetricFamily(
-        "tidings_capture_snapshot_tables_left", "Tables the snapshot has yet to read.", labels=["connector"]
+        "tidings_capture_snapshot_tables_left", "Tables the snapshot has yet to read.", labels=one
     )
-    by_table = ["connector", "table"]
     table_rows = GaugeMetricFamily(
         "tidings_capture_snapshot_table_rows", "Rows the snapshot has read of the table.", labels=by_table
     )
@@ -133,17 +265,18 @@ def _streaming(runs: list[ConnectorRun]) -> Iterator[Metric]:
         labels=by_table,
     )
     for run in runs:
-        key, report = ["postgres", run.name, "0", "streaming"], run.report
-        behind.add_metric(key, report.lag_seconds * 1000)
-        seen.add_metric(key, run.counters().events)
-        connected.add_metric(key, float(report.connected))
-        lag.add_metric([run.name], report.lag_seconds)
-        queued.add_metric([run.name], report.outstanding)
-        rows.add_metric([run.name], report.snapshot_rows)
+        key, report = [run.name], run.report
+        lag.add_metric(key, report.lag_seconds)
+        queued.add_metric(key, report.outstanding)
+        if report.heartbeat_seconds is not None:
+            trip.add_metric(key, report.heartbeat_seconds)
+        pending.add_metric(key, report.heartbeat_pending_seconds)
+        spilled.add_metric(key, report.spilled_bytes)
+        rows.add_metric(key, report.snapshot_rows)
         tables = report.snapshot_tables
-        left.add_metric([run.name], sum(table.state != "done" for table in tables.values()))
+        left.add_metric(key, sum(table.state != "done" for table in tables.values()))
         for name, table in tables.items():
             table_rows.add_metric([run.name, name], table.rows)
             if table.estimated is not None:
                 estimated.add_metric([run.name, name], table.estimated)
-    yield from (behind, seen, connected, lag, queued, rows, left, table_rows, estimated)
+    yield from (lag, queued, trip, pending, spilled, rows, left, table_rows, estimated)

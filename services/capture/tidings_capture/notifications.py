@@ -19,6 +19,8 @@ from tidings_service import get_logger
 
 INITIAL: Final = "Initial Snapshot"
 INCREMENTAL: Final = "Incremental Snapshot"
+LOSS: Final = "Loss"
+"""Ours: changes may have been lost, and the connector goes on as ``on.slot.loss`` says."""
 
 _TEXT_MAP: Final = ConnectSchema(ConnectType.MAP, optional=True, keys=semantic.STRING, items=semantic.STRING)
 _KEY: Final = semantic.struct(
@@ -74,7 +76,7 @@ class Notifier:
         """Send one notification.
 
         Args:
-            aggregate: `INITIAL` or `INCREMENTAL`.
+            aggregate: `INITIAL`, `INCREMENTAL` or `LOSS`.
             type_: ``STARTED``, ``IN_PROGRESS``, ``COMPLETED`` and so on.
             data: what is told beside the connector's name.
             id_: of the signal that asked for it; else a new one.

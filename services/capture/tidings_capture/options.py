@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from tidings_capture.byte_sizes import parse_size
 from tidings_capture.column_mappers import PREFIXES, mapper_problem
 from tidings_capture.config_providers import is_reference
 from tidings_capture.exactly_once import boundary_problem
@@ -30,6 +31,15 @@ from tidings_capture.signal_options import table_name
 from tidings_capture.snapshot_options import OVERRIDES, select_overrides
 from tidings_capture.topic_creation import topic_creation_problems
 from tidings_capture.transforms.chain import check_transforms
+from tidings_capture.wal_options import (
+    GUARD,
+    ON_LOSS,
+    PAUSED_CONNECTORS,
+    STEPS,
+    VOLUME,
+    parse_limit,
+    wal_option_problems,
+)
 
 Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
 
@@ -132,6 +142,22 @@ def _positive(value: str) -> str | None:
 def _table(value: str) -> str | None:
     try:
         table_name(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _size(value: str) -> str | None:
+    try:
+        parse_size(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _limit(value: str) -> str | None:
+    try:
+        parse_limit(value)
     except ValueError as error:
         return str(error)
     return None
@@ -272,6 +298,10 @@ _TABLE: Final = (
     Option("tidings.streaming.mode", default="off", values=("off", "on", "parallel")),
     Option("tidings.streaming.memory.bytes", "int", "16777216", check=_not_negative),
     Option("tidings.two.phase", "boolean", "false"),
+    Option(ON_LOSS, values=("fail", "snapshot", "incremental", "continue"), documentation="Default: as snapshot.mode says; incremental where tidings.wal.guard.drop is set."),
+    Option(VOLUME, check=_size, documentation="The room for pg_wal on the database server, such as 100GB; for forecasts and percentages."),
+    *(Option(f"{GUARD}{step}", check=_limit, documentation="WAL the slot may retain before the guard acts: 20GB, or 80% of the room there is.") for step in STEPS),
+    Option(PAUSED_CONNECTORS, "list", check=_patterns, documentation="Connectors of this worker that rest from step pause on."),
     Option("key.converter", "class"),
     Option("value.converter", "class"),
     Option("header.converter", "class"),
@@ -405,7 +435,11 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
         select_overrides(config)
     except ValueError as error:
         problems.setdefault(OVERRIDES, []).append(f"{OVERRIDES} {error}")
-    for name, problem in {**topic_option_problems(config), **topic_creation_problems(config)}.items():
+    for name, problem in {
+        **topic_option_problems(config),
+        **topic_creation_problems(config),
+        **wal_option_problems(config),
+    }.items():
         problems.setdefault(name, []).append(problem)
     for name, found in check_transforms(config).items():
         problems.setdefault(name, []).extend(found)

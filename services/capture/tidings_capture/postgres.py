@@ -287,6 +287,11 @@ class Replication:
         """For example 160011."""
         return self._connection.server_version
 
+    @property
+    def pid(self) -> int:
+        """The server's process (``pg_replication_slots.active_pid`` of the slot that is streamed)."""
+        return self._connection.backend_pid
+
     def create_slot(self, name: str, *, temporary: bool, export: bool, failover: bool = False) -> CreatedSlot:
         """Create a logical slot of pgoutput's."""
         kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
@@ -301,6 +306,19 @@ class Replication:
         lsn, snapshot = result.get_value(0, 1), result.get_value(0, 2)
         assert lsn is not None
         return CreatedSlot(lsn.decode(), snapshot.decode() if snapshot else None)
+
+    def identify(self) -> tuple[str, int]:
+        """The cluster's system identifier and its present timeline."""
+        result = self._command("IDENTIFY_SYSTEM")
+        system, timeline = result.get_value(0, 0), result.get_value(0, 1)
+        assert system is not None
+        assert timeline is not None
+        return system.decode(), int(timeline)
+
+    def timeline_history(self, timeline: int) -> str:
+        """The history file of a timeline; the first one has none."""
+        content = self._command(f"TIMELINE_HISTORY {timeline}").get_value(0, 1)
+        return "" if content is None else content.decode(errors="replace")
 
     def drop_slot(self, name: str) -> None:
         """Drop a slot, when it is free."""

@@ -1,7 +1,7 @@
 """Prepares the server for a connector: checks it, and sees to the publication and the slot.
 
-All that can be wrong before the first row is found here and said in one line that names the option. The rule of this
-project stands in `check_slot`: a slot that cannot give what follows the stored offset stops the task, never silently.
+All that can be wrong before the first row is found here and said in one line that names the option. What may have
+been lost since the last run is the business of `losses`.
 """
 
 import time
@@ -11,8 +11,7 @@ from typing import Final
 
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import CatalogError, PostgresError, SlotError
-from tidings_capture.postgres import Replication, Session, quote
-from tidings_capture.source_offset import SourceOffset
+from tidings_capture.postgres import Endpoint, Replication, Session, quote
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 
 _SLOT: Final = """
@@ -26,6 +25,8 @@ SELECT n.nspname, c.relname, c.relkind = 'p', c.relispartition
 """
 _PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
 _IN_USE: Final = "55006"
+_UNDEFINED: Final = "42704"
+_RELEASE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,43 +139,6 @@ def read_slot(session: Session, config: ConnectorConfig) -> SlotState | None:
     return SlotState(lsn_from_text(confirmed) if confirmed else 0, wal_status, active)
 
 
-def check_slot(
-    slot: SlotState | None, offset: SourceOffset, config: ConnectorConfig, server_lsn: int
-) -> None:
-    """Make sure that streaming from the stored offset misses nothing. Pure.
-
-    Raises:
-        SlotError: the slot is missing, lost, or starts after the stored offset; or the server is older than the offset.
-    """
-    stored = lsn_to_text(offset.done_lsn)
-    choices = (
-        f"changes after {stored} may be lost. To read everything again, delete the connector's offsets "
-        "(or set snapshot.mode=when_needed or always) and restart it"
-    )
-    if slot is None:
-        raise SlotError(
-            f"slot.name={config.slot} does not exist any more, but the stored offset is at {stored}",
-            hint=choices,
-        )
-    if slot.wal_status == "lost":
-        raise SlotError(
-            f"slot.name={config.slot} is lost: PostgreSQL removed WAL after the stored offset {stored}",
-            hint=choices,
-        )
-    if slot.confirmed_lsn > offset.done_lsn:
-        raise SlotError(
-            f"slot.name={config.slot} is confirmed up to {lsn_to_text(slot.confirmed_lsn)}, past the stored offset "
-            f"{stored}: it was recreated or moved by somebody else",
-            hint=choices,
-        )
-    if offset.done_lsn > server_lsn:
-        raise SlotError(
-            f"the stored offset {stored} is ahead of the server's WAL at {lsn_to_text(server_lsn)}: the server was "
-            "restored to an earlier point, or it is another one",
-            hint=choices,
-        )
-
-
 def server_lsn(session: Session) -> int:
     """The end of the server's WAL."""
     found = session.value(
@@ -221,3 +185,27 @@ def create_slot(replication: Replication, config: ConnectorConfig) -> int:
         config.slot, temporary=False, export=False, failover=config.slot_failover
     )
     return lsn_from_text(created.consistent_lsn)
+
+
+def drop_slot(endpoint: Endpoint, slot: str) -> None:
+    """Drop a slot whose consumer has just ended; the server needs a moment to notice.
+
+    Raises:
+        PostgresError: another consumer holds it.
+    """
+    session = Session(endpoint)
+    try:
+        deadline = time.monotonic() + _RELEASE_SECONDS
+        while True:
+            try:
+                session.rows("SELECT pg_drop_replication_slot(%s)", (slot,))
+            except PostgresError as error:
+                if error.sqlstate == _UNDEFINED:
+                    return
+                if error.sqlstate != _IN_USE or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+    finally:
+        session.close()

@@ -42,8 +42,8 @@ from tidings_capture.postgres import Replication, Session
 from tidings_capture.preparation import read_slot
 from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows
 from tidings_capture.snapshot_readers import begin_snapshot, copy_statement, read_all
+from tidings_capture.snapshot_work import SnapshotWork
 from tidings_capture.source_offset import SourceOffset
-from tidings_capture.starting import SnapshotWork
 from tidings_capture.task_parts import TaskParts
 from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.position import lsn_from_text, lsn_to_text

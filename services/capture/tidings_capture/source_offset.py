@@ -14,9 +14,11 @@ import orjson
 
 from tidings_capture.errors import OffsetError
 from tidings_capture.incremental_state import FIELDS as INCREMENTAL_FIELDS
+from tidings_capture.source_history import History, history_of
 
 _TABLE_COUNT: Final = "transaction_data_collection_order_"
 _UNFINISHED: Final = "tidings_snapshot_tables_done"
+_HISTORY: Final = "tidings_history"
 _ROW_TYPES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "TRUNCATE", "MESSAGE"})
 """Of the last event, while a transaction is in progress; MESSAGE also stands for a message without a transaction."""
 
@@ -51,6 +53,9 @@ class SourceOffset:
     incremental: Mapping[str, Any] | None = None
     """The fields of an incremental snapshot that is under way (`incremental_state`)."""
 
+    history: History | None = None
+    """The server and publication that this is a position of; None in Debezium's offsets."""
+
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction was sent in part.
@@ -72,6 +77,8 @@ def encode_offset(offset: SourceOffset) -> bytes:
         value["txId"] = offset.tx_id
     value["lsn"] = offset.lsn
     value |= offset.incremental or {}
+    if offset.history is not None:
+        value[_HISTORY] = offset.history.stored()
     if offset.snapshot is not None:
         value |= {"snapshot": offset.snapshot, "last_snapshot_record": True, "snapshot_completed": True}
         return orjson.dumps(value)
@@ -140,6 +147,7 @@ def decode_offset(data: bytes) -> SourceOffset | None:
         snapshot=None if unfinished is not None else value.get("snapshot") or None,
         unfinished=None if unfinished is None else tuple(unfinished),
         incremental={n: value[n] for n in INCREMENTAL_FIELDS if n in value} or None,
+        history=history_of(value.get(_HISTORY)),
     )
 
 

@@ -6,16 +6,17 @@ All of ``snapshot.mode`` is here. The server has been checked before; whatever i
 import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from tidings_capture.errors import SlotError
+from tidings_capture.errors import LossError
 from tidings_capture.fault_points import reached
+from tidings_capture.loss_recovery import check_published, recover
+from tidings_capture.losses import Found, choice_of, find_losses
 from tidings_capture.postgres import Replication
 from tidings_capture.preparation import (
     SlotState,
     captured_tables,
     check_server,
-    check_slot,
     create_slot,
     ensure_publication,
     read_slot,
@@ -23,36 +24,15 @@ from tidings_capture.preparation import (
 )
 from tidings_capture.replica_identities import set_identities
 from tidings_capture.signals import Signal, condition_for
+from tidings_capture.snapshot_work import SnapshotWork, Start
+from tidings_capture.source_history import history_now, read_publication, with_publication
 from tidings_capture.source_offset import SourceOffset, decode_offset
 from tidings_capture.task_parts import TaskParts
+from tidings_capture.wal_options import LossChoice
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotWork:
-    """A snapshot that is to be taken."""
-
-    tables: list[tuple[str, str]]
-    """Schema and name, in order; without those that are `done`."""
-    catch_up: SourceOffset | None = None
-    """From where the slot that exists is streamed up to the snapshot first; None: nothing was sent before."""
-    done: tuple[str, ...] = ()
-    """Tables that an interrupted snapshot has sent as a whole."""
-    selects: dict[str, str] = field(default_factory=dict)
-    """What is read of a table, by ``schema.table``, instead of everything."""
-    blocking: bool = False
-    """Asked for by a signal, in the middle of the stream."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """At most one of them; neither: there is nothing to do."""
-
-    resume: SourceOffset | None = None
-    snapshot: SnapshotWork | None = None
 
 
 def decide(parts: TaskParts) -> Start:
@@ -60,20 +40,23 @@ def decide(parts: TaskParts) -> Start:
 
     Raises:
         CatalogError: the server or the options do not allow to start.
-        SlotError: the slot cannot give what follows the stored offset, and the mode does not allow a new snapshot.
+        LossError: what follows the stored offset cannot be had in full, and nobody has chosen what to do then.
     """
     config, session = parts.config, parts.session
     options = config.snapshot
     check_server(session)
     captured = captured_tables(session, config)
-    ensure_publication(session, config, captured)
-    for change in set_identities(session, config.identities, captured):
-        _log.info("replica identity set", connector=config.name, change=change)
-    # A signal is no data: what the signal table holds has been said to somebody before.
-    tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
     data = parts.stored_offset()
     stored = None if data is None else decode_offset(data)
     slot = read_slot(session, config)
+    # Before anything is changed: what is amiss must not be mended over.
+    found, stored, loss = _look_back(parts, slot, stored, captured)
+    choice = choice_of(config)
+    if loss is not None and choice == "fail":
+        raise loss
+    _publish(parts, captured, found, loss, choice)
+    # A signal is no data: what the signal table holds has been said to somebody before.
+    tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
     if stored is None:
         if options.never:
             return Start(resume=_start_without_data(parts, slot)) if options.streams else Start()
@@ -90,14 +73,78 @@ def decide(parts: TaskParts) -> Start:
         if stored.unfinished is None and not options.always:
             return Start()
         return Start(snapshot=_rest(tables, stored, None, options.selects))
-    if not _can_resume(parts, slot, stored):
-        return Start(snapshot=SnapshotWork(tables, selects=dict(options.selects)))
-    if options.never:
+    if loss is not None:
+        return recover(parts, loss, choice, stored, found, tables)
+    if options.never and choice in {
+        "fail",
+        "continue",
+    }:  # one that a loss has asked for is taken in every mode
         stored = replace(stored, unfinished=None)
     if stored.unfinished is not None or options.always:
         return Start(snapshot=_rest(tables, stored, stored, options.selects))
     _log.info("resuming", connector=config.name, lsn=lsn_to_text(stored.done_lsn))
     return Start(resume=stored)
+
+
+def _look_back(
+    parts: TaskParts, slot: SlotState | None, stored: SourceOffset | None, captured: list[tuple[str, str]]
+) -> tuple[Found, SourceOffset | None, LossError | None]:
+    """What the server says, the offset in its present history, and what may have been lost since."""
+    config, session = parts.config, parts.session
+    publication = read_publication(session, config.publication)
+    with contextlib.closing(Replication(config.endpoint)) as replication:
+        history = history_now(replication, publication, captured)
+        found = Found(slot, server_lsn(session), history, publication, replication.timeline_history)
+        if stored is None or not config.snapshot.streams:
+            return found, stored, None
+        position, loss = find_losses(stored, found, captured, config)
+    if position is not stored:
+        _log.info("the server was promoted", connector=config.name, lsn=lsn_to_text(position.done_lsn))
+    return found, position, loss
+
+
+def _publish(
+    parts: TaskParts,
+    captured: list[tuple[str, str]],
+    found: Found,
+    loss: LossError | None,
+    choice: LossChoice,
+) -> None:
+    """See to the publication and the replica identities; from here on every offset says what it is a position of."""
+    config, session = parts.config, parts.session
+    ensure_publication(session, config, captured)
+    publication = read_publication(session, config.publication)
+    if loss is not None:
+        check_published(loss, publication, choice)
+    for change in set_identities(session, config.identities, captured):
+        _log.info("replica identity set", connector=config.name, change=change)
+    before, after = (p.members if p is not None else {} for p in (found.publication, publication))
+    added = [
+        f"{s}.{t}" for s, t in captured if (s, t) in before and _is_in(after, (s, t)) > _is_in(before, (s, t))
+    ]
+    if added:
+        _log.warning(
+            "tables were added to the publication: earlier changes of them are not streamed",
+            connector=config.name,
+            tables=added[:20],
+            count=len(added),
+            hint="an execute-snapshot signal reads them",
+        )
+    if publication is not None and not publication.all_tables:
+        short = [f"{s}.{t}" for s, t in captured if not _is_in(after, (s, t))]
+        if short:
+            _log.warning(
+                "captured tables are not in the publication: their changes are not streamed",
+                connector=config.name,
+                publication=config.publication,
+                tables=short[:20],
+                count=len(short),
+            )
+    parts.checkpoints.history = with_publication(found.history, publication, captured)
+
+
+def _is_in(members: Mapping[tuple[str, str], tuple[int, tuple[int, ...]]], table: tuple[str, str]) -> bool:
+    return bool(members.get(table, (0, ()))[1])
 
 
 def _rest(
@@ -109,18 +156,6 @@ def _rest(
     done = stored.unfinished or ()
     left = [(schema, table) for schema, table in tables if f"{schema}.{table}" not in done]
     return SnapshotWork(left, catch_up, done, dict(selects))
-
-
-def _can_resume(parts: TaskParts, slot: SlotState | None, stored: SourceOffset) -> bool:
-    config = parts.config
-    try:
-        check_slot(slot, stored, config, server_lsn(parts.session))
-    except SlotError as error:
-        if not config.snapshot.when_lost:
-            raise
-        _log.warning("a new snapshot is needed", connector=config.name, reason=str(error))
-        return False
-    return True
 
 
 def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffset:

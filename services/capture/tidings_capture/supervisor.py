@@ -9,11 +9,9 @@ comes back, or takes over does nothing special.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
-from tidings_capture.config_providers import ConfigProviderError
-from tidings_capture.connector_config import read_endpoint
 from tidings_capture.connector_offsets import ConnectorOffsets
 from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import UNASSIGNED, ConnectorRun
@@ -23,7 +21,6 @@ from tidings_capture.group import AloneGroup, Group, KafkaGroup
 from tidings_capture.log_levels import LEVELS, LogLevels
 from tidings_capture.options import passwords
 from tidings_capture.override_policy import check_overrides
-from tidings_capture.postgres import Endpoint
 from tidings_capture.storage import KafkaStorage, Storage
 from tidings_capture.storage_memory import MemoryStorage
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, StoredConnector
@@ -185,14 +182,6 @@ class Supervisor:
             ConfigProviderError: a reference cannot be resolved.
         """
         return self.worker.providers.resolve(config)
-
-    def endpoints(self) -> Iterator[Endpoint]:
-        """The databases of the connectors here, as far as their references can be resolved just now."""
-        for run in self.local_runs.values():
-            try:
-                yield read_endpoint(self.resolved(run.config))
-            except ConfigProviderError as error:
-                _log.warning("a connector's database is not watched", connector=run.name, reason=str(error))
 
     def with_passwords(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
         """A configuration as it came in, with passwords it left masked taken from the stored one."""
@@ -433,6 +422,31 @@ class Supervisor:
                 self._run(name, wanted)
             elif former is not None:
                 await self._let_go(former)
+
+    async def interrupt(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
+        """End a connector's task, do something, and start the task again, whatever came of it; only where it runs."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            run = self.local_runs.get(name)
+            if run is None or self._wanted(name) is None:
+                return
+            await run.stop()
+            try:
+                await action()
+            finally:
+                wanted = self._wanted(name)
+                if wanted is not None:
+                    self._run(name, wanted)
+                else:
+                    await self._let_go(run)
+
+    async def hold(self, name: str, reason: str | None) -> None:
+        """Let a connector's task rest for a reason, or go on (None). Nothing is stored: a restart forgets it."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            run = self.local_runs.get(name)
+            if run is not None and run.target_state == STARTED and run.held != reason:
+                text = "a connector rests" if reason else "a connector goes on"
+                _log.warning(text, connector=name, reason=reason)
+                await run.hold(reason)
 
     async def _let_go(self, run: ConnectorRun) -> None:
         del self.local_runs[run.name]

@@ -34,6 +34,7 @@ class Pipes:
         self._stop = False
         self._buffer = b""
         self._signals: list[Signal] = []
+        self.guard_level = 0
 
     def read_job(self) -> TaskJob:
         """The first line."""
@@ -43,8 +44,10 @@ class Pipes:
                 raise SystemExit("tidings_capture.task is started by tidings-capture")
             self._buffer += data
         line, self._buffer = self._buffer.split(b"\n", 1)
+        job = decode_job(line)
+        self.guard_level = job.guard_level
         self._take_lines()
-        return decode_job(line)
+        return job
 
     def stop_requested(self) -> bool:
         """Whether the supervisor said stop, or is gone."""
@@ -68,6 +71,8 @@ class Pipes:
             request = decode_request(line)
             if request.log_levels:
                 apply_levels(request.log_levels)
+            elif request.guard is not None:
+                self.guard_level = request.guard
             elif request.signal is None:
                 self._stop = True
             elif (made := signal_of_json(request.signal)) is not None:

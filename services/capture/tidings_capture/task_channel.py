@@ -31,6 +31,8 @@ class TaskJob(msgspec.Struct, frozen=True):
     """The worker has ``exactly.once.source.support=enabled``."""
     offset_file: str | None = None
     """Of a standalone worker; None: offsets are in the topic."""
+    guard_level: int = 0
+    """The guard's level when the task begins."""
     log_level: str = "INFO"
     log_levels: dict[str, str] = {}
     """Levels that were set by logger while the worker ran (`log_levels`)."""
@@ -38,13 +40,15 @@ class TaskJob(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A line after the job: a signal, log levels, or else to stop."""
+    """A line after the job: a signal, log levels, the guard's level, or else to stop."""
 
     stop: bool = False
     signal: str | None = None
     """A signal as JSON text."""
     log_levels: dict[str, str] = {}
     """New levels by logger."""
+    guard: int | None = None
+    """The guard's level."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -78,6 +82,16 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     events: int = 0
     lag_seconds: float = 0.0
     connected: bool = False
+    walsender_pid: int | None = None
+    """The server's process of the stream."""
+    last_commit_us: int = 0
+    """When the last transaction seen was committed, microseconds since the Unix epoch; 0 before the first."""
+    heartbeat_seconds: float | None = None
+    """How long the last heartbeat took from the database through the stream to here; None before the first."""
+    heartbeat_pending_seconds: float = 0.0
+    """How long the heartbeat that is under way has been; 0 while none is."""
+    spilled_bytes: int = 0
+    """What has gone to disk of transactions that are not committed yet, since the process began."""
     received_lsn: int = 0
     confirmed_lsn: int = 0
     outstanding: int = 0
@@ -91,6 +105,10 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     snapshot_rows: int = 0
     snapshot_tables: dict[str, TableProgress] = {}
     """The running or last snapshot of this process, by ``schema.table``."""
+    losses: dict[str, int] = {}
+    """How often changes may have been lost before the start, by reason."""
+    recovering: bool = False
+    """Whether tables are being read again after a loss."""
     failure: Failure | None = None
 
 

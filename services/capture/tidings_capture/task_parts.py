@@ -23,7 +23,7 @@ from tidings_capture.plan_markers import compile_markers
 from tidings_capture.plan_messages import MessagePlan
 from tidings_capture.plan_schema_changes import SchemaChangePlan
 from tidings_capture.postgres import Session
-from tidings_capture.preparation import captured_tables
+from tidings_capture.preparation import captured_tables, server_lsn
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
 from tidings_capture.task_channel import TableProgress, TaskJob
@@ -44,6 +44,8 @@ class TaskProgress:
     tables: dict[str, TableProgress] = field(default_factory=dict)
     """The running or last snapshot, by ``schema.table``."""
     connected: bool = False
+    losses: dict[str, int] = field(default_factory=dict)
+    """How often something may have been lost, by reason."""
 
     def begin_snapshot(self, tables: Iterable[tuple[tuple[str, str], int | None]]) -> None:
         """A snapshot of these tables, with their estimated rows, begins."""
@@ -139,6 +141,17 @@ class TaskParts:
         except PostgresError as error:
             _log.warning("heartbeat.action.query failed", connector=self.config.name, reason=str(error))
             self.drop_session()
+
+    def wal_end(self) -> int | None:
+        """The end of the server's WAL; None, with a warning, when it could not be asked."""
+        try:
+            return server_lsn(self.session)
+        except PostgresError as error:
+            _log.warning(
+                "the end of the WAL could not be read", connector=self.config.name, reason=str(error)
+            )
+            self.drop_session()
+            return None
 
     def drop_session(self) -> None:
         """Close the session; who asks for it next gets a new one."""

@@ -66,6 +66,10 @@ class TaskProcess:
         """Hand a signal on; False when no process listens."""
         return self._tell(Request(signal=text))
 
+    def tell_guard(self, level: int) -> bool:
+        """Hand the guard's level on; False when no process listens."""
+        return self._tell(Request(guard=level))
+
     def set_log_levels(self, levels: Mapping[str, str]) -> None:
         """Tell the process of new log levels, if one listens."""
         self._tell(Request(log_levels=dict(levels)))

@@ -15,9 +15,12 @@ from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import BrokerError, PostgresError
 from tidings_capture.fault_points import reached
 from tidings_capture.incremental import IncrementalSnapshots
+from tidings_capture.loss_recovery import CORRELATION
 from tidings_capture.notifications import INITIAL
 from tidings_capture.postgres import Replication
 from tidings_capture.preparation import start_streaming
+from tidings_capture.publication_watch import PublicationWatch
+from tidings_capture.pulse import Pulse
 from tidings_capture.signal_desk import SignalDesk
 from tidings_capture.signals import Signal
 from tidings_capture.silence import Silence
@@ -27,6 +30,7 @@ from tidings_capture.spool import Spool
 from tidings_capture.starting import blocking_work, decide
 from tidings_capture.stream import Stream
 from tidings_capture.task_channel import Report, TaskJob
+from tidings_capture.task_guard import TaskGuard
 from tidings_capture.task_parts import TaskParts
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
@@ -55,6 +59,9 @@ class Supervision(Protocol):
 
     def report(self, report: Report) -> None: ...
 
+    guard_level: int
+    """The guard's level."""
+
     def signals(self) -> list[Signal]:
         """Signals that came through the worker since the last call."""
         ...
@@ -81,6 +88,9 @@ class TaskRun:
         self._producer, self._checkpoints = parts.producer, parts.checkpoints
         self._markers, self._routes = parts.markers, parts.routes
         self._blocking: Signal | None = None
+        self._pulse = Pulse()
+        self._publication = PublicationWatch(parts)
+        self._guard = TaskGuard(supervision, parts.progress)
         self._incremental = IncrementalSnapshots(parts, self._breathe)
         self._desk = SignalDesk(parts, self._incremental, self._block, self._settle)
 
@@ -178,6 +188,7 @@ class TaskRun:
         position = self._position(stream)
         self._checkpoints.take(position)
         self._replication = self._stream = None
+        self._pulse.forget()
         replication.close()
         self._progress.connected = False
         self._former_transactions += stream.transactions
@@ -204,7 +215,9 @@ class TaskRun:
                 reached("batch.sent")
             self._checkpoints.poll()
             now = time.monotonic()
+            self._incremental.hold(self._guard.no_snapshots)
             self._incremental.poll()
+            self._publication.poll(now)
             self._desk.poll(now, self._supervision.signals())
             if stream.caught_up and (now >= next_idle or stream.reply_requested):
                 next_idle = now + _IDLE_ADVANCE_SECONDS
@@ -214,14 +227,18 @@ class TaskRun:
                 self._checkpoints.take(self._position(stream))
             if self._config.heartbeat_seconds and now >= next_heartbeat:
                 next_heartbeat = now + self._config.heartbeat_seconds
-                if self._config.heartbeat_action:
+                if self._config.heartbeat_action and not self._guard.stream_only:
                     self._parts.run_heartbeat_action()
+                if not self._pulse.waiting and (end := self._parts.wal_end()) is not None:
+                    self._pulse.begin(end)
                 self._parts.send(self._markers.heartbeat_topic, [self._markers.heartbeat(time.time_ns())])
+            if self._pulse.waiting:
+                self._pulse.reached(stream.received_lsn)
             if stream.reply_requested or self._checkpoints.confirmed_lsn > self._told_lsn:
                 stream.reply_requested = False
                 self._tell_server()
             self._breathe()
-            if (stream.stops or self._incremental.waiting) and now >= next_question:
+            if (stream.stops or self._incremental.waiting or self._pulse.waiting) and now >= next_question:
                 next_question = now + _QUESTION_SECONDS
                 self._tell_server(reply=True)  # an idle server says how far it is only when it is asked
             if not messages:
@@ -239,6 +256,9 @@ class TaskRun:
         """A blocking snapshot was asked for: the stream ends after this transaction."""
         if self._blocking is not None:
             _log.warning("another blocking snapshot is about to begin", signal=signal.id)
+            return
+        if self._guard.no_snapshots:
+            _log.warning("no snapshot now: the slot retains too much WAL", signal=signal.id)
             return
         self._blocking = signal
 
@@ -283,6 +303,8 @@ class TaskRun:
                 raise StopRequested("Kafka did not acknowledge everything in time")
         elif self._supervision.stop_requested():
             raise StopRequested
+        if self._stream is None:  # while it streams up to a snapshot, the slot moves on
+            self._guard.check()
         if now >= self._next_status:
             self._tell_server()
         if now >= self._next_report:
@@ -314,6 +336,11 @@ class TaskRun:
                 + (stream.events if stream is not None else progress.snapshot_rows),
                 lag_seconds=lag,
                 connected=progress.connected,
+                walsender_pid=None if self._replication is None else self._replication.pid,
+                last_commit_us=stream.last_commit_ts_us if stream is not None else 0,
+                heartbeat_seconds=self._pulse.seconds,
+                heartbeat_pending_seconds=self._pulse.pending_seconds,
+                spilled_bytes=0 if self._assembler is None else self._assembler.spilled_bytes,
                 received_lsn=stream.received_lsn if stream is not None else 0,
                 confirmed_lsn=self._checkpoints.confirmed_lsn,
                 outstanding=self._producer.outstanding(),
@@ -323,6 +350,8 @@ class TaskRun:
                 kafka_transactions=self._checkpoints.transactions,
                 snapshot_rows=progress.snapshot_rows,
                 snapshot_tables=progress.tables,
+                losses=progress.losses,
+                recovering=self._incremental.asked_by(CORRELATION),
             )
         )
 

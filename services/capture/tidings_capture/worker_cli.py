@@ -18,6 +18,7 @@ from prometheus_client import REGISTRY
 
 from tidings_capture.connector_files import ConnectorFile, read_connector_file
 from tidings_capture.errors import OptionError, WorkerConfigError
+from tidings_capture.guard import Guard
 from tidings_capture.metrics import ConnectorCollector
 from tidings_capture.metrics_group import GroupCollector
 from tidings_capture.properties import load_properties
@@ -29,6 +30,7 @@ from tidings_capture.supervisor import Supervisor
 from tidings_capture.tagged_collector import TaggedCollector
 from tidings_capture.validation import invalid_message, validate
 from tidings_capture.wal import WalMonitor
+from tidings_capture.wal_slots import SlotCollector, own_slots
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
 from tidings_service import (
     Health,
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="tidings-capture",
         description="A worker that takes Debezium PostgreSQL connectors over Kafka Connect's REST API. "
-        "Without Kafka: `tidings-capture tail --help`, `tidings-capture ddl --help`.",
+        "Without Kafka: `tidings-capture tail --help`, `wal --help`, `ddl --help`.",
     )
     parser.add_argument(
         "properties",
@@ -114,12 +116,12 @@ async def run_worker(
     server = await _serve(api, worker.rest.listeners, worker.rest.tls)
     supervisor.worker_id = _worker_id(worker, server.port)
     supervisor.scheme = worker.rest.listeners[0].scheme
-    wal = WalMonitor(supervisor.endpoints)
-    tagged = TaggedCollector(
-        ConnectorCollector(supervisor.local_runs.values),
-        lambda: [(run.name, run.config) for run in supervisor.local_runs.values()],
-    )
-    collectors = (tagged, GroupCollector(supervisor), wal)
+    runs = supervisor.local_runs.values
+    wal = WalMonitor(lambda: own_slots(runs(), supervisor.resolved), worker.wal_interval_seconds)
+    guard = Guard(supervisor, wal)
+    slots = SlotCollector(runs, lambda: wal.known, wal.server)
+    tagged = TaggedCollector(ConnectorCollector(runs), lambda: [(run.name, run.config) for run in runs()])
+    collectors = (tagged, GroupCollector(supervisor), slots, wal, guard)
     for collector in collectors:
         REGISTRY.register(collector)
     pages = await serve_http(health, settings.http_host, settings.http_port) if settings.http_port else None
@@ -128,7 +130,7 @@ async def run_worker(
         for connector in connectors:
             await _create(supervisor, connector)
         log.info("listening", url=server.url)
-        watching = asyncio.create_task(wal.run(), name="wal")
+        watching = asyncio.create_task(wal.run(guard.act), name="wal")
         failed = asyncio.create_task(supervisor.failed.wait(), name="failed")
         await asyncio.wait(
             (asyncio.create_task(stop.wait(), name="stop"), failed), return_when=asyncio.FIRST_COMPLETED

@@ -56,6 +56,7 @@ _KNOWN: Final = frozenset(
         "topic.tracking.enable",
         "topic.tracking.allow.reset",
         OVERRIDE_POLICY,
+        "tidings.wal.interval.ms",
     }
 )
 _WITHOUT_MEANING: Final = frozenset(
@@ -126,6 +127,8 @@ class WorkerConfig:
     group_times: GroupTimes = GroupTimes()
     rebalance_delay_seconds: float = 0.0
     """How long the connectors of a worker that has left wait for it to come back."""
+    wal_interval_seconds: float = 10.0
+    """``tidings.wal.interval.ms``: between two looks at the slots of the connectors' servers."""
     providers: ConfigProviders = field(default_factory=ConfigProviders, repr=False)
     """What resolves references to secrets, in the connectors' configurations as in the worker's."""
     exactly_once: str = DISABLED
@@ -190,6 +193,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         offset_file=offset_file,
         group_times=_group_times(properties),
         rebalance_delay_seconds=_integer(properties, "scheduled.rebalance.max.delay.ms", 0) / 1000,
+        wal_interval_seconds=max(0.1, _integer(properties, "tidings.wal.interval.ms", 10_000) / 1000),
         providers=providers,
         exactly_once=_exactly_once(properties),
         topic_tracking=_boolean(properties, "topic.tracking.enable", default=True),

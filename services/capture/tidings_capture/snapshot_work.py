@@ -1,0 +1,29 @@
+"""What a task is to do when it starts, as `starting` decides it."""
+
+from dataclasses import dataclass, field
+
+from tidings_capture.source_offset import SourceOffset
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWork:
+    """A snapshot that is to be taken."""
+
+    tables: list[tuple[str, str]]
+    """Schema and name, in order; without those that are `done`."""
+    catch_up: SourceOffset | None = None
+    """From where the slot that exists is streamed up to the snapshot first; None: nothing was sent before."""
+    done: tuple[str, ...] = ()
+    """Tables that an interrupted snapshot has sent as a whole."""
+    selects: dict[str, str] = field(default_factory=dict)
+    """What is read of a table, by ``schema.table``, instead of everything."""
+    blocking: bool = False
+    """Asked for by a signal, in the middle of the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """At most one of them; neither: there is nothing to do."""
+
+    resume: SourceOffset | None = None
+    snapshot: SnapshotWork | None = None
