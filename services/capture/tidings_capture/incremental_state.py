@@ -82,7 +82,8 @@ class IncrementalState:
         return {
             _COLLECTIONS: orjson.dumps(collections).decode(),
             _CORRELATION: self.correlation_id,
-            _KEYS: {"last": self.last_sent, "maximum": self.maximum},
+            # As text: Kafka Connect discards an offset with a value that is no primitive.
+            _KEYS: orjson.dumps({"last": self.last_sent, "maximum": self.maximum}).decode(),
         }
 
 
@@ -101,5 +102,7 @@ def restored_state(fields: Mapping[str, Any] | None) -> IncrementalState:
         for item in orjson.loads(fields[_COLLECTIONS])
     ]
     keys = fields.get(_KEYS) or {}
+    if isinstance(keys, str):
+        keys = orjson.loads(keys)
     last, maximum = keys.get("last"), keys.get("maximum")
     return IncrementalState(collections, fields.get(_CORRELATION), last, maximum, last)

@@ -9,7 +9,9 @@ documentation, "Timelines" and "Streaming Replication Protocol" (IDENTIFY_SYSTEM
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+import orjson
 
 from tidings_capture.postgres import Replication, Session
 from tidings_envelope.position import lsn_from_text
@@ -62,13 +64,18 @@ class History:
     tables: tuple[int, ...] = ()
     """Pairs: a captured table's id, and what put it into the publication; none where that has all tables."""
 
-    def stored(self) -> dict[str, Any]:
-        """The field's value in an offset."""
-        return {name: list(v) if isinstance(v := getattr(self, name), tuple) else v for name in _FIELD_NAMES}
+    def stored(self) -> str:
+        """The field's value in an offset: JSON as text, because Kafka Connect discards an offset with a value that is no
+        primitive, and Debezium would begin anew."""
+        return orjson.dumps({name: getattr(self, name) for name in _FIELD_NAMES}).decode()
 
 
 def history_of(value: object) -> History | None:
     """What an offset holds; None where it holds nothing, as Debezium's, or nothing that can be understood."""
+    try:
+        value = orjson.loads(value) if isinstance(value, str) else None
+    except orjson.JSONDecodeError:
+        return None
     if not isinstance(value, dict):
         return None
     tables, timeline, publication = value.get("tables"), value.get("timeline"), value.get("publication")
