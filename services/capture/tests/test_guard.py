@@ -173,7 +173,7 @@ def test_the_slot_is_dropped_and_everything_is_read_again(
         rows.append(rows[-1] + 1)
         connection.execute("INSERT INTO a VALUES (%s, 'y')", (rows[-1],))
         connection.execute(
-            "INSERT INTO noise SELECT string_agg(md5(random()::text), '') FROM generate_series(1, 30000)"
+            "INSERT INTO noise SELECT string_agg(md5(random()::text), '') FROM generate_series(1, 90000)"
         )
 
     def seen():
