@@ -227,13 +227,8 @@ class TaskRun:
                 self._checkpoints.take(self._position(stream))
             if self._config.heartbeat_seconds and now >= next_heartbeat:
                 next_heartbeat = now + self._config.heartbeat_seconds
-                if self._config.heartbeat_action and not self._guard.stream_only:
-                    self._parts.run_heartbeat_action()
-                if not self._pulse.waiting and (end := self._parts.wal_end()) is not None:
-                    self._pulse.begin(end)
-                self._parts.send(self._markers.heartbeat_topic, [self._markers.heartbeat(time.time_ns())])
-            if self._pulse.waiting:
-                self._pulse.reached(stream.received_lsn)
+                self._heartbeat()
+            self._pulse.reached(stream.received_lsn)
             if stream.reply_requested or self._checkpoints.confirmed_lsn > self._told_lsn:
                 stream.reply_requested = False
                 self._tell_server()
@@ -246,6 +241,13 @@ class TaskRun:
                     self._tell_server(reply=True)
                 pending = self._producer.outstanding() or self._checkpoints.pending
                 reader.wait(0.02 if pending else 0.25, self._supervision.descriptor)
+
+    def _heartbeat(self) -> None:
+        if self._config.heartbeat_action and not self._guard.stream_only:
+            self._parts.run_heartbeat_action()
+        if not self._pulse.waiting and (end := self._parts.wal_end()) is not None:
+            self._pulse.begin(end)
+        self._parts.send(self._markers.heartbeat_topic, [self._markers.heartbeat(time.time_ns())])
 
     def _is_over(self, stream: Stream) -> bool:
         if stream.stops:
