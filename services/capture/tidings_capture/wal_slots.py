@@ -10,9 +10,9 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidings_capture.errors import CaptureError
 from tidings_capture.connector_config import read_endpoint, read_slot_name
 from tidings_capture.connector_run import ConnectorRun
+from tidings_capture.errors import CaptureError
 from tidings_capture.postgres import Endpoint
 from tidings_capture.wal_forecast import LOST, ServerWal
 from tidings_capture.wal_options import WalOptions, read_wal_options
