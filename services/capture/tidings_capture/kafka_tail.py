@@ -28,6 +28,8 @@ _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0
 _END: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LOOK_AGAIN_SECONDS: Final = 0.1
+_LOOK_SECONDS: Final = 10.0
+"""How often the reader asks whether it has missed something; two times with no progress are enough."""
 _OLD_EPOCH: Final = frozenset((KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH))
 """A broker was restarted. librdkafka's admin client keeps the epochs that it knows, for minutes; a new one asks."""
 
@@ -50,20 +52,8 @@ class TopicTail:
         on_records: OnRecords,
         on_error: Callable[[BrokerError], None],
     ) -> None:
-        self._consumer = Consumer(
-            {
-                **settings,
-                "group.id": "tidings-capture-storage",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 500,
-                "queued.max.messages.kbytes": 4096,
-            },
-            logger=_LOG,
-        )
         self._settings = dict(settings)
+        self._consumer = self._new_consumer()
         self._admin = AdminClient(self._settings, logger=_LOG)
         self._topics = topics
         self._on_records = on_records
@@ -71,6 +61,9 @@ class TopicTail:
         self._reached: dict[tuple[str, int], int] = {}
         self._moved = threading.Condition()
         self._closing = False
+        self._stuck = threading.Event()
+        self._behind: dict[tuple[str, int], int] | None = None
+        self._next_look = time.monotonic() + _LOOK_SECONDS
         self._thread = threading.Thread(target=self._run, name="storage topics", daemon=True)
 
     def start(self) -> None:
@@ -91,6 +84,21 @@ class TopicTail:
         self._reached = {(place.topic, place.partition): 0 for place in found}
         self._thread.start()
         self.wait_end(4 * _REQUEST_SECONDS)
+
+    def _new_consumer(self) -> Consumer:
+        return Consumer(
+            {
+                **self._settings,
+                "group.id": "tidings-capture-storage",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 500,
+                "queued.max.messages.kbytes": 4096,
+            },
+            logger=_LOG,
+        )
 
     def wait_end(self, seconds: float = _REQUEST_SECONDS) -> None:
         """Return when everything that is in the topics now has been handed over.
@@ -124,6 +132,7 @@ class TopicTail:
                     raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
                 if code in _OLD_EPOCH:
                     self._admin = AdminClient(self._settings, logger=_LOG)
+                    self._stuck.set()
             time.sleep(_LOOK_AGAIN_SECONDS)
 
     def close(self) -> None:
@@ -139,6 +148,7 @@ class TopicTail:
         while not self._closing:
             try:
                 self._take(self._next())
+                self._look()
             except KafkaException as error:
                 self._on_error(describe_failure(f"cannot read {', '.join(self._topics)}", error))
                 time.sleep(1.0)
@@ -147,6 +157,29 @@ class TopicTail:
         """What has arrived; `consume` alone would wait until there are many."""
         first = self._consumer.poll(0.2)
         return [] if first is None else [first, *self._consumer.consume(500, timeout=0)]
+
+    def _look(self) -> None:
+        """Notice that nothing comes although there is something: librdkafka's consumer, too, waits for ever where a broker
+        has come back with an older epoch than it knows (its fetches are refused, and it takes no older metadata)."""
+        if not self._stuck.is_set() and time.monotonic() >= self._next_look:
+            try:
+                ends = self._ends(time.monotonic() + 1.0)
+            except BrokerError as error:
+                _LOG.warning("the ends of the storage topics are not known: %s", error)
+            else:
+                reached = dict(self._reached)
+                short = any(reached[place] < end for place, end in ends.items())
+                if short and reached == self._behind:
+                    self._stuck.set()
+                self._behind = reached if short else None
+            self._next_look = time.monotonic() + _LOOK_SECONDS
+        if self._stuck.is_set():
+            _LOG.warning("reading the storage topics anew from where the reader stands")
+            self._stuck.clear()
+            self._behind = None
+            self._consumer.close()
+            self._consumer = self._new_consumer()
+            self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._reached.items()])
 
     def _take(self, messages: list[Message]) -> None:
         if not messages:
