@@ -119,8 +119,14 @@ class Side:
             for message in self._consumer.consume(500, timeout=0.2):
                 assert message.error() is None, message.error()
                 place = (message.topic(), message.partition())
-                if message.offset() < self._next.get(place, 0):
+                wanted = self._next.get(place, 0)
+                if message.offset() < wanted:
                     continue  # again, after the first offset was refused
+                if message.offset() > wanted:
+                    # The consumer has skipped records that were there when it was assigned.
+                    print(f"{place}: {message.offset()} came where {wanted} was asked for")
+                    self._consumer.seek(TopicPartition(*place, wanted))
+                    continue
                 self.records[place].append((message.key(), message.value(), list(message.headers() or ())))
                 self._next[place] = message.offset() + 1
                 if self._next[place] >= ends[place]:

@@ -166,12 +166,15 @@ class Proxy:
         if self._refusing:
             _Connection(writer, writer).reset()
             return
-        await self._open.wait()
         try:
+            await self._open.wait()
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:
             _Connection(writer, writer).reset()
             return
+        except asyncio.CancelledError:
+            _Connection(writer, writer).reset()
+            raise
         connection = _Connection(writer, up_writer)
         self._connections.add(connection)
         pumps = [
