@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_stack.capture import call
 from tidings_stack.connect import POSTGRES_CONNECTOR, connector_settings
+from tidings_stack.waiting import wait_for
 
 DEADLINE_SECONDS = 60
 CONNECTOR_CLASS = POSTGRES_CONNECTOR
@@ -52,11 +53,7 @@ def rest(url: str, method: str = "GET", body: Any = None) -> tuple[int, Any]:
 
 def until(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
     """The first true value of a condition; fails with `what` after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
-    return value
+    return wait_for(what, condition, seconds)
 
 
 class Side:

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tidings_stack.capture import CaptureWorker as Worker
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import connector_settings
+from tidings_stack.waiting import wait_for
 
 DEADLINE_SECONDS = 120
 _NOT_YET = {
@@ -22,18 +23,6 @@ _NOT_YET = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
 }
-
-
-def wait_for(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
-    """The first true value of `condition`; fails with `what` after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds} s for {what}")
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")

@@ -36,20 +36,13 @@ from tidings_envelope.errors import RegistryError
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_stack.authority import Authority
 from tidings_stack.secured import KAFKA_USER, SecuredServers
+from tidings_stack.waiting import wait_for
 
 PROVIDERS = "org.apache.kafka.common.config.provider."
 BASIC = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 CONFLUENT = "io.confluent.connect.avro.AvroConverter"
 DEADLINE_SECONDS = 120
 pytestmark = pytest.mark.timeout(600)  # a broker, a database and a registry start for the first test
-
-
-def wait_for(what: str, condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}"
-        time.sleep(0.05)
-    return value
 
 
 def header(user: str, password: str) -> str:

@@ -17,11 +17,12 @@ import psycopg
 
 from faultlab.history import confirmed_lsn, create_tables, final_rows, read_history
 from faultlab.proxy import Proxy
-from faultlab.servers import Lab, wait_for
+from faultlab.servers import Lab
 from faultlab.traffic import Traffic
 from faultlab.verdict import Ends, Moment, Verdict, judge, read_topics
 from tidings_capture.fault_points import POINTS
 from tidings_stack.postgres import create_database, drop_database
+from tidings_stack.waiting import wait_for
 
 STREAM_POINTS = [p for p in POINTS if not p.startswith(("config.", "snapshot.", "slot.created", "window."))]
 SNAPSHOT_POINTS = [p for p in POINTS if p.startswith(("snapshot.", "slot.created"))]

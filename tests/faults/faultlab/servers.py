@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -31,21 +30,9 @@ from tidings_stack.ports import PortReservations
 from tidings_stack.postgres import PostgresServer
 from tidings_stack.registry import RegistryServer
 from tidings_stack.server import Place
+from tidings_stack.waiting import wait_for
 
-DEADLINE_SECONDS = 120.0
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-
-
-def wait_for(what: str, condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
-    """The first true value of `condition`; AssertionError with `what` after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(0.03)
 
 
 class ProxiedKafka(KafkaServer):
