@@ -218,6 +218,18 @@ def test_a_zombie_is_fenced_and_what_it_sent_is_never_seen(transactional, unique
     assert [read.value for read in subscribe(unique_name).wait(1)] == ["owner"]
 
 
+def test_a_zombie_that_has_not_listened_for_a_while_still_says_who_stopped_it(transactional, unique_name):
+    """librdkafka refuses a record with ``_FATAL`` before it has called back with the reason."""
+    zombie = transactional()
+    zombie.send(unique_name, [(None, b'"zombie"', None)])
+    assert zombie.flush(60)
+    transactional()
+    with pytest.raises(FencedError, match=f"transactional.id={unique_name}"):
+        while True:  # nobody polls
+            zombie.send(unique_name, [(None, b'"zombie"', None)])
+            time.sleep(0.05)
+
+
 def test_what_another_producer_has_not_ended_is_waited_for(kafka_bootstrap, transactional, unique_name):
     """A committed offset behind somebody's open transaction is not mistaken for none."""
     settings = {"bootstrap.servers": kafka_bootstrap}

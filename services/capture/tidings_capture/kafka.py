@@ -32,6 +32,7 @@ _REQUEST_SECONDS: Final = 15.0
 _READ_SECONDS: Final = 90.0
 """Longer than a transaction that was left open lasts (``transaction.timeout.ms``, a minute)."""
 _LOOK_AGAIN_SECONDS: Final = 0.1
+_FATAL_SECONDS: Final = 5.0
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NOT_THERE_YET: Final = frozenset(
     (
@@ -90,6 +91,7 @@ class RecordProducer:
 
     def __init__(self, settings: Mapping[str, Any], *, on_wait: Callable[[], None] = lambda: None) -> None:
         self._failed: BrokerError | None = None
+        self._fatal: BrokerError | None = None
         self._on_wait = on_wait
         try:
             self._producer = Producer(
@@ -216,8 +218,19 @@ class RecordProducer:
             self._failed = describe_failure(where, error)
 
     def _error(self, error: KafkaError) -> None:
-        if error.fatal() and self._failed is None:
-            self._failed = describe_failure("the producer cannot go on", error)
+        if error.fatal() and self._fatal is None:
+            self._fatal = describe_failure("the producer cannot go on", error)
+            self._failed = self._failed or self._fatal
+
+    def _what_was_fatal(self) -> BrokerError | None:
+        """The error after which librdkafka refuses every call with ``_FATAL``; it tells which in a callback, a moment later."""
+        deadline = time.monotonic() + _FATAL_SECONDS
+        while self._fatal is None and time.monotonic() < deadline:
+            try:
+                self._producer.poll(0.05)
+            except KafkaException as error:  # how it tells in some versions
+                self._error(error.args[0])
+        return self._fatal
 
 
 class AcknowledgedProducer:

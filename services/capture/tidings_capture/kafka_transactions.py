@@ -180,8 +180,8 @@ class TransactionalProducer(RecordProducer):
 
     def _judged(self, error: BrokerError) -> BrokerError:
         """The broker uses one word for a transaction that took too long and for a producer that was replaced."""
-        if error.kafka_code == "_FATAL" and self._failed is not None:
-            error = self._failed  # which says what was fatal
+        if error.kafka_code == "_FATAL":
+            error = self._what_was_fatal() or error
         if error.kafka_code not in _FENCED:
             return error
         if self.open_seconds(time.monotonic()) > 0.9 * self.timeout_seconds:
