@@ -224,10 +224,15 @@ def test_a_zombie_that_has_not_listened_for_a_while_still_says_who_stopped_it(tr
     zombie.send(unique_name, [(None, b'"zombie"', None)])
     assert zombie.flush(60)
     transactional()
-    with pytest.raises(FencedError, match=f"transactional.id={unique_name}"):
-        while True:  # nobody polls
+
+    def send_until_refused() -> None:  # and nobody polls
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
             zombie.send(unique_name, [(None, b'"zombie"', None)])
             time.sleep(0.05)
+
+    with pytest.raises(FencedError, match=f"transactional.id={unique_name}"):
+        send_until_refused()
 
 
 def test_what_another_producer_has_not_ended_is_waited_for(kafka_bootstrap, transactional, unique_name):
