@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tidings_capture.options import CONNECTOR_CLASS
+from tidings_capture.option_table import CONNECTOR_CLASS
 from tidings_capture.plugins import PLUGINS
 
 _TARGET = Path(__file__).parents[1] / "services/capture/tidings_capture/connect_definitions.json"

@@ -6,7 +6,7 @@ import pytest
 
 from tidings_capture.config_providers import ConfigProviderError, is_reference, read_config_providers
 from tidings_capture.errors import WorkerConfigError
-from tidings_capture.options import passwords
+from tidings_capture.secret_options import passwords
 from tidings_capture.validation import validate
 from tidings_capture.worker_config import read_worker_config
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tidings_capture.naming import KeyField, NameAdjustment, TopicNames, adjusted, java_pattern, replaced
-from tidings_capture.options import OPTIONS
+from tidings_capture.option_table import OPTIONS
 
 REGEX = "io.debezium.schema.SchemaRegexTopicNamingStrategy"
 

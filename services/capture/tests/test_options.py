@@ -6,7 +6,9 @@ import pytest
 
 from tidings_capture.connector_config import read_connector_config, read_retry_options
 from tidings_capture.errors import OptionError
-from tidings_capture.options import FIXED, NOT_IMPLEMENTED, OPTIONS, check_options, passwords
+from tidings_capture.option_table import FIXED, NOT_IMPLEMENTED, OPTIONS
+from tidings_capture.options import check_options
+from tidings_capture.secret_options import passwords
 
 MINIMUM = {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",

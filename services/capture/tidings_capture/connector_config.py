@@ -33,7 +33,8 @@ from tidings_capture.filters import (
 )
 from tidings_capture.kafka_settings import translate_client_settings
 from tidings_capture.naming import NameAdjustment, TopicNames
-from tidings_capture.options import OPTIONS, PRODUCER_OVERRIDE, TRANSFORM_PREFIXES, check_options
+from tidings_capture.option_table import OPTIONS, PRODUCER_OVERRIDE, TRANSFORM_PREFIXES
+from tidings_capture.options import check_options
 from tidings_capture.postgres import Endpoint
 from tidings_capture.protocol import ProtocolOptions
 from tidings_capture.replica_identities import IdentityRule, compile_identities

@@ -12,8 +12,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from tidings_capture.option_table import FIXED, OPTIONS, Option, is_refused
 from tidings_capture.option_texts import TEXTS
-from tidings_capture.options import FIXED, OPTIONS, Option, is_refused
 from tidings_capture.plugins import PLUGINS, Plugin, find_plugin
 
 _FRAMEWORK_GROUPS: Final = frozenset(

@@ -147,6 +147,24 @@ class TaskDiedError(CaptureError):
     default_retry = Retry.TIMED
 
 
+class NotFoundError(CaptureError):
+    """What a request names does not exist: a connector, a task, a plugin, a logger."""
+
+    code = "not_found"
+
+
+class ConflictError(CaptureError):
+    """What was asked for contradicts what there is."""
+
+    code = "conflict"
+
+
+class NotStoppedError(CaptureError):
+    """A connector has to be stopped for what was asked."""
+
+    code = "not_stopped"
+
+
 _RETRY_OF_SQLSTATE: Final[dict[str | None, Retry]] = {
     # Looked up by the whole SQLSTATE first, then by its class. PostgreSQL documentation, "PostgreSQL Error Codes".
     None: Retry.TIMED,  # no server answered, or the connection was cut

@@ -16,8 +16,6 @@ The state is stored with the stream's position, and holds the key of the last ro
 whose rows were still waiting for their high watermark again. Watermarks of a former run are ignored by their id.
 """
 
-import math
-import re
 import time
 import uuid
 from collections.abc import Callable
@@ -26,8 +24,8 @@ from tidings_capture.chunk_table import ChunkTable
 from tidings_capture.errors import PostgresError
 from tidings_capture.event_context import EventContext
 from tidings_capture.fault_points import reached
-from tidings_capture.incremental_state import Collection, IncrementalState, restored_state
-from tidings_capture.notifications import INCREMENTAL
+from tidings_capture.incremental_notices import IncrementalNotices
+from tidings_capture.incremental_state import Collection, IncrementalState, expanded, restored_state
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.routes import Route
 from tidings_capture.signals import Signal, condition_for
@@ -51,8 +49,8 @@ class IncrementalSnapshots:
     def __init__(self, parts: TaskParts, breathe: Callable[[], None]) -> None:
         self._parts = parts
         self._options = parts.config.signals
-        self._tell = parts.notifier.tell
         self._state = IncrementalState()
+        self._notices = IncrementalNotices(parts.notifier)
         self._stream: Stream | None = None
         self._context = EventContext()
         self._window: dict[bytes | int, Cells] = {}
@@ -62,7 +60,6 @@ class IncrementalSnapshots:
         self._watermarks = Watermarks(parts, breathe)
         self._close_lsn: int | None = None
         self._table = ChunkTable(parts)
-        self._rows_scanned = self._chunks = 0
         self._held = False
 
     @property
@@ -81,7 +78,7 @@ class IncrementalSnapshots:
             self._state = restored_state(resume.incremental)
         self._forget_chunk()
         if self._state.running:
-            _log.info("incremental snapshot goes on", connector=self._name, tables=self._names())
+            _log.info("incremental snapshot goes on", connector=self._name, tables=self._state.names())
             self._state.chunk_end = self._state.last_sent
             self._read_chunk()
 
@@ -118,15 +115,14 @@ class IncrementalSnapshots:
         key = signal.data.get("surrogate-key") or ""
         new = [
             Collection(name, condition_for(signal, name), str(key), signal.id)
-            for name in self._expanded(names)
+            for name in expanded(names, self._parts.captured())
         ]
         idle = not self._state.running
         self._state.collections = [*self._state.collections, *new]
         self._state.correlation_id = signal.id
         _log.info("incremental snapshot asked for", connector=self._name, signal=signal.id, tables=names)
         if idle:
-            self._notify("STARTED", {"data_collections": self._names()})
-            self._notify("DATA_COLLECTIONS_RESOLVED", {"data_collections": self._names()})
+            self._notices.started(self._state)
             self._read_chunk()
 
     def stop(self, signal: Signal) -> None:
@@ -142,13 +138,13 @@ class IncrementalSnapshots:
         """Read no further chunk."""
         if self._state.running and not self._state.paused:
             self._state.paused = True
-            self._notify("PAUSED", {"data_collections": self._names()})
+            self._notices.paused(self._state)
 
     def resume(self) -> None:
         """Go on."""
         if self._state.running and self._state.paused:
             self._state.paused = False
-            self._notify("RESUMED", {"data_collections": self._names()})
+            self._notices.resumed(self._state)
             self._read_chunk()
 
     def hold(self, held: bool) -> None:
@@ -211,7 +207,7 @@ class IncrementalSnapshots:
             if status is None and state.maximum is None:
                 state.maximum = self._table.largest_key()
                 status = "EMPTY" if state.maximum is None else None
-            if status is None and not self._fill_window(collection):
+            if status is None and not self._fill_window():
                 status = "SUCCEEDED"
         except (PostgresError, LookupError) as error:
             if isinstance(error, PostgresError) and error.retry is Retry.TIMED:
@@ -225,7 +221,7 @@ class IncrementalSnapshots:
             return "SQL_EXCEPTION"
         return status
 
-    def _fill_window(self, collection: Collection) -> bool:
+    def _fill_window(self) -> bool:
         state, context = self._state, self._context
         if self._options.read_only:
             assert self._stream is not None
@@ -240,9 +236,7 @@ class IncrementalSnapshots:
         if not self._window:
             return False
         state.chunk_end = self._table.key_of(rows[-1])
-        self._rows_scanned += len(self._window)
-        self._chunks += 1
-        self._notify_chunk(collection)
+        self._notices.chunk_read(state, len(self._window), self._table.total, self._options.chunk_rows)
         reached("window.read")
         return True
 
@@ -270,47 +264,39 @@ class IncrementalSnapshots:
         self._window = {}
 
     def _table_done(self, status: str) -> None:
-        data = {
-            "data_collections": self._names(),
-            "scanned_collection": self._state.collections[0].name,
-            "total_rows_scanned": str(self._rows_scanned),
-            "status": status,
-        }
-        if status == "SUCCEEDED":
-            data["total_rows"] = str(self._table.total)
-        self._notify("TABLE_SCAN_COMPLETED", data)
+        self._notices.table_read(self._state, status, self._table.total)
         _log.info(
             "table read",
             connector=self._name,
             table=self._state.collections[0].name,
-            rows=self._rows_scanned,
+            rows=self._notices.rows_scanned,
             status=status,
         )
         self._next_table()
+        if not self._state.running:
+            self._notices.completed(self._state)
+            self._state.correlation_id = None
+            _log.info("incremental snapshot finished", connector=self._name)
 
     def _next_table(self) -> None:
         self._state.next_table()
         self._table.leave()
-        self._rows_scanned = self._chunks = 0
-        if not self._state.running:
-            self._notify("COMPLETED", {})
-            self._state.correlation_id = None
-            _log.info("incremental snapshot finished", connector=self._name)
+        self._notices.next_table()
 
     def _apply_stops(self) -> None:
         state = self._state
-        names, state.stopping = self._expanded(state.stopping), []
-        if not names or not state.running:
+        if not state.stopping:
+            return
+        names, state.stopping = expanded(state.stopping, self._parts.captured()), []
+        if not state.running:
             return
         current, *others = state.collections
         stopped = [c.name for c in others if c.name in names]
         state.collections = [current, *(c for c in others if c.name not in names)]
         if current.name in names:
             stopped.append(current.name)
-            state.next_table()
-            self._table.leave()
-            self._rows_scanned = self._chunks = 0
-        self._notify("ABORTED", {"data_collections": ",".join(stopped)})
+            self._next_table()
+        self._notices.aborted(state, stopped)
         if not state.collections:
             state.correlation_id = None
         _log.info("incremental snapshot stopped", connector=self._name, tables=stopped)
@@ -340,37 +326,3 @@ class IncrementalSnapshots:
     @property
     def _name(self) -> str:
         return self._parts.config.name
-
-    def _names(self) -> str:
-        return ",".join(collection.name for collection in self._state.collections)
-
-    def _expanded(self, names: list[str]) -> list[str]:
-        """Names may be regular expressions of captured tables."""
-        if not names:
-            return []
-        known = [f"{schema}.{table}" for schema, table in self._parts.captured()]
-        found: dict[str, None] = {}
-        for name in names:
-            matching = [table for table in known if re.fullmatch(name, table)]
-            found |= dict.fromkeys(matching or [name.replace('"', "")])
-        return list(found)
-
-    def _notify(self, type_: str, data: dict[str, str]) -> None:
-        self._tell(INCREMENTAL, type_, data, id_=self._state.correlation_id)
-
-    def _notify_chunk(self, collection: Collection) -> None:
-        if not self._parts.notifier.enabled:
-            return
-        state = self._state
-        self._notify(
-            "IN_PROGRESS",
-            {
-                "data_collections": self._names(),
-                "current_collection_in_progress": collection.name,
-                "maximum_key": ",".join(value or "<null>" for value in state.maximum or []),
-                "last_processed_key": ",".join(value or "<null>" for value in state.chunk_end or []),
-                "chunk_index": str(self._chunks),
-                "total_chunks": str(math.ceil(self._table.total / self._options.chunk_rows)),
-                "total_rows": str(self._table.total),
-            },
-        )

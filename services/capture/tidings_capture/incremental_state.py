@@ -6,7 +6,8 @@ a field of ours instead, and whoever reads only his own fields begins the first 
 none.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -61,6 +62,10 @@ class IncrementalState:
     def running(self) -> bool:
         return bool(self.collections)
 
+    def names(self) -> str:
+        """The tables, as notifications and logs list them."""
+        return ",".join(collection.name for collection in self.collections)
+
     def next_table(self) -> None:
         """The current table is done."""
         self.collections = self.collections[1:]
@@ -85,6 +90,16 @@ class IncrementalState:
             # As text: Kafka Connect discards an offset with a value that is no primitive.
             _KEYS: orjson.dumps({"last": self.last_sent, "maximum": self.maximum}).decode(),
         }
+
+
+def expanded(names: Sequence[str], captured: Iterable[tuple[str, str]]) -> list[str]:
+    """Names of tables; each may be a regular expression of captured ones (schema, name). What matches none stays."""
+    known = [f"{schema}.{table}" for schema, table in captured]
+    found: dict[str, None] = {}
+    for name in names:
+        matching = [table for table in known if re.fullmatch(name, table)]
+        found |= dict.fromkeys(matching or [name.replace('"', "")])
+    return list(found)
 
 
 def restored_state(fields: Mapping[str, Any] | None) -> IncrementalState:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings_capture.converters import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER, JSON_CONVERTER
-from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION
+from tidings_capture.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION
 from tidings_capture.transforms.kinds import PREDICATES, TRANSFORMS
 
 KAFKA_CONNECT_VERSION: Final = "4.3.1"

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import FAILED, ConnectorRun
-from tidings_capture.errors import OptionError
-from tidings_capture.options import CONNECTOR_VERSION
+from tidings_capture.errors import NotFoundError, OptionError
+from tidings_capture.option_table import CONNECTOR_VERSION
 from tidings_capture.plugins import KAFKA_CONNECT_VERSION
 from tidings_capture.rest_errors import (
     BadRequestError,
@@ -37,7 +37,7 @@ from tidings_capture.rest_routing import (
     string_map,
 )
 from tidings_capture.stores import INITIAL_STATES, PAUSED, STARTED, STOPPED, TASK_CLASS
-from tidings_capture.supervisor import NotFoundError, Supervisor
+from tidings_capture.supervisor import Supervisor
 from tidings_capture.validation import (
     Options,
     given,

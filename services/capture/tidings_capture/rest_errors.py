@@ -9,8 +9,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from tidings_capture.errors import OptionError
-from tidings_capture.supervisor import ConflictError, NotFoundError, NotStoppedError
+from tidings_capture.errors import ConflictError, NotFoundError, NotStoppedError, OptionError
 from tidings_service import TidingsError, get_logger
 
 _log = get_logger(__name__)

@@ -15,8 +15,8 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from tidings_capture.errors import CaptureError
-from tidings_capture.supervisor import ConflictError, Supervisor
+from tidings_capture.errors import CaptureError, ConflictError
+from tidings_capture.supervisor import Supervisor
 from tidings_service import get_logger
 
 _LEADER: Final = frozenset(

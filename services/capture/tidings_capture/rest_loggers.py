@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from tidings_capture.errors import NotFoundError
 from tidings_capture.log_levels import LEVELS, LogLevels
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import read_json, string_map
-from tidings_capture.supervisor import NotFoundError
 from tidings_service import get_logger
 
 _log = get_logger(__name__)

@@ -5,9 +5,10 @@ import uuid
 
 from aiohttp import web
 
+from tidings_capture.errors import ConflictError
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import Handlers, read_object
-from tidings_capture.supervisor import ConflictError, Supervisor
+from tidings_capture.supervisor import Supervisor
 
 
 def own_endpoints(supervisor: Supervisor) -> dict[str, Handlers]:

@@ -6,11 +6,10 @@ from typing import Any
 from aiohttp import web
 
 from tidings_capture.definitions import plugin_definitions
-from tidings_capture.errors import CaptureError
+from tidings_capture.errors import CaptureError, NotFoundError
 from tidings_capture.plugins import PLUGINS, Plugin, find_plugin
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import read_json, string_map
-from tidings_capture.supervisor import NotFoundError
 from tidings_capture.validation import require_connector_class, validate_for, validation_report
 from tidings_capture.worker_config import WorkerConfig
 

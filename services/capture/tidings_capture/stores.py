@@ -15,7 +15,7 @@ import orjson
 
 from tidings_capture.errors import CaptureError
 from tidings_capture.fault_points import reached
-from tidings_capture.options import CONNECTOR_CLASS, CONNECTOR_VERSION
+from tidings_capture.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION
 
 STARTED: Final = "STARTED"
 PAUSED: Final = "PAUSED"

@@ -7,13 +7,13 @@ A topic is active from the first record on, until it is reset or the connector d
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
 from tidings_capture.connector_run import ConnectorRun
-from tidings_capture.stores import StatusStore
+from tidings_capture.storage import Storage
 
 _PREFIX: Final = "status-topic-"
 _SEPARATOR: Final = ":connector-"
@@ -29,27 +29,27 @@ class TopicTracker:
     """Which topics each connector has written to; what the status topic holds is what counts.
 
     Args:
-        statuses: the status topic.
+        runs: the connectors that run here, by name.
         enabled: ``topic.tracking.enable``.
     """
 
-    def __init__(self, statuses: StatusStore, *, enabled: bool) -> None:
-        self._statuses = statuses
+    def __init__(self, storage: Storage, runs: Mapping[str, ConnectorRun], *, enabled: bool) -> None:
+        self._storage = storage
+        self._statuses = storage.statuses
+        self._runs = runs
         self._enabled = enabled
         self._counted: dict[tuple[str, str], int] = {}
         """Records of connector and topic when last looked: a topic that was reset is active again with its next record."""
 
-    def topics(self, connector: str) -> list[str]:
-        """The active topics of a connector, sorted; none for one that is unknown."""
-        end = f"{_SEPARATOR}{connector}"
-        names = (key.decode(errors="replace") for key in self._statuses.values)
-        return sorted(
-            name.removeprefix(_PREFIX).removesuffix(end)
-            for name in names
-            if name.startswith(_PREFIX) and name.endswith(end)
-        )
+    async def topics_of(self, connector: str) -> list[str]:
+        """The active topics of a connector, sorted, until this moment where it runs here; none for one that is unknown."""
+        run = self._runs.get(connector)
+        if run is not None:
+            self.look(run)
+            await self._settled()
+        return self._topics(connector)
 
-    def look(self, runs: Collection[ConnectorRun]) -> None:
+    def look(self, *runs: ConnectorRun) -> None:
         """Take note of the topics that got records since the last look."""
         if not self._enabled:
             return
@@ -59,16 +59,30 @@ class TopicTracker:
                     self._counted[run.name, topic] = count
                     self._found(run.name, topic)
 
-    async def run(self, runs: Callable[[], Collection[ConnectorRun]]) -> None:
+    async def run(self) -> None:
         """Look every second, until cancelled."""
         while True:
-            self.look(runs())
+            self.look(*self._runs.values())
             await asyncio.sleep(_INTERVAL_SECONDS)
 
-    def reset(self, connector: str) -> None:
+    async def reset(self, connector: str) -> None:
         """Forget a connector's topics; those it goes on writing to come back."""
-        for topic in self.topics(connector):
+        for topic in self._topics(connector):
             self._statuses.put_record(topic_status_key(topic, connector), None)
+        await self._settled()
+
+    async def _settled(self) -> None:
+        await asyncio.to_thread(self._statuses.flush, 5.0)
+        await self._storage.settle()
+
+    def _topics(self, connector: str) -> list[str]:
+        end = f"{_SEPARATOR}{connector}"
+        names = (key.decode(errors="replace") for key in self._statuses.values)
+        return sorted(
+            name.removeprefix(_PREFIX).removesuffix(end)
+            for name in names
+            if name.startswith(_PREFIX) and name.endswith(end)
+        )
 
     def _found(self, connector: str, topic: str) -> None:
         key = topic_status_key(topic, connector)

@@ -18,18 +18,12 @@ from tidings_capture.definitions import (
 )
 from tidings_capture.errors import CaptureError, OptionError
 from tidings_capture.exactly_once import DISABLED, preflight
-from tidings_capture.options import (
-    CONNECTOR_CLASS,
-    CONNECTOR_VERSION,
-    OPTIONS,
-    check_options,
-    passwords,
-    secret_options,
-)
+from tidings_capture.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION, OPTIONS
+from tidings_capture.options import check_options
 from tidings_capture.plugins import PLUGINS, find_plugin
 from tidings_capture.postgres import Session
 from tidings_capture.preparation import check_server
-from tidings_capture.supervisor import MASK
+from tidings_capture.secret_options import MASK, passwords, secret_options
 from tidings_capture.worker_config import WorkerConfig
 
 Options = Mapping[str, str | None]

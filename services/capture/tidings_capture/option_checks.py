@@ -1,0 +1,84 @@
+"""What is wrong with one option's value: a check returns it in words, Debezium's own where it has some, or None."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from tidings_capture.byte_sizes import parse_size
+from tidings_capture.filters import compile_keys, compile_list
+from tidings_capture.naming import java_pattern
+from tidings_capture.replica_identities import compile_identities
+from tidings_capture.signal_options import table_name
+from tidings_capture.wal_options import parse_limit
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,63}")
+_PREFIX: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def slot_name_problem(value: str) -> str | None:
+    if _NAME.fullmatch(value):
+        return None
+    return "Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"
+
+
+def topic_prefix_problem(value: str) -> str | None:
+    if _PREFIX.fullmatch(value):
+        return None
+    return f"{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"
+
+
+def _refused_by(parse: Callable[[str], object], words: str = "") -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        try:
+            parse(value)
+        except (ValueError, re.error) as error:
+            return f"{words}{error}"
+        return None
+
+    return check
+
+
+patterns_problem: Final = _refused_by(
+    compile_list, "A comma-separated list of valid regular expressions is expected, but "
+)
+message_keys_problem: Final = _refused_by(compile_keys, "is ")
+identities_problem: Final = _refused_by(compile_identities, "is wrong: ")
+java_pattern_problem: Final = _refused_by(java_pattern, "is not a regular expression: ")
+table_problem: Final = _refused_by(table_name)
+size_problem: Final = _refused_by(parse_size)
+limit_problem: Final = _refused_by(parse_limit)
+
+
+def operations_problem(value: str) -> str | None:
+    wrong = {part.strip() for part in value.split(",")} - {"c", "u", "d", "t", "none"}
+    return (
+        f"Invalid operation: it takes c, u, d, t or none, not {', '.join(sorted(wrong))}" if wrong else None
+    )
+
+
+def port_problem(value: str) -> str | None:
+    return None if value.isdigit() and 0 < int(value) < 65536 else "A port is expected, 1 to 65535"
+
+
+def not_negative_problem(value: str) -> str | None:
+    return None if int(value) >= 0 else "An non-negative integer is expected"  # Debezium's own words
+
+
+def at_least_one_problem(value: str) -> str | None:
+    return None if int(value) >= 1 else "Value must be at least 1"
+
+
+def positive_problem(value: str) -> str | None:
+    return None if int(value) >= 1 else "A positive, non-zero integer value is expected"
+
+
+def channels_among(known: set[str]) -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        wrong = {part.strip().lower() for part in value.split(",")} - known - {""}
+        return (
+            f"takes {', '.join(sorted(known))}; {', '.join(sorted(wrong))} is not implemented"
+            if wrong
+            else None
+        )
+
+    return check

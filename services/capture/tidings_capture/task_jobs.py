@@ -1,0 +1,49 @@
+"""What the worker hands to a connector's task: the connector's configuration with its secrets, and the worker's own."""
+
+from collections.abc import Mapping
+
+from tidings_capture.exactly_once import ENABLED
+from tidings_capture.override_policy import check_overrides
+from tidings_capture.task_channel import TaskJob
+from tidings_capture.worker_config import WorkerConfig
+
+
+def task_job(
+    worker: WorkerConfig,
+    name: str,
+    config: Mapping[str, str],
+    *,
+    log_level: str,
+    log_levels: Mapping[str, str],
+    log_format: str,
+) -> TaskJob:
+    """A task's job.
+
+    Args:
+        config: of the connector, as it is stored.
+        log_levels: those that were changed by logger while the worker ran.
+
+    Raises:
+        OptionError: the configuration overrides a client's setting that the worker's policy protects.
+        ConfigProviderError: a reference to a secret cannot be resolved.
+    """
+    check_overrides(worker.override_policy, config)  # the policy may be stricter than when it was stored
+    return TaskJob(
+        connector=name,
+        task=0,
+        config=worker.providers.resolve(config),
+        converters=worker.converters,
+        client=worker.common_client(),
+        producer=worker.producer,
+        consumer=worker.consumer,
+        admin=worker.admin,
+        offset_topic=worker.offset_topic.name,
+        offset_file=worker.offset_file,
+        offset_flush_ms=worker.offset_flush_ms,
+        topic_creation=worker.topic_creation,
+        group=worker.group_id,
+        exactly_once=worker.exactly_once == ENABLED,
+        log_level=log_level,
+        log_levels=dict(log_levels),
+        log_format=log_format,
+    )
