@@ -1,30 +1,81 @@
-"""One lab for all tests of faults: its servers are stopped and its links cut, so it is nobody else's."""
+"""One lab for all tests of faults: its servers are stopped and its links cut, so it is nobody else's.
 
+A test that failed may have left it broken: the next one gets a new lab, or one failure would be many.
+"""
+
+import contextlib
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from faultlab.schedule import Outcome, Run, Schedule
 from faultlab.servers import Lab, open_lab
 
 
-@pytest.fixture(scope="session")
-def lab() -> Iterator[Lab]:
-    """PostgreSQL, Kafka and the registry behind proxies, and a worker.
+class Labs:
+    """The lab there is; another one after `discard`."""
 
-    A day of idleness takes seconds here: the broker forgets producers and closes connections that say nothing.
-    """
-    with open_lab(
-        registry=True,
-        group=f"faults-{os.getpid()}",
-        kafka_settings={
-            "connections.max.idle.ms": "4000",
-            "producer.id.expiration.ms": "3000",
-            "producer.id.expiration.check.interval.ms": "1000",
-        },
-    ) as lab:
-        yield lab
+    def __init__(self) -> None:
+        self._exits = contextlib.ExitStack()
+        self._lab: Lab | None = None
+        self._count = 0
+
+    def get(self) -> Lab:
+        """PostgreSQL, Kafka and the registry behind proxies, and a worker.
+
+        A day of idleness takes seconds here: the broker forgets producers and closes connections that say nothing.
+        """
+        if self._lab is None:
+            self._count += 1
+            self._lab = self._exits.enter_context(
+                open_lab(
+                    registry=True,
+                    group=f"faults-{os.getpid()}-{self._count}",
+                    kafka_settings={
+                        "connections.max.idle.ms": "4000",
+                        "producer.id.expiration.ms": "3000",
+                        "producer.id.expiration.check.interval.ms": "1000",
+                    },
+                )
+            )
+        return self._lab
+
+    def discard(self) -> None:
+        """Stop the lab and remove it."""
+        self._lab = None
+        self._exits.close()
+
+
+@pytest.fixture(scope="session")
+def labs() -> Iterator[Labs]:
+    made = Labs()
+    yield made
+    made.discard()
+
+
+@pytest.fixture
+def lab(labs: Labs, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """The lab, whose last words are part of the report when the test fails."""
+    found = labs.get()
+    yield found
+    report = request.node.stash.get(_REPORT, None)
+    if report is None or report.failed:
+        print(found.worker.last_words())
+        labs.discard()
+
+
+_REPORT = pytest.StashKey[pytest.TestReport]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call":
+        item.stash[_REPORT] = report
+    return report
 
 
 @pytest.fixture

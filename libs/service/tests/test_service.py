@@ -162,6 +162,17 @@ def test_a_signal_ends_the_service_in_order(number):
         assert process.wait(timeout=60) == 0
 
 
+def test_a_service_that_hangs_shows_what_it_is_doing():
+    with start("wait") as process:
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGUSR1)
+        assert "most recent call first" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert "run_service" in errors
+
+
 @pytest.mark.parametrize("style", ["json", "console"])
 def test_a_traceback_never_shows_local_variables(style):
     program = """

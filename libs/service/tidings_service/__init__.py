@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         serve_http,
         serve_http_in_thread,
     )
-    from tidings_service.runner import report_error, run_service
+    from tidings_service.runner import report_error, run_service, stacks_on_signal
     from tidings_service.settings import ServiceSettings, load_settings
 
 _LATER: Final = {
@@ -30,6 +30,7 @@ _LATER: Final = {
     "serve_http_in_thread": "http",
     "report_error": "runner",
     "run_service": "runner",
+    "stacks_on_signal": "runner",
     "ServiceSettings": "settings",
     "load_settings": "settings",
 }
@@ -51,6 +52,7 @@ __all__ = [
     "serve_application",
     "serve_http",
     "serve_http_in_thread",
+    "stacks_on_signal",
 ]
 
 

@@ -2,10 +2,12 @@
 
 SIGTERM and SIGINT set the stop event; the service ends what it has begun and returns. A second signal ends it at once.
 Exit codes: what the service returned (0 after a stop), 1 for a named error, 2 for a wrong setting, 70 (EX_SOFTWARE)
-for an error nobody foresaw.
+for an error nobody foresaw. SIGUSR1 writes the stack of every thread to standard error, and harms nothing: what a service
+that hangs is doing.
 """
 
 import asyncio
+import faulthandler
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -26,6 +28,7 @@ def run_service(main: Callable[[asyncio.Event], Awaitable[int]], *, service: str
     Returns:
         The exit code; a named error has been logged as one line with its code and hint.
     """
+    stacks_on_signal()
     try:
         return asyncio.run(_with_signals(main))
     except TidingsError as error:
@@ -33,6 +36,11 @@ def run_service(main: Callable[[asyncio.Event], Awaitable[int]], *, service: str
     except Exception:  # noqa: BLE001 - the last line of defence, logged with its traceback
         get_logger(service).exception("the service stopped on an unexpected error")
         return EXIT_SOFTWARE
+
+
+def stacks_on_signal() -> None:
+    """From now on SIGUSR1 writes the stack of every thread of this process to standard error."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
 
 
 def report_error(error: TidingsError, *, service: str) -> int:

@@ -148,7 +148,8 @@ class KafkaGroup:
 
     @property
     def leads(self) -> bool:
-        return self._token and self._holds and self._ready_to_lead
+        # Fresh, because a leader that cannot see the group gives nothing away: a request would be granted and never done.
+        return self._token and self._holds and self._ready_to_lead and self._fresh()
 
     @property
     def leader_url(self) -> str | None:

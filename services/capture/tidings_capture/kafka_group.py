@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidings_capture.errors import BrokerError, WorkerConfigError
+from tidings_capture.group_health import Patience, Sight, difference
 from tidings_capture.kafka import describe_failure
 from tidings_capture.worker_config import GroupTimes
 
@@ -34,6 +35,10 @@ _NOT_YET: Final = frozenset(
     )
 )
 _LEAVE_SECONDS: Final = 5.0
+_PATIENCE_SECONDS: Final = 10.0
+_REBALANCING: Final = frozenset(
+    {ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING}
+)
 _CONNECT: Final = "connect"
 _BROKEN: Final = frozenset(
     {
@@ -80,27 +85,29 @@ class GroupMember:
         self._group, self._topic, self._url = group, topic, url
         self._on_view, self._on_fatal = on_view, on_fatal
         self._leads = False
+        self._look_now = False
         self._closing = False
         common = {name: value for name, value in settings.items() if name != "session.timeout.ms"}
         session_ms = int(times.session * 1000)
-        self._admin = AdminClient({**common, "client.id": "tidings-capture-group"}, logger=_LOG)
-        self._consumer = Consumer(
-            {
-                **common,
-                "group.id": group,
-                "client.id": url,
-                "group.instance.id": re.sub(r"[^a-zA-Z0-9._-]", "-", url.partition("//")[2]),
-                # Cooperative: who leads goes on leading when another comes.
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": session_ms,
-                "heartbeat.interval.ms": int(times.heartbeat * 1000),
-                "max.poll.interval.ms": max(int(times.rebalance * 1000), session_ms),
-                "enable.auto.commit": False,
-                "auto.offset.reset": "latest",
-                "queued.max.messages.kbytes": 64,
-            },
-            logger=_LOG,
-        )
+        self._apart = Patience(max(times.session, _PATIENCE_SECONDS))
+        self._blind = Patience(max(times.session, _PATIENCE_SECONDS))
+        self._admin_settings = {**common, "client.id": "tidings-capture-group"}
+        self._consumer_settings = {
+            **common,
+            "group.id": group,
+            "client.id": url,
+            "group.instance.id": re.sub(r"[^a-zA-Z0-9._-]", "-", url.partition("//")[2]),
+            # Cooperative: who leads goes on leading when another comes.
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": int(times.heartbeat * 1000),
+            "max.poll.interval.ms": max(int(times.rebalance * 1000), session_ms),
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+            "queued.max.messages.kbytes": 64,
+        }
+        self._admin = AdminClient(self._admin_settings, logger=_LOG)
+        self._consumer = Consumer(self._consumer_settings, logger=_LOG)
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
 
     def start(self) -> None:
@@ -111,10 +118,13 @@ class GroupMember:
             BrokerError: the group cannot be looked at.
         """
         self.check_protocol()
+        self._subscribe()
+        self._thread.start()
+
+    def _subscribe(self) -> None:
         self._consumer.subscribe(
             [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
-        self._thread.start()
 
     def check_protocol(self) -> None:
         """Refuse a group in which workers of another kind are.
@@ -158,7 +168,8 @@ class GroupMember:
                 self._on_fatal(describe_failure(f"the group of group.id={self._group}", error))
                 return
             now = time.monotonic()
-            if now >= next_look:
+            if self._look_now or now >= next_look:
+                self._look_now = False
                 next_look = now + _LOOK_SECONDS
                 self._look(now)
         self._leave()
@@ -189,7 +200,11 @@ class GroupMember:
             ].result()
         except KafkaException as error:
             _LOG.debug("the group cannot be seen: %s", error)
+            if self._blind.is_over(time.monotonic()):
+                _LOG.warning("the group %s cannot be seen, asking anew: %s", self._group, error)
+                self._admin = AdminClient(self._admin_settings, logger=_LOG)
             return
+        self._blind.end()
         members = {
             member.client_id.partition("//")[2]: member.client_id
             for member in found.members
@@ -197,6 +212,23 @@ class GroupMember:
         }
         there = self._url.partition("//")[2] in members
         self._on_view(GroupView(self._leads, members, began if there else 0.0))
+        has_token = any(
+            member.client_id == self._url and member.assignment.topic_partitions for member in found.members
+        )
+        sight = Sight(found.state not in _REBALANCING, there, has_token)
+        why = difference(sight, self._leads)
+        if why is None:
+            self._apart.end()
+        elif self._apart.is_over(time.monotonic()):
+            self._join_anew(why)
+
+    def _join_anew(self, why: str) -> None:
+        """With a new client; the place in the group is kept for it, as membership is static."""
+        _LOG.warning("joining the group %s anew: %s", self._group, why)
+        self._consumer.close()
+        self._leads = False
+        self._consumer = Consumer(self._consumer_settings, logger=_LOG)
+        self._subscribe()
 
     def _leave(self) -> None:
         """`close` alone would not leave: a static member's place is kept for it."""
@@ -214,7 +246,7 @@ class GroupMember:
         if partitions:
             consumer.pause(partitions)  # it is a token; the topic is read elsewhere
             self._leads = True
-            self._look(time.monotonic())
+            self._look_now = True
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if partitions:

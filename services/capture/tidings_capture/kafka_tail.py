@@ -28,10 +28,15 @@ _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0
 _END: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LOOK_AGAIN_SECONDS: Final = 0.1
+_ASK_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 10.0
 """How often the reader asks whether it has missed something; two times with no progress are enough."""
 _OLD_EPOCH: Final = frozenset((KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH))
 """A broker was restarted. librdkafka's admin client keeps the epochs that it knows, for minutes; a new one asks."""
+_STALE: Final = _OLD_EPOCH | {KafkaError._NOENT}  # noqa: SLF001 - librdkafka's own name
+"""Or it knows of no leader at all, and does not ask again."""
+_BLIND_LOOKS: Final = 2
+"""After so many looks that saw nothing the clients are made anew."""
 
 OnRecords = Callable[[list[tuple[str, bytes, bytes | None]]], None]
 
@@ -62,6 +67,7 @@ class TopicTail:
         self._moved = threading.Condition()
         self._closing = False
         self._stuck = threading.Event()
+        self._blind = 0
         self._behind: dict[tuple[str, int], int] | None = None
         self._next_look = time.monotonic() + _LOOK_SECONDS
         self._thread = threading.Thread(target=self._run, name="storage topics", daemon=True)
@@ -128,11 +134,11 @@ class TopicTail:
                 return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
             except KafkaException as error:
                 code = error.args[0].code()
-                if code not in NOT_THERE_YET | _OLD_EPOCH or time.monotonic() > deadline:
-                    raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
-                if code in _OLD_EPOCH:
+                if code in _STALE:
                     self._admin = AdminClient(self._settings, logger=_LOG)
                     self._stuck.set()
+                if code not in NOT_THERE_YET | _STALE or time.monotonic() > deadline:
+                    raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
             time.sleep(_LOOK_AGAIN_SECONDS)
 
     def close(self) -> None:
@@ -163,10 +169,15 @@ class TopicTail:
         has come back with an older epoch than it knows (its fetches are refused, and it takes no older metadata)."""
         if not self._stuck.is_set() and time.monotonic() >= self._next_look:
             try:
-                ends = self._ends(time.monotonic() + 1.0)
+                ends = self._ends(time.monotonic() + _ASK_SECONDS)
             except BrokerError as error:
                 _LOG.warning("the ends of the storage topics are not known: %s", error)
+                self._blind += 1
+                if self._blind >= _BLIND_LOOKS:
+                    self._admin = AdminClient(self._settings, logger=_LOG)
+                    self._stuck.set()
             else:
+                self._blind = 0
                 reached = dict(self._reached)
                 short = any(reached[place] < end for place, end in ends.items())
                 if short and reached == self._behind:
@@ -177,6 +188,7 @@ class TopicTail:
             _LOG.warning("reading the storage topics anew from where the reader stands")
             self._stuck.clear()
             self._behind = None
+            self._blind = 0
             self._consumer.close()
             self._consumer = self._new_consumer()
             self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._reached.items()])

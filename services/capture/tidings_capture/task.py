@@ -20,7 +20,7 @@ from tidings_capture.signals import Signal, signal_of_json
 from tidings_capture.task_channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
 from tidings_capture.task_run import TaskRun
 from tidings_envelope.errors import EnvelopeError
-from tidings_service import TidingsError, configure_logging, get_logger
+from tidings_service import TidingsError, configure_logging, get_logger, stacks_on_signal
 
 EXIT_FAILED: Final = 1
 _PR_SET_PDEATHSIG: Final = 1
@@ -92,6 +92,7 @@ class Pipes:
 def main() -> int:
     """Run the task; the exit code is 0 after a stop."""
     _die_with_parent()
+    stacks_on_signal()
     pipes = Pipes()
     signal.signal(
         signal.SIGINT, signal.SIG_IGN

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -206,6 +207,16 @@ class Worker:
 
     def disarm(self) -> None:
         self.points.unlink(missing_ok=True)
+
+    def last_words(self) -> str:
+        """What the worker and its task are doing, and what they have said; librdkafka's notes of lost connections left out."""
+        for pid in (self.alive and self._process and self._process.pid, self.task_pid()):
+            if pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGUSR1)  # the stacks of all threads
+        time.sleep(1.0)
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join([line for line in lines if '"event": "FAIL [' not in line][-400:])
 
     def tail(self, size: int = 4000) -> str:
         """The end of the log."""
