@@ -105,6 +105,14 @@ class RegistryClient:
         self._client.clear_latest_caches()  # type: ignore[no-untyped-call]  # the client is partly typed
         return self._client.get_latest_version(subject)
 
+    def subjects(self) -> list[str]:
+        """The names of all subjects.
+
+        Raises:
+            RegistryError: the registry is not reachable.
+        """
+        return self._call("list the subjects", self._client.get_subjects)
+
     def set_compatibility(self, subject: str | None, level: str) -> None:
         """Sets a subject's (None: the global) compatibility level, for example ``FULL_TRANSITIVE``.
 

@@ -20,11 +20,13 @@ from tidings_translator.errors import TranslatorError
 from tidings_translator.sequencer import Sequencer
 from tidings_translator.settings import SequencerSettings, StageSettings, TranslatorSettings
 from tidings_translator.stage import Stage
+from tidings_translator.starting import cli as init_cli
 from tidings_translator.translation import Translator
 
 _GC_THRESHOLD = (100_000, 20, 50)
 
 _COMMANDS = """commands:
+  tidings-translator init       a starting domain from a database's tables
   tidings-translator readers    who still reads which version of an event
 
 """
@@ -39,6 +41,8 @@ def sequencer() -> int:
 
 def translator() -> int:
     """Change sets to versioned business events: as many as there are partitions."""
+    if sys.argv[1:2] == ["init"]:
+        return init_cli.main(sys.argv[2:])
     if sys.argv[1:2] == ["readers"]:
         return readers_cli.main(sys.argv[2:])
     return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator, _COMMANDS)

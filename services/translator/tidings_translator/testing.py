@@ -14,6 +14,7 @@ Rows are given as Debezium represents them (see `tidings_translator.rows`). The 
 an update names only what it changes and a delete only the key, and it groups rows by aggregate like the sequencer.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -37,17 +38,17 @@ class Statement(msgspec.Struct, frozen=True):
     values: dict[str, Any]
 
 
-def insert(table: str, **values: Any) -> Statement:
+def insert(table: str, /, **values: Any) -> Statement:
     """A new row with all its columns."""
     return Statement("c", table, values)
 
 
-def update(table: str, **values: Any) -> Statement:
+def update(table: str, /, **values: Any) -> Statement:
     """Other values for a row that is there; the key's columns say which."""
     return Statement("u", table, values)
 
 
-def delete(table: str, **key: Any) -> Statement:
+def delete(table: str, /, **key: Any) -> Statement:
     """A row goes."""
     return Statement("d", table, key)
 
@@ -64,6 +65,45 @@ class Told(msgspec.Struct, frozen=True):
     events: list[BusinessEvent]
     published: list[PublishedEvent]
     failures: list[RuleFailure]
+
+    def expects(self, *events: BusinessEvent) -> Self:
+        """Compare what was told with what should have been: all events in order, and no failures.
+
+        Raises:
+            AssertionError: it differs; says which event, and which of its fields.
+        """
+        problems = [f"failed: {failure.reason}" for failure in self.failures]
+        problems += list(_differences(list(events), self.events))
+        if problems:
+            raise AssertionError("\n".join(problems))
+        return self
+
+
+def _differences(wanted: list[BusinessEvent], told: list[BusinessEvent]) -> Iterator[str]:
+    for number, (one, other) in enumerate(itertools.zip_longest(wanted, told), 1):
+        if one == other:
+            continue
+        if one is None:
+            yield f"event {number} was not expected: {other}"
+        elif other is None:
+            yield f"event {number} is missing: {one}"
+        elif type(one) is not type(other):
+            yield f"event {number} is a {type(other).__name__}, expected a {type(one).__name__}: {other}"
+        else:
+            name = type(one).__name__
+            for path, expected, found in _fields_that_differ(one, other, ""):
+                yield f"event {number}: {name}{path} is {found!r}, expected {expected!r}"
+
+
+def _fields_that_differ(wanted: object, told: object, path: str) -> Iterator[tuple[str, object, object]]:
+    if type(wanted) is type(told) and isinstance(wanted, msgspec.Struct):
+        for name in wanted.__struct_fields__:
+            yield from _fields_that_differ(getattr(wanted, name), getattr(told, name), f"{path}.{name}")
+    elif isinstance(wanted, (tuple, list)) and isinstance(told, (tuple, list)) and len(wanted) == len(told):
+        for number, (one, other) in enumerate(zip(wanted, told, strict=True)):
+            yield from _fields_that_differ(one, other, f"{path}[{number}]")
+    elif wanted != told:
+        yield path, wanted, told
 
 
 class Rehearsal:
