@@ -61,7 +61,7 @@ def lab(labs: Labs, request: pytest.FixtureRequest) -> Iterator[Lab]:
     yield found
     report = request.node.stash.get(_REPORT, None)
     if report is None or report.failed:
-        print(found.worker.last_words())
+        print(found.last_words())
         labs.discard()
 
 

@@ -88,7 +88,11 @@ def test_storage_converters_and_clients_are_told_apart():
     assert worker.converters == {"key.converter": "k", "key.converter.schemas.enable": "false"}
     assert worker.producer == {"linger.ms": "50"}
     assert worker.consumer == {"fetch.min.bytes": "3"}
-    assert worker.common_client() == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "SSL"}
+    assert worker.common_client() == {
+        "bootstrap.servers": "a:9092,b:9092",
+        "reconnect.backoff.max.ms": "1000",  # Kafka's own default, not librdkafka's
+        "security.protocol": "SSL",
+    }
     assert worker.unknown == ("nonsense", "producer.interceptor.classes")
 
 

@@ -145,7 +145,12 @@ class WorkerConfig:
 
     def common_client(self) -> dict[str, str]:
         """Settings every Kafka client of this worker shares."""
-        return {"bootstrap.servers": self.bootstrap_servers, **self.client}
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            # As Kafka's Java clients; with librdkafka's ten seconds a broker that is back stays unseen for as long.
+            "reconnect.backoff.max.ms": "1000",
+            **self.client,
+        }
 
 
 def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:

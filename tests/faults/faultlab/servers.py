@@ -314,6 +314,11 @@ class Lab:
             )
         }
 
+    def last_words(self) -> str:
+        """What everybody said and is doing, for the report of a test that failed."""
+        servers = "\n".join(f"{server.title}: {server.log_tail(40)}" for server in (self.kafka, self.pg))
+        return f"{servers}\n{self.worker.last_words()}"
+
     def decoder(self) -> Callable[[bytes], Any]:
         """Decodes Confluent's wire format, with schemas asked for past the proxy."""
         known: dict[int, Any] = {}
