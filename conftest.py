@@ -15,6 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# The servers of a test live for minutes and do little: half of what a JVM would spend is its second compiler's. Set here,
+# so that benchmarks, which are not pytest's, have JVMs as people run them; and inherited by the demos that tests start.
+os.environ.setdefault("TIDINGS_STACK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 settings.register_profile("tidings", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
 settings.load_profile("tidings")

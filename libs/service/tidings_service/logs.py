@@ -7,27 +7,38 @@ given to a logger.
 
 import logging
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
-import structlog
-from prometheus_client import Gauge
+# structlog loads rich where it finds it, for tracebacks that are not wanted here (they show the variables of each frame):
+# a quarter of the time that a task's process needs to start.
+_rich: Any = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+import structlog  # noqa: E402
 
-_BUILD_INFO = Gauge("tidings_build_info", "The running service and its version.", ["service", "version"])
+if _rich is None:
+    del sys.modules["rich"]
 
 LogFormat = Literal["auto", "json", "console"]
 
 
-def configure_logging(service: str, *, level: str = "INFO", format: LogFormat = "auto") -> None:  # noqa: A002 - the setting's own name
+def configure_logging(
+    service: str,
+    *,
+    level: str = "INFO",
+    format: LogFormat = "auto",  # noqa: A002 - the setting's own name
+    build_info: bool = True,
+) -> None:
     """Send the logs of this process to standard error, every line with the `service` name.
 
-    May be called again; the last call counts. Also sets the metric ``tidings_build_info``.
+    May be called again; the last call counts.
+
+    Args:
+        build_info: also set the metric ``tidings_build_info``; not for a process whose metrics nobody reads, which then
+            need not load Prometheus's library.
     """
-    try:
-        release = version(f"tidings-{service.removeprefix('tidings-')}")
-    except PackageNotFoundError:
-        release = version("tidings-service")
-    _BUILD_INFO.labels(service=service, version=release).set(1)
+    if build_info:
+        from tidings_service.build_info import publish  # noqa: PLC0415 - only where it is wanted
+
+        publish(service)
 
     readable = format == "console" or (format == "auto" and sys.stderr.isatty())
     shared: list[structlog.types.Processor] = [

@@ -16,7 +16,7 @@ def test_an_id_that_begins_with_a_dash_is_no_option(tmp_path: Path, monkeypatch:
     commands: list[list[str]] = []
     ports = PortReservations()
     server = KafkaServer(Place(directory=tmp_path, ports=ports, progress=SilentProgress()))
-    monkeypatch.setattr(server, "_java_command", lambda _heap: ["java"])
+    monkeypatch.setattr(server, "_java_command", lambda *_: ["java"])
     monkeypatch.setattr(server, "_run_tool", lambda command, _message: commands.append(command))
     monkeypatch.setattr(kafka.uuid, "uuid4", lambda: uuid.UUID(bytes=b"\xfb" + bytes(15)))
     server._format()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidings_jvm import Java, fetch, find_java
-from tidings_stack.kafka import java_environment
+from tidings_stack.jvm_options import java_environment, java_options
 from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
 
@@ -91,6 +91,7 @@ class ConnectServer(Server):
         return [
             str(self._java.path),
             f"-Xmx{self._heap}",
+            *java_options(),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-cp",

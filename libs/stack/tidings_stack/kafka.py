@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidings_jvm import Java, fetch, find_java
+from tidings_stack.jvm_options import SHORT_LIVED, java_environment, java_options
 from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
 
@@ -92,7 +93,7 @@ class KafkaServer(Server):
     def _format(self) -> None:
         # With "=", because one id in 64 begins with a dash and would be taken for an option.
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = [*self._java_command("128m"), "kafka.tools.StorageTool"]
+        tool = [*self._java_command("128m", SHORT_LIVED), "kafka.tools.StorageTool"]
         self._run_tool(
             [
                 *tool,
@@ -109,13 +110,14 @@ class KafkaServer(Server):
         """Further options of the storage tool, for users that are there from the start."""
         return []
 
-    def _java_command(self, heap: str) -> list[str]:
+    def _java_command(self, heap: str, *options: str) -> list[str]:
         assert self._java is not None
         return [
             str(self._java.path),
             f"-Xmx{heap}",
             "-XX:+UseSerialGC",
             "-Xshare:auto",
+            *options,
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-cp",
@@ -123,7 +125,7 @@ class KafkaServer(Server):
         ]
 
     def _command(self) -> Sequence[str]:
-        return [*self._java_command(self._heap), "kafka.Kafka", str(self._properties)]
+        return [*self._java_command(self._heap, *java_options()), "kafka.Kafka", str(self._properties)]
 
     def _environment(self) -> dict[str, str]:
         return java_environment()
@@ -140,9 +142,3 @@ def has_brokers(bootstrap: str) -> bool:
         )
     except KafkaException:
         return False
-
-
-def java_environment() -> dict[str, str]:
-    """Return the environment for a server's JVM: options meant for somebody's own Java would change or break it."""
-    unwanted = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH", "KAFKA_OPTS")
-    return {name: value for name, value in os.environ.items() if name not in unwanted}

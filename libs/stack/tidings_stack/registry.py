@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidings_jvm import Java, fetch, find_java, unpack
-from tidings_stack.kafka import java_environment
+from tidings_stack.jvm_options import SHORT_LIVED, java_environment
 from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
 
@@ -67,7 +67,7 @@ class RegistryServer(Server):
             str(self._java.path),
             f"-Xmx{self._heap}",
             "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
+            SHORT_LIVED,
             *(f"-D{name}={value}" for name, value in options.items()),
             "-jar",
             str(self._home / "quarkus-run.jar"),

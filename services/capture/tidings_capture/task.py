@@ -99,7 +99,12 @@ def main() -> int:
     )  # Ctrl-C reaches the whole group; the supervisor stops its tasks
     signal.signal(signal.SIGTERM, lambda _number, _frame: pipes.request_stop())
     job = pipes.read_job()
-    configure_logging("capture", level=job.log_level, format=job.log_format)  # type: ignore[arg-type]  # checked by the worker
+    configure_logging(
+        "capture",
+        level=job.log_level,
+        format=job.log_format,  # type: ignore[arg-type]  # checked by the worker
+        build_info=False,
+    )
     apply_levels(job.log_levels)
     log = get_logger("tidings_capture.task")
     try:

@@ -1,0 +1,21 @@
+"""A task's process starts quickly: at every start, restart and takeover somebody waits for it."""
+
+import subprocess
+import sys
+
+
+def test_a_task_loads_nothing_that_only_the_worker_needs():
+    program = """
+import sys
+import tidings_capture.task
+import tidings_capture.task_run
+from tidings_service import configure_logging
+
+configure_logging("capture", build_info=False)
+print(*sorted(name for name in ("aiohttp", "httpx", "prometheus_client", "pydantic", "rich.console") if name in sys.modules))
+import rich.console  # whoever wants it gets it
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == []
