@@ -1,11 +1,14 @@
 """What capture reads from a real broker."""
 
 import threading
+from typing import Any
 
 import pytest
 
+from tidings_capture import kafka
 from tidings_capture.errors import BrokerError
-from tidings_capture.kafka import AcknowledgedProducer, TopicAdmin, read_compacted
+from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
+from tidings_capture.kafka_transactions import TransactionalProducer
 
 
 def test_a_topic_that_is_just_being_created_is_waited_for(kafka_bootstrap: str, unique_name: str) -> None:
@@ -27,3 +30,31 @@ def test_a_topic_that_never_comes_is_named(kafka_bootstrap: str, monkeypatch: py
     monkeypatch.setattr("tidings_capture.kafka._REQUEST_SECONDS", 0.5)
     with pytest.raises(BrokerError, match="no-such-topic"):
         read_compacted({"bootstrap.servers": kafka_bootstrap}, "no-such-topic")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        RecordProducer,
+        AcknowledgedProducer,
+        lambda settings: TransactionalProducer(settings, "id", on_wait=lambda: None),
+    ],
+)
+def test_one_request_in_flight_unless_somebody_asks_for_more(
+    monkeypatch: pytest.MonkeyPatch, make: Any
+) -> None:
+    """With more librdkafka may take a partition's first records for stored that were refused: `tests/faults/new_topics.py`,
+    which needs minutes to see it, shows it with a real broker."""
+    made: list[dict[str, Any]] = []
+
+    class Producer:
+        def __init__(self, settings: dict[str, Any], **_: object) -> None:
+            made.append(settings)
+
+        def produce(self) -> None: ...
+
+    monkeypatch.setattr(kafka, "Producer", Producer)
+    name = "max.in.flight.requests.per.connection"
+    make({"bootstrap.servers": "nobody:1"})
+    make({"bootstrap.servers": "nobody:1", name: "5"})
+    assert [settings[name] for settings in made] == [1, "5"]

@@ -2,7 +2,8 @@
 
 Delivery contract: `RecordProducer.send` only queues. Nothing counts as delivered before `flush` has returned True; any
 record that Kafka refused for good makes the next call raise. librdkafka keeps the order within a partition
-(``enable.idempotence``) and partitions by murmur2 as Kafka's Java producer does. Settings are librdkafka's.
+(``enable.idempotence``), sends one request at a time to each broker (more may lose a producer's first records in a
+partition, see `_PRODUCER_DEFAULTS`), and partitions by murmur2 as Kafka's Java producer does. Settings are librdkafka's.
 """
 
 import logging
@@ -48,11 +49,16 @@ _OF_SECURITY: Final = frozenset({"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION
 BROKER_DEFAULT: Final = -1
 """Partitions or replication factor of a new topic: what the broker is configured for."""
 
+IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 QUEUE_RECORDS: Final = 200_000
 """How many records may wait in a producer, unless ``producer.override.*`` says otherwise."""
 
 _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
     "enable.idempotence": True,
+    # As Kafka Connect's source producers, and for a reason of librdkafka's own: a broker that has just become a partition's leader
+    # may refuse a producer's first batch as not yet its leader, and then take the second one, whose sequence it cannot check.
+    # librdkafka concludes that the first was stored after all, and reports its records as delivered: they are lost.
+    IN_FLIGHT: 1,
     "acks": "all",
     "partitioner": "murmur2_random",
     "linger.ms": 5,

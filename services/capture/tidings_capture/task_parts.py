@@ -14,7 +14,7 @@ from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.converters import make_converter
 from tidings_capture.errors import BrokerError, OptionError, PostgresError
 from tidings_capture.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETTING, transactional_id
-from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
+from tidings_capture.kafka import IN_FLIGHT, AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
 from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.notifications import Notifier
 from tidings_capture.offset_file import OffsetFile, read_offsets
@@ -200,6 +200,12 @@ def _open_producer(
             hint=f"set {WORKER_SETTING}={ENABLED} in the worker's properties, or {SUPPORT}=requested",
         )
     settings = {**job.client, **job.producer, **config.producer}
+    if str(settings.get(IN_FLIGHT, 1)).strip() != "1":
+        _log.warning(
+            "more than one request in flight: records may be lost when a partition's leader has just changed",
+            setting=IN_FLIGHT,
+            connector=job.connector,
+        )
     key = offset_key(job.connector, config.topic_prefix)
     interval = min(job.offset_flush_ms / 1000, 1.0)
     if job.exactly_once:
