@@ -19,7 +19,7 @@ def make_stage(
 
     with ExitStack() as running:
 
-        def make(stage: str, **settings: str) -> StageProcess:
+        def make(stage: str, *, log: str = "", **settings: str) -> StageProcess:
             settings = {
                 "TIDINGS_KAFKA": kafka_bootstrap,
                 "TIDINGS_REGISTRY": registry_url,
@@ -27,6 +27,6 @@ def make_stage(
                 "BIKES_NAME": unique_name,
                 **settings,
             }
-            return running.enter_context(StageProcess(stage, tmp_path / f"{stage}.log", **settings))
+            return running.enter_context(StageProcess(stage, tmp_path / f"{log or stage}.log", **settings))
 
         yield make

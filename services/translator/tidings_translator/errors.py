@@ -64,3 +64,9 @@ class SequenceError(TranslatorError):
     """The technical topics cannot be put together to transactions; going on would lose something."""
 
     code = "sequence"
+
+
+class GenerationError(TranslatorError):
+    """A generation cannot do what it was asked to, or may not work."""
+
+    code = "generation"

@@ -244,9 +244,14 @@ def partition_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[
 
 
 def read_partition(
-    bootstrap: str, partition: Partition, end: int, *, stall_seconds: float = 120.0
+    bootstrap: str,
+    partition: Partition,
+    end: int,
+    *,
+    start: int = OFFSET_BEGINNING,
+    stall_seconds: float = 120.0,
 ) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Key and value of every committed record of a partition, from its beginning up to offset `end`.
+    """Key and value of every committed record of a partition, from its beginning (or `start`) up to offset `end`.
 
     `end` is a high watermark: transactions that are open below it are waited for (they end within the transaction
     timeout), so that nothing a predecessor committed can be missed.
@@ -266,7 +271,7 @@ def read_partition(
     )
     position, moved = 0, time.monotonic()
     try:
-        consumer.assign([TopicPartition(partition.topic, partition.partition, OFFSET_BEGINNING)])
+        consumer.assign([TopicPartition(partition.topic, partition.partition, start)])
         while position < end:
             for message in consumer.consume(5000, 0.1):
                 error = message.error()

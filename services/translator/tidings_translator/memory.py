@@ -10,7 +10,8 @@ import msgspec
 from tidings_translator.transactions import Progress
 
 _Row = dict[str, Any]
-_PROGRESS_KEY = b"progress"
+PROGRESS_KEY = b"progress"
+"""The changelog's key of how far the sequencer has got; written in each of its transactions."""
 
 
 class Memory:
@@ -64,7 +65,7 @@ class Memory:
     def take_changes(self) -> dict[bytes, bytes | None]:
         """Changelog records for what has changed since the last call, the progress always included."""
         encode = self._encode
-        changes: dict[bytes, bytes | None] = {_PROGRESS_KEY: encode(self.progress)}
+        changes: dict[bytes, bytes | None] = {PROGRESS_KEY: encode(self.progress)}
         for place in self._dirty:
             if len(place) == 3:
                 root = self._roots.get(place)
@@ -82,7 +83,7 @@ class Memory:
         Raises:
             msgspec.DecodeError: it is none.
         """
-        if key == _PROGRESS_KEY:
+        if key == PROGRESS_KEY:
             self.progress = Progress() if value is None else self._decode_progress(value)
             return
         kind, first, second, third = self._decode_key(key)
@@ -96,3 +97,12 @@ class Memory:
             self._rows.get(first, {}).pop(second, None)
         else:
             self._rows.setdefault(first, {})[second] = self._decode_row(value)
+
+
+def decode_progress(value: bytes) -> Progress:
+    """The progress that `Memory.take_changes` encoded.
+
+    Raises:
+        msgspec.DecodeError: it is none.
+    """
+    return msgspec.msgpack.decode(value, type=Progress)

@@ -29,6 +29,16 @@ TRANSLATOR_EVENTS = Counter(
     "Business events published, by event and version.",
     ["event", "version"],
 )
+TRANSLATOR_SHADOW_EVENTS = Counter(
+    "tidings_translator_shadow_events_total",
+    "Events written to shadow topics by a generation that does not publish, by event and version.",
+    ["event", "version"],
+)
+GENERATION_PUBLISHES = Gauge(
+    "tidings_generation_publishes",
+    "1 where this process's generation is the one that publishes, 0 for a shadow and for one that is retired.",
+    ["generation"],
+)
 TRANSLATOR_DEPRECATED = Gauge(
     "tidings_translator_event_deprecated_timestamp_seconds",
     "From when a live version is deprecated, by its contract (seconds since 1970); absent for others.",

@@ -19,7 +19,10 @@ from tidings_translator.changes import ChangeSet, encode_change_set
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.domain import Domain
 from tidings_translator.errors import SequenceError
+from tidings_translator.generation import ORIGINAL
+from tidings_translator.generation_gate import Gate
 from tidings_translator.kafka import TopicPlan, read_partition, read_records
+from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.memory import Memory
 from tidings_translator.records import Batch, FetchedRecord, Output, Partition
 from tidings_translator.routing import Router
@@ -48,11 +51,14 @@ def _is_begin(value: bytes) -> bool:
 class _Session:
     """What belongs to one generation of the group: the partitions, and everything derived from what was committed."""
 
-    def __init__(self, generation: int, memory: Memory, assembler: Assembler, router: Router) -> None:
+    def __init__(
+        self, generation: int, memory: Memory, assembler: Assembler, router: Router, gate: Gate
+    ) -> None:
         self.generation = generation
         self.memory = memory
         self.assembler = assembler
         self.router = router
+        self.gate = gate
         self.next_offsets: dict[Partition, int] = {}
         self.sent_offsets: dict[Partition, int] = {}
         self.unreadable_in_a_row = 0
@@ -72,6 +78,7 @@ class Sequencer:
         self._looked_at = 0.0
         self._sent_at = 0.0
         self._told_waiting: str | None = None
+        self._ledger: LedgerReader | None = None
 
     # --- topics
 
@@ -84,7 +91,10 @@ class Sequencer:
 
     def source_topics(self, topics: dict[str, int]) -> tuple[list[str], str | None]:
         """The transaction topic, and the topics of tables that are mapped; those without rows yet come later."""
-        transactions = self._settings.transaction_topic
+        settings = self._settings
+        if settings.generation != ORIGINAL and settings.change_sets_topic not in topics:
+            return [], f"`tidings-translator generations start {settings.generation}`"
+        transactions = settings.transaction_topic
         if transactions not in topics:
             return [], transactions
         if topics[transactions] != 1:
@@ -96,12 +106,13 @@ class Sequencer:
         return [transactions, *(topic for topic in wanted if topic in topics)], None
 
     def topic_plans(self, topics: dict[str, int]) -> list[TopicPlan]:  # noqa: ARG002 - nothing depends on them
-        """The change sets, the state, the dead letters."""
+        """The change sets, the state, the dead letters, the ledger of generations."""
         settings = self._settings
         return [
             TopicPlan(settings.change_sets_topic, settings.partitions),
             TopicPlan(settings.sequencer_state_topic, 1, compacted=True),
             TopicPlan(settings.dead_letters_topic, 1, unlimited=True),
+            TopicPlan(settings.ledger_topic, 1, compacted=True),
         ]
 
     async def _discover(self) -> None:
@@ -120,7 +131,7 @@ class Sequencer:
             SequenceError: going on would lose something.
         """
         session = await self._session_of(batch.generation)
-        if session is None:
+        if session is None or session.gate.ended:
             return
         partition = batch.partition
         start = session.next_offsets[partition]
@@ -209,9 +220,11 @@ class Sequencer:
         outputs = letters
         transactions = 0
         made: Counter[str] = Counter()
-        for assembled in session.assembler.take(time.monotonic()):
+        gate, progress = session.gate, session.memory.progress
+        for assembled in () if gate.shut else session.assembler.take(time.monotonic()):
             if isinstance(assembled, CompleteTransaction):
                 transactions += 1
+                outputs += gate.before(assembled.commit_lsn)
                 sets = session.router.change_sets(assembled)
             elif isinstance(assembled, SnapshotRow):
                 sets = session.router.snapshot_row(assembled)
@@ -221,6 +234,7 @@ class Sequencer:
             for change_set in sets:
                 outputs.append(self._output(change_set))
                 made[change_set.aggregate] += 1
+        outputs += gate.after(progress.commit_lsn or 0)
         for aggregate, count in made.items():
             metrics.SEQUENCER_CHANGE_SETS.labels(aggregate).inc(count)
         metrics.SEQUENCER_TRANSACTIONS.inc(transactions)
@@ -290,6 +304,7 @@ class Sequencer:
         started = time.monotonic()
         await self._stage.sink.begin_life()
         committed = await asyncio.to_thread(self._stage.offsets.committed, partitions)
+        gate = await asyncio.to_thread(self._open_gate)
         memory = await asyncio.to_thread(self._read_memory)
         assembler = Assembler(
             self._tables,
@@ -300,7 +315,7 @@ class Sequencer:
             read_ahead_rows=self._settings.read_ahead_rows,
             grace_seconds=self._settings.malformed_grace_seconds,
         )
-        session = _Session(generation, memory, assembler, Router(self._domain, memory))
+        session = _Session(generation, memory, assembler, Router(self._domain, memory), gate)
         session.next_offsets = dict(committed)
         session.sent_offsets = dict(committed)
         self._stage.committed.update(committed)
@@ -312,6 +327,17 @@ class Sequencer:
             seconds=round(time.monotonic() - started, 3),
         )
         return session
+
+    def _open_gate(self) -> Gate:
+        # As with the memory below: whoever could have written another fact is fenced by now.
+        settings = self._settings
+        if self._ledger is None:
+            self._ledger = LedgerReader(settings.kafka, settings.source)
+        ledger = self._ledger.catch_up()
+        ledger.check_runs(settings.generation)
+        change_sets = settings.change_sets_topic
+        partitions = self._stage.topics.partitions()[change_sets]
+        return Gate(ledger, settings.generation, settings.ledger_topic, (change_sets, partitions))
 
     def _read_memory(self) -> Memory:
         # After the committed offsets were read with require_stable nobody of an older generation can commit any more,
@@ -336,6 +362,7 @@ class Sequencer:
         if session is None or self._stage.sink.is_lost(session.generation):
             self._stage.health.set("transactions", True)
             return
+        await self._follow_ledger(session)
         if session.assembler.wants_ends:
             session.assembler.set_ends(
                 await asyncio.to_thread(self._stage.offsets.ends, session.next_offsets)
@@ -347,8 +374,16 @@ class Sequencer:
         await self._emit(session, [])
         self._measure(session, now)
 
+    async def _follow_ledger(self, session: _Session) -> None:
+        assert self._ledger is not None
+        if await asyncio.to_thread(self._ledger.poll):
+            session.gate.look()
+        self._stage.note_generation(self._ledger.ledger, session.gate.detail, ended=session.gate.ended)
+
     def _hold(self, session: _Session) -> None:
-        self._stage.consumer.hold(session.assembler.held())
+        # What is fetched while nothing may come out would only fill memory.
+        shut = session.gate.shut
+        self._stage.consumer.hold(session.next_offsets if shut else session.assembler.held())
 
     def _measure(self, session: _Session, now: float) -> None:
         assembler = session.assembler
@@ -359,9 +394,9 @@ class Sequencer:
         metrics.STATE_ENTRIES.labels("sequencer").set(len(session.memory))
         since = assembler.oldest_since()
         age = 0.0 if since is None else now - since
-        metrics.SEQUENCER_OPEN_AGE.set(age)
+        metrics.SEQUENCER_OPEN_AGE.set(0.0 if session.gate.ended else age)
         waiting = assembler.waiting_for()
-        stuck = waiting is not None and age > _PATIENCE_SECONDS
+        stuck = waiting is not None and age > _PATIENCE_SECONDS and not session.gate.shut
         if stuck and waiting != self._told_waiting:
             log.warning("no transaction can be completed", waiting=waiting, seconds=round(age, 1))
         self._told_waiting = waiting if stuck else None

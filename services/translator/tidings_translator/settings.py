@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tidings_service import ServiceSettings
+from tidings_translator.generation import NAME, ORIGINAL, group, ledger_topic, prefix, shadow_topic
 
 _TEXT = Annotated[str, Field(min_length=1)]
 
@@ -23,6 +24,8 @@ class StageSettings(ServiceSettings):
     """The topic prefix of the source, Debezium's topic.prefix."""
     instance: _TEXT = Field(default_factory=socket.gethostname)
     """A name for this process that is its alone and stays the same over restarts; default: the host's name."""
+    generation: Annotated[str, Field(pattern=f"^{NAME}$")] = ORIGINAL
+    """The generation this process works for, as `tidings-translator generations start` named it."""
     replication: Annotated[int, Field(ge=1, le=100)] = 1
     """Replication factor of topics that this service creates."""
     partitions: Annotated[int, Field(ge=1, le=10_000)] = 4
@@ -36,23 +39,31 @@ class StageSettings(ServiceSettings):
 
     @property
     def change_sets_topic(self) -> str:
-        return f"tidings.{self.source}.change-sets"
+        return f"{prefix(self.source, self.generation)}.change-sets"
 
     @property
     def sequencer_state_topic(self) -> str:
-        return f"tidings.{self.source}.sequencer-state"
+        return f"{prefix(self.source, self.generation)}.sequencer-state"
 
     @property
     def state_topic(self) -> str:
-        return f"tidings.{self.source}.state"
+        return f"{prefix(self.source, self.generation)}.state"
 
     @property
     def dead_letters_topic(self) -> str:
-        return f"tidings.{self.source}.dead-letters"
+        return f"{prefix(self.source, self.generation)}.dead-letters"
 
     @property
     def transaction_topic(self) -> str:
         return f"{self.source}.transaction"
+
+    @property
+    def ledger_topic(self) -> str:
+        return ledger_topic(self.source)
+
+    def shadow_topic(self, topic: str) -> str:
+        """Where this generation writes the events for a business topic while it does not publish."""
+        return shadow_topic(self.source, self.generation, topic)
 
 
 class SequencerSettings(StageSettings):
@@ -74,7 +85,7 @@ class SequencerSettings(StageSettings):
 
     @property
     def group(self) -> str:
-        return f"tidings-sequencer-{self.source}"
+        return group("sequencer", self.source, self.generation)
 
 
 class TranslatorSettings(StageSettings):
@@ -89,4 +100,4 @@ class TranslatorSettings(StageSettings):
 
     @property
     def group(self) -> str:
-        return f"tidings-translator-{self.source}"
+        return group("translator", self.source, self.generation)

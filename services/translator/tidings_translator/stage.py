@@ -17,6 +17,7 @@ from tidings_envelope.errors import EnvelopeError
 from tidings_service import Health, Retry, TidingsError, get_logger, report_error, serve_http
 from tidings_translator import metrics
 from tidings_translator.errors import BrokerError, TranslatorError
+from tidings_translator.generation import Ledger
 from tidings_translator.kafka import Offsets, TopicPlan, Topics, TransactionalProducer
 from tidings_translator.records import Batch, Partition
 from tidings_translator.settings import StageSettings
@@ -71,6 +72,7 @@ class Stage:
         )
         self._lock = asyncio.Lock()
         self.committed: dict[Partition, int] = {}
+        self._ended = False
         self._handled: dict[Partition, int] = {}
 
     @property
@@ -201,6 +203,8 @@ class Stage:
             end, done = self.consumer.highwater(partition), self.committed.get(partition)
             if end is None or done is None:
                 continue
+            if self._ended:
+                done = end  # nothing that comes will be read
             if done >= self._handled.get(partition, 0):
                 # All that was delivered is committed; what may follow are a transaction's control records.
                 quiet = await self.consumer.quiet_position(partition)
@@ -208,6 +212,19 @@ class Stage:
             metrics.CONSUMER_LAG.labels(self.name, partition.topic, str(partition.partition)).set(
                 max(end - done, 0)
             )
+
+    def note_generation(self, ledger: Ledger, detail: str, *, ended: bool) -> None:
+        """Say in health and metrics what this process's generation is doing.
+
+        Args:
+            ledger: as of now.
+            detail: what is special, in words; empty for nothing.
+            ended: this process will do nothing more for its generation, so that nothing is to be waited for.
+        """
+        name = self.settings.generation
+        self._ended = ended
+        self.health.set("generation", True, f"{name}: {detail or ledger.status(name)}")
+        metrics.GENERATION_PUBLISHES.labels(name).set(name == ledger.live)
 
     def note_committed(self, offsets: dict[Partition, int]) -> Callable[[], None]:
         """A callback for the sink that keeps the lag metric."""

@@ -8,6 +8,7 @@ when a partition is assigned.
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterable
 
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import header
@@ -20,7 +21,10 @@ from tidings_translator.domain import Domain
 from tidings_translator.errors import BrokerError, ChangeSetError
 from tidings_translator.evaluate import Evaluation, Evaluator, PublishedEvent
 from tidings_translator.events import BusinessEvent, contract_of, topic_of
+from tidings_translator.generation import CUT_KEY, ORIGINAL, Fact, Mode, decode_cut
+from tidings_translator.generation_gate import fact_record
 from tidings_translator.kafka import MAX_RECORD_BYTES, TopicPlan, read_partition
+from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.kafka_readers import Readers
 from tidings_translator.lifecycle import lifecycle_of, midnight
 from tidings_translator.readers import ReaderMetrics, live_versions
@@ -37,8 +41,9 @@ _ROOM_BYTES = 64 * 1024
 class _Shard:
     """One partition in one generation: the state of its aggregates, and the next offset to read."""
 
-    def __init__(self, generation: int, changelog: Partition, next_offset: int) -> None:
+    def __init__(self, generation: int, changelog: Partition, next_offset: int, mode: Mode) -> None:
         self.generation = generation
+        self.mode: Mode = mode
         self.changelog = changelog
         self.next_offset = next_offset
         self.states: dict[bytes, bytes] = {}
@@ -52,6 +57,8 @@ class _Made:
         self.state: dict[tuple[Partition, bytes], bytes | None] = {}
         self.commit_times_us: list[int] = []
         self.events: Counter[str] = Counter()
+        self.shadows: Counter[str] = Counter()
+        self.goes_live = False
         self.change_sets: Counter[str] = Counter()
 
 
@@ -71,6 +78,8 @@ class Translator:
         self._reader_metrics = ReaderMetrics()
         self._asked_for_readers_at = -1e9
         self._names = {topic_of(e): (e.__event__, f"v{e.__major__}") for e in domain.event_classes()}
+        self._shadows = {topic: settings.shadow_topic(topic) for topic in self._names}
+        self._ledger: LedgerReader | None = None
 
     def register_contracts(self, registry: RegistryClient) -> None:
         """Register every live version's contract; a value's first bytes name it.
@@ -93,13 +102,19 @@ class Translator:
         return ([name], None) if name in topics else ([], name)
 
     def topic_plans(self, topics: dict[str, int]) -> list[TopicPlan]:
-        """State (partitioned like the change sets), dead letters, and every business topic."""
+        """State (partitioned like the change sets), dead letters, the ledger, and a topic for every event version."""
         settings = self._settings
+        # A shadow creates the business topics when it is to publish: see `handle`.
+        topics_for = self._names if settings.generation == ORIGINAL else self._shadows.values()
         return [
             TopicPlan(settings.state_topic, topics[settings.change_sets_topic], compacted=True),
             TopicPlan(settings.dead_letters_topic, 1, unlimited=True),
-            *(TopicPlan(topic, settings.partitions, unlimited=True) for topic in sorted(self._names)),
+            TopicPlan(settings.ledger_topic, 1, compacted=True),
+            *self._event_plans(topics_for),
         ]
+
+    def _event_plans(self, topics: Iterable[str]) -> list[TopicPlan]:
+        return [TopicPlan(topic, self._settings.partitions, unlimited=True) for topic in sorted(topics)]
 
     # --- batches
 
@@ -123,6 +138,8 @@ class Translator:
         made = _Made()
         for record in records:
             self._evaluate(shard, partition, record, made)
+        if made.goes_live:
+            await self._create_business_topics()
         shard.next_offset = records[-1].offset + 1
         offsets = {partition: shard.next_offset}
         await self._stage.sink.add(
@@ -134,14 +151,19 @@ class Translator:
         )
 
     def _evaluate(self, shard: _Shard, partition: Partition, record: FetchedRecord, made: _Made) -> None:
-        if record.value is None or record.key is None:
+        key = record.key
+        if record.value is None or key is None:
+            return
+        if key == CUT_KEY:
+            self._cut(shard, partition, record.value, made)
+            return
+        if shard.mode == "retired":
             return
         try:
             change_set = decode_change_set(record.value)
         except ChangeSetError as error:
             made.outputs.append(self._letter("decode", "ChangeSetError", str(error), partition, record))
             return
-        key = record.key
         state = shard.states.get(key)
         evaluation = self._evaluator.apply(state, change_set)
         made.change_sets[change_set.aggregate] += 1
@@ -153,14 +175,40 @@ class Translator:
                 shard.states[key] = new_state
             made.state[shard.changelog, key] = new_state
         if evaluation.events:
-            made.commit_times_us.append(change_set.ts_us)
-            self._publish(evaluation.events, partition, record, made)
+            if shard.mode == "live":
+                made.commit_times_us.append(change_set.ts_us)
+            self._publish(shard, evaluation.events, partition, record, made)
         if evaluation.failures:
             self._fail(evaluation, change_set, partition, record, made)
 
+    def _cut(self, shard: _Shard, partition: Partition, value: bytes, made: _Made) -> None:
+        """From here on this partition is published, or done with; the ledger is told in the same transaction."""
+        cut = decode_cut(value)
+        shard.mode = cut.mode
+        made.goes_live = cut.mode == "live"
+        made.state[shard.changelog, CUT_KEY] = cut.mode.encode()
+        settings = self._settings
+        fact = "live" if cut.mode == "live" else "passed"
+        number = partition.partition
+        made.outputs.append(
+            fact_record(settings.ledger_topic, Fact(cut.at), fact, settings.generation, number)
+        )
+        log.info("the cut between generations", partition=str(partition), mode=cut.mode, commit_lsn=cut.at)
+
+    async def _create_business_topics(self) -> None:
+        plans = self._event_plans(self._names)
+        await asyncio.to_thread(self._stage.topics.create, plans, replication=self._settings.replication)
+
     def _publish(
-        self, events: list[PublishedEvent], partition: Partition, record: FetchedRecord, made: _Made
+        self,
+        shard: _Shard,
+        events: list[PublishedEvent],
+        partition: Partition,
+        record: FetchedRecord,
+        made: _Made,
     ) -> None:
+        live = shard.mode == "live"
+        counts = made.events if live else made.shadows
         for event in events:
             body = event.body
             if len(body) > MAX_RECORD_BYTES - _ROOM_BYTES:
@@ -169,13 +217,12 @@ class Translator:
                     self._letter("publish", "TooLarge", reason, partition, record, rule=event.rule)
                 )
                 continue
-            made.events[event.topic] += 1
+            counts[event.topic] += 1
+            topic = event.topic if live else self._shadows[event.topic]
             if self._structured:
-                output = Output(
-                    event.topic, event.key, structured(event.event, event.headers), STRUCTURED_HEADERS
-                )
+                output = Output(topic, event.key, structured(event.event, event.headers), STRUCTURED_HEADERS)
             else:
-                output = Output(event.topic, event.key, self._headers[event.topic] + body, event.headers)
+                output = Output(topic, event.key, self._headers[event.topic] + body, event.headers)
             made.outputs.append(output)
 
     def _fail(
@@ -229,6 +276,8 @@ class Translator:
             metrics.TRANSLATOR_CHANGE_SETS.labels(aggregate).inc(count)
         for topic, count in made.events.items():
             metrics.TRANSLATOR_EVENTS.labels(*self._names[topic]).inc(count)
+        for topic, count in made.shadows.items():
+            metrics.TRANSLATOR_SHADOW_EVENTS.labels(*self._names[topic]).inc(count)
         now_us = time.time() * 1e6
         for commit_time_us in made.commit_times_us:
             metrics.TRANSLATOR_LATENCY.observe(max(now_us - commit_time_us, 0) / 1e6)
@@ -242,9 +291,13 @@ class Translator:
         started = time.monotonic()
         await self._stage.sink.begin_life()
         committed = await asyncio.to_thread(self._stage.offsets.committed, [partition])
+        await asyncio.to_thread(self._look_at_ledger)
         changelog = Partition(self._settings.state_topic, partition.partition)
-        shard = _Shard(generation, changelog, committed[partition])
+        mode: Mode = "live" if self._settings.generation == ORIGINAL else "shadow"
+        shard = _Shard(generation, changelog, committed[partition], mode)
         await asyncio.to_thread(self._read_states, shard)
+        if shard.mode == "live" and self._settings.generation != ORIGINAL:
+            await self._create_business_topics()
         self._shards[partition] = shard
         self._stage.committed.update(committed)
         log.info(
@@ -253,6 +306,7 @@ class Translator:
             generation=generation,
             next_offset=shard.next_offset,
             aggregates=len(shard.states),
+            mode=shard.mode,
             seconds=round(time.monotonic() - started, 3),
         )
         return shard
@@ -263,18 +317,34 @@ class Translator:
         for key, value in read_partition(self._settings.kafka, shard.changelog, end):
             if key is None:
                 continue
-            if value is None:
+            if key == CUT_KEY and value is not None:
+                shard.mode = "live" if value == b"live" else "retired"
+            elif value is None:
                 shard.states.pop(key, None)
             else:
                 shard.states[key] = value
 
+    def _look_at_ledger(self) -> None:
+        if self._ledger is None:
+            self._ledger = LedgerReader(self._settings.kafka, self._settings.source)
+        self._ledger.catch_up().check_runs(self._settings.generation)
+
     async def tick(self) -> None:
         """Measure the size of the state, and now and then who reads the business topics."""
         now = time.monotonic()
+        modes = {shard.mode for shard in self._shards.values()}
+        if self._ledger is not None:
+            await asyncio.to_thread(self._ledger.poll)
+            self._stage.note_generation(self._ledger.ledger, "", ended=modes == {"retired"})
         every = self._settings.readers_seconds
         # One member of the group is enough: the one that has the first partition.
         first = Partition(self._settings.change_sets_topic, 0)
-        if every and first in self._stage.consumer.assignment() and now - self._asked_for_readers_at > every:
+        if (
+            every
+            and modes == {"live"}
+            and first in self._stage.consumer.assignment()
+            and now - self._asked_for_readers_at > every
+        ):
             self._asked_for_readers_at = now
             await self._show_readers()
         metrics.STATE_ENTRIES.labels("translator").set(sum(len(s.states) for s in self._shards.values()))

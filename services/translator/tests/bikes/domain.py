@@ -1,5 +1,6 @@
 """Aggregates and rules."""
 
+import os
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -7,6 +8,9 @@ from bikes.events import OrderPaidV1, OrderPlacedV1, OrderPlacedV2, PaymentTaken
 from tidings_translator.events import down_conversion
 from tidings_translator.model import Aggregate, Row, children, reference
 from tidings_translator.rules import Change, rule
+
+SECOND = os.environ.get("BIKES_RULES") == "second"
+"""The rules of a second generation: customers in capitals, and only odd payments are news when they are taken back."""
 
 
 class Customer(Row, table="public.customers", key="id"):
@@ -44,10 +48,11 @@ def placed(change: Change[Order]) -> Iterator[OrderPlacedV2]:
         order = change.current
         if order.status == "impossible":
             raise ValueError(order.status)
+        name = order.customer.name if order.customer else None
         yield OrderPlacedV2(
             order_id=order.id,
             lines=len(order.lines),
-            customer=order.customer.name if order.customer else None,
+            customer=name.upper() if name and SECOND else name,
             total=sum((line.price for line in order.lines), Decimal("0.00")),
         )
 
@@ -62,4 +67,6 @@ def paid(change: Change[Order]) -> Iterator[OrderPaidV1]:
 def taken_back(change: Change[Order]) -> Iterator[PaymentTakenBackV1]:
     if change.after is not None:
         for payment in change.removed(Order.payments):
+            if SECOND and payment.id % 2 == 0:
+                continue
             yield PaymentTakenBackV1(order_id=change.after.id, payment_id=payment.id)

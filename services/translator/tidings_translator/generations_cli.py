@@ -1,0 +1,167 @@
+"""``tidings-translator generations``: new rules beside the live ones, and the switch from one to the other."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from pydantic import Field
+
+from tidings_envelope.position import lsn_to_text
+from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
+from tidings_translator.domain import load_domain
+from tidings_translator.generations import Generations, Standing
+
+_EPILOG = """environment: TIDINGS_KAFKA, TIDINGS_SOURCE; start also TIDINGS_DOMAIN (the new rules), diff TIDINGS_REGISTRY.
+A generation's processes are a tidings-sequencer and tidings-translators with TIDINGS_GENERATION=NAME and the new rules.
+docs/generations.md has the whole story."""
+
+
+class GenerationsSettings(ServiceSettings):
+    """What the commands need to know."""
+
+    kafka: Annotated[str, Field(min_length=1)]
+    """Kafka's bootstrap servers."""
+    source: Annotated[str, Field(min_length=1)]
+    """The topic prefix of the source."""
+    replication: Annotated[int, Field(ge=1, le=100)] = 1
+    """Replication factor of topics that are created."""
+
+
+class StartSettings(GenerationsSettings):
+    """What `start` needs besides."""
+
+    domain: Annotated[str, Field(min_length=1)]
+    """The package with the new generation's rules."""
+    partitions: Annotated[int, Field(ge=1, le=10_000)] = 4
+    """Partitions of change sets, where there is no live generation to take the number from."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; its exit code: 0, 1 when it cannot be done (`promote`: or is not finished), 2 for settings."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except TidingsError as error:
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        sys.stderr.write(f"tidings-translator generations: {error}{hint}\n")
+        return 2 if isinstance(error, SettingsError) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tidings-translator generations",
+        description="Run a new version of the rules over all history beside the live one, compare, and switch over.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    start = commands.add_parser("start", help="make room for a new generation")
+    start.set_defaults(run=_start)
+    status = commands.add_parser("status", help="every generation: what it does, and how far it is")
+    status.add_argument("--json", action="store_true", help="one JSON object per generation")
+    status.set_defaults(run=_status)
+    promote = commands.add_parser("promote", help="let a shadow publish instead of the live generation")
+    promote.set_defaults(run=_promote)
+    promote.add_argument(
+        "--max-behind",
+        type=int,
+        default=10_000,
+        help="refuse while either generation has more records to read (default: 10000)",
+    )
+    promote.add_argument(
+        "--timeout", type=float, default=600.0, help="seconds to watch it (default: 600); it goes on without"
+    )
+    discard = commands.add_parser(
+        "discard", help="remove a shadow or retired generation, its topics and groups"
+    )
+    discard.set_defaults(run=_discard)
+    for one in (start, promote, discard):
+        one.add_argument("name", metavar="NAME", help="the generation")
+    return parser
+
+
+def _generations(settings: GenerationsSettings) -> Generations:
+    return Generations(settings.kafka, settings.source, replication=settings.replication)
+
+
+def _start(options: argparse.Namespace) -> int:
+    settings = load_settings(StartSettings)
+    domain = load_domain(settings.domain)
+    started = _generations(settings).start(options.name, domain, partitions=settings.partitions)
+    _say(f"generation '{options.name}' of {started.package} may run: give its processes")
+    _say(f"TIDINGS_GENERATION={options.name} TIDINGS_DOMAIN={started.package}")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    standings = _generations(load_settings(GenerationsSettings)).standings()
+    if options.json:
+        for standing in standings:
+            _say(msgspec.json.encode(standing).decode())
+    else:
+        sys.stdout.write(table(standings))
+    return 0
+
+
+def _promote(options: argparse.Namespace) -> int:
+    generations = _generations(load_settings(GenerationsSettings))
+    promotion = generations.promote(options.name, max_behind=options.max_behind)
+    if generations.watch(promotion, _say, timeout_seconds=options.timeout):
+        return 0
+    sys.stderr.write(
+        f"tidings-translator generations: not finished after {options.timeout:g} s; it goes on by itself\n"
+        "hint: run promote again to watch it; are all processes of both generations running?\n"
+    )
+    return 1
+
+
+def _discard(options: argparse.Namespace) -> int:
+    removed = _generations(load_settings(GenerationsSettings)).discard(options.name)
+    for name in removed:
+        _say(f"removed {name}")
+    return 0
+
+
+def table(standings: Sequence[Standing]) -> str:
+    """The generations as text for a terminal."""
+    rows = [
+        (
+            "GENERATION",
+            "STATUS",
+            "COMMIT LSN",
+            "ROWS BEHIND",
+            "CHANGE SETS BEHIND",
+            "PROCESSES",
+            "RULES",
+            "CUT",
+        )
+    ]
+    rows += [
+        (
+            one.name,
+            one.status,
+            _lsn(one.commit_lsn),
+            str(one.behind_rows),
+            str(one.behind_change_sets),
+            f"{one.processes[0]}+{one.processes[1]}",
+            one.package,
+            _lsn(one.cut),
+        )
+        for one in standings
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _lsn(lsn: int | None) -> str:
+    return "" if lsn is None else lsn_to_text(lsn)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
