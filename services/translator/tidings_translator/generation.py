@@ -178,13 +178,18 @@ class Ledger:
         started, promotion = self.generations.get(name), self.under_way
         if started is not None and started.discarded:
             return "discarded"
-        if promotion is not None and name in {promotion.old, promotion.new}:
+        if promotion is not None and self.hands_over(name):
             return "handing over" if name == promotion.old else "taking over"
         if name == self.live:
             return "live"
         if self.fact("stopped", name) is not None:
             return "retired"
         return "shadow"
+
+    def hands_over(self, name: str) -> bool:
+        """Whether a generation takes part in the promotion that is not finished."""
+        promotion = self.under_way
+        return promotion is not None and name in {promotion.old, promotion.new}
 
     def check_runs(self, name: str) -> None:
         """Whether a process of this generation may work.

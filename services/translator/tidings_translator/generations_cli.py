@@ -8,10 +8,15 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
+from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.position import lsn_to_text
+from tidings_envelope.registry import RegistryClient
 from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
 from tidings_translator.domain import load_domain
+from tidings_translator.errors import TranslatorError
+from tidings_translator.generation_diff import as_json, report
 from tidings_translator.generations import Generations, Standing
+from tidings_translator.generations_compare import Comparer
 
 _EPILOG = """environment: TIDINGS_KAFKA, TIDINGS_SOURCE; start also TIDINGS_DOMAIN (the new rules), diff TIDINGS_REGISTRY.
 A generation's processes are a tidings-sequencer and tidings-translators with TIDINGS_GENERATION=NAME and the new rules.
@@ -38,6 +43,13 @@ class StartSettings(GenerationsSettings):
     """Partitions of change sets, where there is no live generation to take the number from."""
 
 
+class DiffSettings(GenerationsSettings):
+    """What `diff` needs besides."""
+
+    registry: Annotated[str, Field(min_length=1)]
+    """The schema registry's Confluent-compatible API."""
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code: 0, 1 when it cannot be done (`promote`: or is not finished), 2 for settings."""
     options = _parser().parse_args(arguments)
@@ -62,6 +74,16 @@ def _parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", help="every generation: what it does, and how far it is")
     status.add_argument("--json", action="store_true", help="one JSON object per generation")
     status.set_defaults(run=_status)
+    diff = commands.add_parser("diff", help="what a generation says differently from the live one")
+    diff.set_defaults(run=_diff)
+    diff.add_argument("--topic", help="only this business topic")
+    diff.add_argument(
+        "--examples",
+        type=int,
+        default=3,
+        help="of each kind and topic; they show values of events (default: 3)",
+    )
+    diff.add_argument("--json", action="store_true", help="one JSON object per business topic")
     promote = commands.add_parser("promote", help="let a shadow publish instead of the live generation")
     promote.set_defaults(run=_promote)
     promote.add_argument(
@@ -77,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         "discard", help="remove a shadow or retired generation, its topics and groups"
     )
     discard.set_defaults(run=_discard)
-    for one in (start, promote, discard):
+    for one in (start, diff, promote, discard):
         one.add_argument("name", metavar="NAME", help="the generation")
     return parser
 
@@ -102,6 +124,23 @@ def _status(options: argparse.Namespace) -> int:
             _say(msgspec.json.encode(standing).decode())
     else:
         sys.stdout.write(table(standings))
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    settings = load_settings(DiffSettings)
+    with RegistryClient(settings.registry) as registry:
+        comparer = Comparer(settings.kafka, settings.source, registry)
+        try:
+            upto, differences = comparer.compare(options.name, examples=options.examples, topic=options.topic)
+        except EnvelopeError as error:
+            raise TranslatorError(str(error), hint=error.hint or "TIDINGS_REGISTRY") from error
+    if options.json:
+        for difference in differences:
+            _say(as_json(difference))
+    else:
+        _say(f"up to commit {lsn_to_text(upto)}, which both generations have behind them\n")
+        sys.stdout.write(report(differences))
     return 0
 
 

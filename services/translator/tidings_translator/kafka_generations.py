@@ -5,9 +5,9 @@ earlier: what a command has read is still true when it writes. All calls block a
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import msgspec
 from confluent_kafka import (
@@ -30,7 +30,7 @@ from tidings_translator.kafka import (
     partition_ends,
     read_partition,
 )
-from tidings_translator.records import Partition
+from tidings_translator.records import Headers, Partition
 
 _REQUEST_SECONDS = 30.0
 _CATCH_UP_SECONDS = 60.0
@@ -254,6 +254,49 @@ class GenerationAdmin:
             else:
                 removed.append(name)
         return sorted(removed)
+
+
+def read_topic(
+    bootstrap: str, topic: str, partitions: int
+) -> Iterator[tuple[bytes | None, bytes | None, Headers]]:
+    """Key, value and headers of every committed record that a topic has now, partition by partition at the same pace.
+
+    Raises:
+        BrokerError: Kafka is away.
+    """
+    admin = AdminClient({**client_settings(bootstrap), "log_level": 0})
+    ends = partition_ends(admin, [Partition(topic, number) for number in range(partitions)])
+    left = {partition.partition: end for partition, end in ends.items() if end > 0}
+    consumer = Consumer(
+        {
+            **consumer_settings(bootstrap, "tidings-ledger"),
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    deadline = time.monotonic() + _CATCH_UP_SECONDS
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
+        while left:
+            for message in consumer.consume(2_000, 0.1):
+                error, number, offset = message.error(), message.partition() or 0, message.offset() or 0
+                if error is None:
+                    if offset < ends[Partition(topic, number)]:
+                        yield message.key(), message.value(), cast("Headers", message.headers() or [])
+                    position = offset + 1
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    position = offset
+                else:
+                    raise broken(KafkaException(error), f"{topic} cannot be read")
+                if position >= ends[Partition(topic, number)]:
+                    left.pop(number, None)
+                deadline = time.monotonic() + _CATCH_UP_SECONDS
+            if time.monotonic() > deadline:
+                raise BrokerError(f"{topic} cannot be read to its end")
+    except KafkaException as error:
+        raise broken(error, f"{topic} cannot be read") from error
+    finally:
+        consumer.close()
 
 
 def newest_value(bootstrap: str, partition: Partition, key: bytes) -> bytes | None:

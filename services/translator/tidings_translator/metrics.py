@@ -39,6 +39,11 @@ GENERATION_PUBLISHES = Gauge(
     "1 where this process's generation is the one that publishes, 0 for a shadow and for one that is retired.",
     ["generation"],
 )
+GENERATION_HANDOVER = Gauge(
+    "tidings_generation_handover",
+    "1 while this process's generation takes part in a promotion that is not finished.",
+    ["generation"],
+)
 TRANSLATOR_DEPRECATED = Gauge(
     "tidings_translator_event_deprecated_timestamp_seconds",
     "From when a live version is deprecated, by its contract (seconds since 1970); absent for others.",

@@ -225,6 +225,7 @@ class Stage:
         self._ended = ended
         self.health.set("generation", True, f"{name}: {detail or ledger.status(name)}")
         metrics.GENERATION_PUBLISHES.labels(name).set(name == ledger.live)
+        metrics.GENERATION_HANDOVER.labels(name).set(ledger.hands_over(name))
 
     def note_committed(self, offsets: dict[Partition, int]) -> Callable[[], None]:
         """A callback for the sink that keeps the lag metric."""

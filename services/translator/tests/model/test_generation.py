@@ -1,0 +1,154 @@
+"""The ledger and the gate: two sequencers that agree on a cut, in every order in which they can get to act."""
+
+import random
+
+import msgspec
+import pytest
+
+from tidings_translator.errors import GenerationError, SequenceError
+from tidings_translator.generation import (
+    CUT_KEY,
+    Cut,
+    Fact,
+    Ledger,
+    Promotion,
+    Started,
+    check_name,
+    decode_cut,
+)
+from tidings_translator.generation_gate import Gate, fact_record
+from tidings_translator.records import Output
+
+LEDGER = "ledger"
+PARTITIONS = 2
+
+
+def told(ledger: Ledger, key: str, value: msgspec.Struct) -> None:
+    ledger.load(key.encode(), msgspec.json.encode(value))
+
+
+class Sequencer:
+    """A sequencer that reads the commits 1, 2, 3, …; what it has committed survives `restart`, the rest does not."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        self.ledger = ledger
+        self.name = name
+        self.committed = 0
+        self.let_out: list[int | Cut] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.gate = Gate(self.ledger, self.name, LEDGER, (f"{self.name}-sets", PARTITIONS))
+
+    def step(self, upto: int, *, killed: bool = False) -> None:
+        """Read up to commit `upto` and commit what follows; or be killed before the transaction is committed."""
+        self.gate.look()
+        outputs: list[Output | int] = []
+        position = self.committed
+        if not self.gate.shut:
+            for commit in range(self.committed + 1, upto + 1):
+                outputs += self.gate.before(commit)
+                outputs.append(commit)
+                position = commit
+        outputs += self.gate.after(position)
+        if killed:
+            self.restart()
+            return
+        self.committed = position
+        for output in outputs:
+            if isinstance(output, int):
+                self.let_out.append(output)
+            elif output.topic == LEDGER:
+                self.ledger.load(output.key or b"", output.value or b"")
+            elif output.partition == 0:
+                assert output.key == CUT_KEY
+                self.let_out.append(decode_cut(output.value or b""))
+
+
+class Translator:
+    """Publishes what its sequencer lets out, in both partitions at its own pace; all commits are in each of them."""
+
+    def __init__(self, sequencer: Sequencer, mode: str) -> None:
+        self.sequencer = sequencer
+        self.modes = [mode] * PARTITIONS
+        self.done = [0] * PARTITIONS
+        self.published: list[list[int]] = [[] for _ in range(PARTITIONS)]
+
+    def step(self, partition: int, count: int) -> None:
+        for what in self.sequencer.let_out[self.done[partition] :][:count]:
+            self.done[partition] += 1
+            if isinstance(what, Cut):
+                self.modes[partition] = what.mode
+                kind = "live" if what.mode == "live" else "passed"
+                record = fact_record(LEDGER, Fact(what.at), kind, self.sequencer.name, partition)
+                self.sequencer.ledger.load(record.key or b"", record.value or b"")
+            elif self.modes[partition] == "live":
+                self.published[partition].append(what)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_every_commit_is_published_once_and_in_order_whoever_acts_first(seed: int) -> None:
+    """The business topic is one list for both generations here: the order in which they publish is the topic's order."""
+    chance = random.Random(seed)
+    ledger = Ledger()
+    told(ledger, "generation/new", Started("shop", "shop", ""))
+    old, new = Sequencer(ledger, "original"), Sequencer(ledger, "new")
+    translators = [Translator(old, "live"), Translator(new, "shadow")]
+    topic: list[list[int]] = [[] for _ in range(PARTITIONS)]
+    for translator in translators:
+        translator.published = topic
+    end, promoted_at, steps = 0, chance.randint(0, 60), 0
+    while ledger.live != "new" or not all(one and one[-1] == end for one in topic):
+        steps += 1
+        assert steps < 5_000, f"seed {seed}: stands still at {topic}"
+        if steps < 300:
+            end += chance.randint(0, 2)
+        elif not end:
+            end = 1
+        if steps > promoted_at and ledger.promotion is None:
+            told(ledger, "promotion", Promotion("original", "new"))
+        actor = chance.randrange(4)
+        if actor < 2:
+            sequencer = (old, new)[actor]
+            sequencer.step(chance.randint(min(sequencer.committed, end), end), killed=chance.random() < 0.2)
+            if chance.random() < 0.2:
+                sequencer.restart()
+        else:
+            translators[actor - 2].step(chance.randrange(PARTITIONS), chance.randint(0, 5))
+    assert topic == [list(range(1, end + 1))] * PARTITIONS, f"seed {seed}"
+    assert ledger.status("original") == "retired"
+    assert ledger.status("new") == "live"
+    assert ledger.under_way is None
+    stopped, switched = ledger.fact("stopped", "original"), ledger.fact("switched", "new")
+    assert stopped is not None
+    assert switched is not None
+    assert stopped.at == switched.at
+
+
+def test_a_sequencer_that_is_beyond_the_cut_publishes_nothing() -> None:
+    ledger = Ledger()
+    told(ledger, "promotion", Promotion("original", "new"))
+    told(ledger, "held/new", Fact(5))
+    told(ledger, "stopped/original", Fact(5, 0))
+    with pytest.raises(SequenceError, match="beyond the cut"):
+        Gate(ledger, "new", LEDGER, ("sets", 1)).after(6)
+
+
+def test_who_may_run() -> None:
+    ledger = Ledger()
+    ledger.check_runs("original")
+    with pytest.raises(GenerationError, match="was not started"):
+        ledger.check_runs("new")
+    told(ledger, "generation/new", Started("shop", "shop", ""))
+    ledger.check_runs("new")
+    assert ledger.status("new") == "shadow"
+    assert ledger.status("original") == ledger.live.replace("original", "live")
+    told(ledger, "generation/original", Started("", "", "", discarded=True))
+    with pytest.raises(GenerationError, match="was discarded"):
+        ledger.check_runs("original")
+
+
+@pytest.mark.parametrize("name", ["original", "", "Capital", "a.b", "a" * 41, "-a", "a/b"])
+def test_names_that_a_generation_cannot_have(name: str) -> None:
+    with pytest.raises(GenerationError):
+        check_name(name)
