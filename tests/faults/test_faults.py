@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, Fault, Outcome, Run, make_schedule
-from faultlab.servers import Lab
+from faultlab.servers import BROKER_SESSION_SECONDS, Lab
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 Survive = Callable[..., Outcome]
@@ -49,6 +49,14 @@ def test_servers_that_crash(survive: Survive) -> None:
         Fault("terminate", records=50),
         Fault("kafka_kill", records=50),
         Fault("kill_worker", records=50),
+    )
+
+
+def test_a_broker_that_stands_still_for_longer_than_its_session(survive: Survive) -> None:
+    """Clients meet partitions without a leader and a group without its members; then a request changes a connector."""
+    survive(
+        Fault("kafka_freeze", seconds=BROKER_SESSION_SECONDS + 3, records=50),
+        Fault("reconfigure", records=20),
     )
 
 

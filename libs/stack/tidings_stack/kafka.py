@@ -26,7 +26,7 @@ class KafkaServer(Server):
     name = "kafka"
     title = "Kafka"
     start_seconds = (
-        180.0  # after a kill it waits for its old session to end (9 s); a busy machine may take a minute
+        180.0  # after a kill it waits for its old session to end (20 s); a busy machine may take a minute
     )
 
     def __init__(
@@ -75,6 +75,9 @@ class KafkaServer(Server):
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
+            # A busy machine may stand still for longer than Kafka's nine seconds; a broker that its controller takes for
+            # dead leads no partition for a while.
+            "broker.session.timeout.ms": "20000",
             "log.dirs": str(self.directory / "data"),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "8",

@@ -36,10 +36,12 @@ _NOT_YET: Final = frozenset(
 )
 _LEAVE_SECONDS: Final = 5.0
 _PATIENCE_SECONDS: Final = 10.0
+_FENCED_AGAIN_SECONDS: Final = 60.0
 _REBALANCING: Final = frozenset(
     {ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING}
 )
 _CONNECT: Final = "connect"
+_FENCED: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL})  # noqa: SLF001 - librdkafka's own name
 _BROKEN: Final = frozenset(
     {
         KafkaError.FENCED_INSTANCE_ID,
@@ -86,6 +88,7 @@ class GroupMember:
         self._on_view, self._on_fatal = on_view, on_fatal
         self._leads = False
         self._look_now = False
+        self._fenced_at = float("-inf")
         self._closing = False
         common = {name: value for name, value in settings.items() if name != "session.timeout.ms"}
         session_ms = int(times.session * 1000)
@@ -181,6 +184,8 @@ class GroupMember:
             return
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             self._on_fatal(_shared(self._group, None))
+        elif error.code() in _FENCED and not self._was_fenced():
+            self._join_anew(error.str())
         elif error.code() in _BROKEN or error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001
             self._on_fatal(
                 BrokerError(
@@ -191,6 +196,12 @@ class GroupMember:
             )
         else:
             _LOG.warning("group %s: %s", self._group, error.str())
+
+    def _was_fenced(self) -> bool:
+        """Whether this worker has lost its place a moment ago, too. Then there is another worker at its address; once may
+        be a coordinator that lost its partition while it let this worker in."""
+        before, self._fenced_at = self._fenced_at, time.monotonic()
+        return self._fenced_at - before < _FENCED_AGAIN_SECONDS
 
     def _look(self, began: float) -> None:
         """The members, from the coordinator. A dead one is missing as soon as its session has ended."""

@@ -366,6 +366,14 @@ class Run:
         self.lab.kafka.kill()
         self.lab.kafka.start()
 
+    def _kafka_freeze(self, fault: Fault) -> None:
+        """The host of the broker stands still; when it goes on, its controller takes it for dead, and it has led nothing."""
+        pid = self.lab.kafka.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(fault.seconds)
+        os.kill(pid, signal.SIGCONT)
+
     def _point_lose(self, fault: Fault) -> None:
         """At a point the network forgets the task's connections, and the host that the task is on dies."""
         worker = self.lab.worker

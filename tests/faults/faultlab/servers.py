@@ -33,6 +33,8 @@ from tidings_stack.registry import RegistryServer
 from tidings_stack.server import Place
 from tidings_stack.waiting import wait_for
 
+BROKER_SESSION_SECONDS = 9
+"""Kafka's default: after so long without a sign of life its controller takes a broker for dead."""
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
@@ -54,6 +56,7 @@ class ProxiedKafka(KafkaServer):
         found["listeners"] += f",PROXIED://127.0.0.1:{self._inner}"
         found["advertised.listeners"] += f",PROXIED://{self.proxied}"
         found["listener.security.protocol.map"] += ",PROXIED:PLAINTEXT"
+        found["broker.session.timeout.ms"] = str(BROKER_SESSION_SECONDS * 1000)
         return found
 
     def close(self) -> None:
