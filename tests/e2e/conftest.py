@@ -1,10 +1,15 @@
-"""A running demo without its minute: everything up, traffic as long as a test wants it."""
+"""One running demo for all tests here, without its minute: everything is up, and customers are in the shop.
+
+It takes a minute or two until servers, services and Spark are up, so the tests share it, in the order of their files: the
+last one ends the traffic and compares. A test that failed may have left it broken: the next one gets another.
+"""
 
 import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +19,7 @@ from tidings_shop.demo.figures import Figures
 from tidings_shop.demo.pipeline import Options, Pipeline
 from tidings_shop.demo.run import Demo
 from tidings_shop.traffic import TrafficSummary, prepare_plan, run_traffic
+from tidings_stack.pytest_plugin import has_failed
 
 RATE = 40.0
 
@@ -32,6 +38,11 @@ class Customers:
             plan = prepare_plan(database, seed, rate=RATE)
             run_traffic(database, plan, self.summary, rate=RATE, stop=self._stop)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the end was asked for."""
+        return self._stop.is_set()
+
     def check(self) -> None:
         """Raise what has gone wrong in the thread."""
         if self._future.done():
@@ -45,17 +56,66 @@ class Customers:
         return self.summary
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Iterator[Demo]:
-    seed = random.SystemRandom().randrange(1_000_000)
-    print(f"traffic seed {seed}")
-    running = Demo(Options(tmp_path, rate=RATE, seed=seed), Figures(), threading.Event())
-    with contextlib.closing(running):
-        yield running
-    for log in sorted((tmp_path / "logs").glob("*.log")):
+@dataclass
+class Shop:
+    """The demo and its traffic."""
+
+    demo: Demo
+    customers: Customers
+
+
+class Shops:
+    """The shop there is; another one after `close`."""
+
+    def __init__(self, make_directory: Callable[[], Path]) -> None:
+        self._make_directory = make_directory
+        self._exits = contextlib.ExitStack()
+        self._shop: Shop | None = None
+
+    def get(self) -> Shop:
+        """Everything is up, and further commits are captured."""
+        if self._shop is not None and self._shop.customers.ended:
+            self.close()
+        if self._shop is None:
+            seed = random.SystemRandom().randrange(1_000_000)
+            directory = self._make_directory()
+            self._exits.callback(_show_logs, directory)
+            demo = self._exits.enter_context(
+                contextlib.closing(
+                    Demo(Options(directory, rate=RATE, seed=seed), Figures(), threading.Event())
+                )
+            )
+            demo.pipeline.bring_up()
+            demo._watch()
+            customers = Customers(demo.pipeline, seed)
+            self._exits.callback(customers.end)
+            self._shop = Shop(demo, customers)
+        print(f"traffic seed {self._shop.customers.summary.seed}")
+        return self._shop
+
+    def close(self) -> None:
+        """End it and show its logs."""
+        self._shop = None
+        self._exits.close()
+
+
+def _show_logs(directory: Path) -> None:
+    for log in sorted((directory / "logs").glob("*.log")):
         print(f"--- end of {log.name}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-40:]))
 
 
+@pytest.fixture(scope="session")
+def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shops]:
+    made = Shops(lambda: tmp_path_factory.mktemp("demo"))
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def start_customers() -> Callable[[Demo], Customers]:
-    return lambda demo: Customers(demo.pipeline, demo._options.seed)
+def shop(shops: Shops, request: pytest.FixtureRequest) -> Iterator[Shop]:
+    """A pipeline under traffic."""
+    try:
+        yield shops.get()
+    finally:
+        if has_failed(request.node):
+            shops.close()

@@ -5,29 +5,25 @@ It scrapes all four services while customers are in the shop; `scripts/check_das
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tidings_shop.demo.pipeline import LAKEHOUSE
-from tidings_shop.demo.run import Demo
+
+if TYPE_CHECKING:
+    from conftest import Shop
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_dashboards.py"
 NO_PROMETHEUS = 77
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.tools, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.tools, pytest.mark.timeout(1800)]
 
 
-def test_every_panel_and_rule_works_on_the_running_pipeline(
-    demo: Demo, start_customers: Callable[[Demo], Any]
-) -> None:
-    pipeline = demo.pipeline
-    pipeline.bring_up()
-    demo._watch()
-    customers = start_customers(demo)
-    pipeline.until(lambda: demo._figures.lake.total > 0, 240.0, "the first rows in the lake")
+def test_every_panel_and_rule_works_on_the_running_pipeline(shop: "Shop") -> None:
+    pipeline, figures = shop.demo.pipeline, shop.demo._figures
+    pipeline.until(lambda: figures.lake.total > 0, 600.0, "the first rows in the lake")
     targets = [
         f"--target=tidings-{name}={url.removeprefix('http://')}" for name, url in pipeline.urls.items()
     ]
@@ -38,7 +34,6 @@ def test_every_panel_and_rule_works_on_the_running_pipeline(
         text=True,
         check=False,
     )
-    customers.end()
     if answer.returncode == NO_PROMETHEUS:
         pytest.skip("there is no prometheus: run `make tools` (needs Go), or put one on PATH")
     assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -6,11 +6,13 @@ A test that failed may have left it broken: the next one gets a new lab, or one 
 import contextlib
 import os
 import random
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from faultlab.schedule import Outcome, Run, Schedule
 from faultlab.servers import Lab, open_lab
+
+from tidings_stack.pytest_plugin import has_failed
 
 
 class Labs:
@@ -59,23 +61,9 @@ def lab(labs: Labs, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """The lab, whose last words are part of the report when the test fails."""
     found = labs.get()
     yield found
-    report = request.node.stash.get(_REPORT, None)
-    if report is None or report.failed:
+    if has_failed(request.node):
         print(found.last_words())
         labs.discard()
-
-
-_REPORT = pytest.StashKey[pytest.TestReport]()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if call.when == "call":
-        item.stash[_REPORT] = report
-    return report
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ MEMBER_OF_FIXTURE = {
     "connect_url": "connect",
     "connect_server": "kafka",
 }
+_CALL = pytest.StashKey[pytest.TestReport]()
 FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "connect_server", "secured_servers", "stack"}
 
 
@@ -44,6 +45,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("stack")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep what became of a test, for `has_failed`."""
+    report = yield
+    if call.when == "call":
+        item.stash[_CALL] = report
+    return report
+
+
+def has_failed(item: pytest.Item) -> bool:
+    """For the end of a fixture: whether its test has failed, or did not get so far as to run."""
+    report = item.stash.get(_CALL, None)
+    return report is None or report.failed
 
 
 @pytest.fixture(scope="session")
