@@ -3,16 +3,15 @@
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
-import psycopg
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from row_traffic import RowTraffic
 
 from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
 from tidings_capture.errors import BrokerError, FencedError
@@ -27,36 +26,6 @@ KILLS = 2
 GROUP = f"exact-tests-{os.getpid()}"
 OFFSETS = f"{GROUP}-offset"
 READ_SECONDS = 120.0
-
-
-class Traffic:
-    """Transactions of ROWS rows each, until told to stop."""
-
-    def __init__(self, database: str) -> None:
-        self._database = database
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.transactions = 0
-
-    def _run(self) -> None:
-        with psycopg.connect(self._database) as connection:
-            while not self._stop.is_set():
-                first = self.transactions * ROWS
-                connection.execute(
-                    "INSERT INTO a SELECT i FROM generate_series(%s::int, %s::int) i",
-                    (first + 1, first + ROWS),
-                )
-                connection.commit()
-                self.transactions += 1
-                self._stop.wait(0.02)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(30)
 
 
 @dataclass(frozen=True)
@@ -147,7 +116,7 @@ def test_killed_under_traffic_nothing_is_repeated_or_lost(
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = exact(connector_config | {"provide.transaction.metadata": "true"})
     rows, markers = subscribe(f"{name}.public.a"), subscribe(f"{name}.transaction")
-    with Traffic(pg_database) as traffic:
+    with RowTraffic(pg_database, rows=ROWS, pause_seconds=0.02) as traffic:
         for _ in range(KILLS):
             exact_worker.wait_task(name, "RUNNING")
             pid = exact_worker.task_pid()
@@ -157,7 +126,7 @@ def test_killed_under_traffic_nothing_is_repeated_or_lost(
             os.kill(pid, signal.SIGKILL)
             wait_until("its end to be noticed", lambda pid=pid: exact_worker.task_pid() != pid)
         rows.wait(len(rows.records) + 10 * ROWS)
-    total = traffic.transactions * ROWS
+    total = traffic.total_rows
     records, told = rows.wait(total), markers.wait(2 * traffic.transactions)
     assert [record.key["id"] for record in records] == list(range(1, total + 1))
     orders = [record.value["transaction"]["total_order"] for record in records]

@@ -2,43 +2,13 @@
 
 import os
 import signal
-import threading
 from collections import Counter, defaultdict
 
 import psycopg
 import pytest
+from row_traffic import RowTraffic
 
 ROWS = 7
-
-
-class Traffic:
-    """Transactions of ROWS rows each, until told to stop."""
-
-    def __init__(self, database):
-        self._database = database
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.transactions = 0
-
-    def _run(self):
-        with psycopg.connect(self._database) as connection:
-            while not self._stop.is_set():
-                first = self.transactions * ROWS
-                connection.execute(
-                    "INSERT INTO a SELECT i FROM generate_series(%s::int, %s::int) i",
-                    (first + 1, first + ROWS),
-                )
-                connection.commit()
-                self.transactions += 1
-                self._stop.wait(0.002)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join(30)
 
 
 def check_history(records, markers, rows):
@@ -88,7 +58,7 @@ def read_all(read_topic, topic_end, wait_until):
 
 
 def test_sigkill_of_the_task(worker, streaming, pg_database, read_all, topic_end, wait_until):
-    with Traffic(pg_database) as traffic:
+    with RowTraffic(pg_database, rows=ROWS, pause_seconds=0.002) as traffic:
         for _ in range(2):
             pid = wait_until("a task", worker.task_pid)
             before = topic_end(f"{streaming}.public.a")
@@ -96,7 +66,7 @@ def test_sigkill_of_the_task(worker, streaming, pg_database, read_all, topic_end
             os.kill(pid, signal.SIGKILL)
             wait_until("another task", lambda pid=pid: worker.task_pid() not in {pid, None})
             worker.wait_task(streaming, "RUNNING")
-    rows = traffic.transactions * ROWS
+    rows = traffic.total_rows
     check_history(*read_all(streaming, rows, traffic.transactions), rows)
     metrics = worker.request("GET", "/metrics")[1]
     assert f'tidings_capture_task_restarts_total{{connector="{streaming}"}} 2.0' in metrics
@@ -115,19 +85,22 @@ def test_sigkill_of_the_whole_worker(
     wait_until,
 ):
     sql("CREATE TABLE a (id int PRIMARY KEY)")
-    properties = worker_properties(f"group-{unique_name}")
+    # The worker that comes back gets its connector when the session of the killed one has ended.
+    properties = worker_properties(
+        f"group-{unique_name}", session_timeout_ms="6000", heartbeat_interval_ms="500"
+    )
     worker = start_worker(properties)
     config = connector_config | {"provide.transaction.metadata": "true", "snapshot.mode": "no_data"}
     assert worker.request("PUT", f"/connectors/{unique_name}/config", config)[0] == 201
     worker.wait_task(unique_name, "RUNNING")
-    with Traffic(pg_database) as traffic:
+    with RowTraffic(pg_database, rows=ROWS, pause_seconds=0.002) as traffic:
         wait_until("traffic", lambda: topic_end(f"{unique_name}.public.a") > 50)
         task = worker.task_pid()
         worker.kill()
         wait_until("the task to die with its supervisor", lambda: not alive(task))
         worker = start_worker(properties)
         worker.wait_task(unique_name, "RUNNING")
-    rows = traffic.transactions * ROWS
+    rows = traffic.total_rows
     check_history(*read_all(unique_name, rows, traffic.transactions), rows)
 
 
@@ -187,7 +160,7 @@ def test_sigkill_within_a_streamed_transaction_goes_on_within_it(
 
 
 def test_walsender_terminated(worker, streaming, sql, pg_database, read_all, topic_end, wait_until):
-    with Traffic(pg_database) as traffic:
+    with RowTraffic(pg_database, rows=ROWS, pause_seconds=0.002) as traffic:
         wait_until("traffic", lambda: topic_end(f"{streaming}.public.a") > 50)
         sql(
             f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{streaming}'"
@@ -196,7 +169,7 @@ def test_walsender_terminated(worker, streaming, sql, pg_database, read_all, top
         assert "57P01" in trace
         assert "next attempt in" in trace
         worker.wait_task(streaming, "RUNNING")
-    rows = traffic.transactions * ROWS
+    rows = traffic.total_rows
     check_history(*read_all(streaming, rows, traffic.transactions), rows)
 
 

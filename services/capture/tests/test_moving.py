@@ -3,45 +3,18 @@
 import json
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections import Counter
 from pathlib import Path
 
-import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from row_traffic import RowTraffic
 
 from tidings_capture.properties import load_properties
 
 ROWS = 3
 """Of each transaction."""
-
-
-class Traffic:
-    """Transactions, one after the other, until the end of the block."""
-
-    def __init__(self, url):
-        self._url, self._over = url, threading.Event()
-        self.transactions = 0
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self):
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            while not self._over.wait(0.01):
-                first = 1000 + self.transactions * ROWS
-                connection.execute(
-                    "INSERT INTO a SELECT generate_series(%s::int, %s::int)", [first, first + ROWS - 1]
-                )
-                self.transactions += 1
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._over.set()
-        self._thread.join()
 
 
 def values_of(bootstrap, topic):
@@ -116,7 +89,7 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
     rest(f"{connect.url}/connectors/{unique_name}/config", "PUT", config)
     streams_there(connect)
     wait_records(topic, 5)
-    with Traffic(pg_database) as traffic:
+    with RowTraffic(pg_database, rows=ROWS, first=1000, pause_seconds=0.01) as traffic:
         more()
         # Not both at once: the group is theirs.
         refused = subprocess.run(
@@ -157,12 +130,12 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
         connect.start()
         streams_there(connect)
         more()
-    rows = traffic.transactions * ROWS + 5
+    rows = traffic.total_rows + 5
     records = wait_records(topic, rows)
     connect.kill()  # a graceful end takes its time
     connect.close()
     counts = Counter(r.key["id"] for r in records)
-    assert counts.keys() == {*range(1, 6), *range(1000, 1000 + traffic.transactions * ROWS)}
+    assert counts.keys() == {*range(1, 6), *range(1000, 1000 + traffic.total_rows)}
     assert {i: n for i, n in counts.items() if n > 1} == {}, "records came twice"
     assert Counter(r.value["op"] for r in records)["r"] == 5, "there was another snapshot"
     order = [r.key["id"] for r in records if r.value["op"] == "c"]
