@@ -5,174 +5,16 @@ differ, passwords (Kafka Connect shows them, we never do), texts of definitions,
 it cannot read.
 """
 
-import contextlib
-import http.client
-import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from rest_sides import JSON, WAIT_SECONDS, Api, Both, Request, delete, get, patch, post, put
+from rest_validation import CHAIN, WRONG, definitions, validated
 from side_by_side import CONNECTOR_CLASS, until
 
-WAIT_SECONDS = 180
-JSON = "application/json"
-_JAVA = re.compile(r"Source: REDACTED|^Cannot invoke |JsonToken|LinkedHashMap")
-_EXCEPTION = re.compile(r"^(?:org\.apache\.kafka\.[\w.]+Exception: )+")
-_NO_TYPE = re.compile(r"^Connector config \{.*\} contains no connector type$", re.S)
-_MALFORMED = "a body of another shape"
 PLUGIN = f"/connector-plugins/{CONNECTOR_CLASS}/config"
 SCRIPTED = {"io.debezium.transforms.ContentBasedRouter", "io.debezium.transforms.Filter"}
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request; `{name}` in path and body stands for the side's connector."""
-
-    method: str
-    path: str
-    body: Any = None
-    raw: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-def get(path: str, **headers: str) -> Request:
-    return Request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-
-
-def put(path: str, body: Any = None, **more: Any) -> Request:
-    return Request("PUT", path, body, **more)
-
-
-def post(path: str, body: Any = None, **more: Any) -> Request:
-    return Request("POST", path, body, **more)
-
-
-def patch(path: str, body: Any = None, **more: Any) -> Request:
-    return Request("PATCH", path, body, **more)
-
-
-def delete(path: str) -> Request:
-    return Request("DELETE", path)
-
-
-@dataclass
-class Answer:
-    """What came back, masked."""
-
-    status: int
-    body: Any
-    allow: list[str]
-    location: str
-
-
-class Api:
-    """One of the two."""
-
-    def __init__(self, url: str, name: str) -> None:
-        self.url = url
-        self.name = name
-        self._host = urlsplit(url).netloc
-
-    def ask(self, request: Request) -> Answer:
-        body = request.raw
-        if body is None and request.body is not None:
-            body = json.dumps(request.body)
-        headers = {} if body is None else {"Content-Type": JSON}
-        connection = http.client.HTTPConnection(self._host, timeout=120)
-        with contextlib.closing(connection):
-            connection.request(
-                request.method,
-                request.path.replace("{name}", self.name),
-                None if body is None else body.replace("{name}", self.name).encode(),
-                headers | request.headers,
-            )
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        return Answer(
-            answer.status,
-            self._masked(text),
-            # With 405, HTTP asks for it; Kafka Connect leaves it out.
-            sorted(part.strip() for part in (answer.getheader("Allow") or "").split(","))
-            if answer.status != 405
-            else [],
-            self._renamed(answer.getheader("Location") or ""),
-        )
-
-    def _renamed(self, text: str) -> str:
-        return text.replace(self._host, "HOST").replace(self.name, "NAME")
-
-    def _masked(self, text: str) -> Any:
-        text = self._renamed(text)
-        try:
-            return _without_differences(json.loads(text))
-        except ValueError:
-            return sorted(text.split(", "))
-
-    def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.ask(get("/connectors/{name}/status")).body
-        return found
-
-
-def _without_differences(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_differences(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    found = {key: _without_differences(item) for key, item in value.items()}
-    for name in ("commit", "kafka_cluster_id", "last_modified", "documentation"):
-        if found.get(name) is not None:
-            found[name] = "..."
-    if found.get("state") == "RESTARTING":
-        found.pop("version", None)  # not known in Kafka Connect while the one before has not ended
-    if found.get("database.password"):
-        found["database.password"] = "********"
-    if "message" in found and found.get("error_code"):
-        found["message"] = _message(found["error_code"], found["message"])
-    return found
-
-
-def _message(status: int, text: str) -> str:
-    if status == 500 and _JAVA.search(text):
-        return _MALFORMED
-    return _NO_TYPE.sub("Connector config {...} contains no connector type", _EXCEPTION.sub("", text))
-
-
-class Both:
-    """The two, asked alike."""
-
-    def __init__(self, theirs: Api, mine: Api) -> None:
-        self.theirs = theirs
-        self.mine = mine
-        self.differences: list[str] = []
-
-    def ask(self, *requests: Request) -> None:
-        """Ask both, and note where the answers differ."""
-        for request in requests:
-            theirs, mine = self.theirs.ask(request), self.mine.ask(request)
-            if theirs.status == mine.status == 500 and _MALFORMED in str(theirs.body):
-                mine.body = theirs.body
-            if mine != theirs:
-                what = f"{request.method} {request.path} {request.body or request.raw or ''}"
-                self.differences.append(f"{what}\n    {theirs}\n    {mine}")
-
-    def wait(self, state: str) -> None:
-        """Wait until both connectors and their tasks are in a state."""
-        for side in (self.theirs, self.mine):
-            until(f"{side.url} to be {state}", lambda side=side: _is(side.status(), state), WAIT_SECONDS)
-
-    def check(self) -> None:
-        found, self.differences = self.differences, []
-        assert not found, "theirs, then mine:\n" + "\n".join(found)
-
-
-def _is(status: dict[str, Any], state: str) -> bool:
-    tasks = [task["state"] for task in status.get("tasks", ())]
-    connector = status.get("connector", {}).get("state")
-    return bool(connector == state and (tasks == [state] or (state == "STOPPED" and not tasks)))
 
 
 @pytest.fixture
@@ -444,98 +286,10 @@ def test_plugins_and_validation(both: Both, config: dict[str, str]) -> None:
     }
     for plugin in [plugin["class"] for plugin in mine.values() if plugin in theirs.values()]:
         shown = [
-            _definitions(side, f"/connector-plugins/{plugin}/config") for side in (both.theirs, both.mine)
+            definitions(side, f"/connector-plugins/{plugin}/config") for side in (both.theirs, both.mine)
         ]
         assert shown[1] == shown[0], plugin
     for changes in ({}, WRONG, CHAIN):
         body = {**config, "name": "{name}", **changes}
-        theirs, mine = (_validated(side, put(validate, body)) for side in (both.theirs, both.mine))
+        theirs, mine = (validated(side, put(validate, body)) for side in (both.theirs, both.mine))
         assert mine == theirs, changes
-
-
-WRONG = {
-    "name": "",
-    "tasks.max": "0",
-    "config.action.reload": "bad",
-    "errors.retry.delay.max.ms": "x",
-    "topic.prefix": "a b",
-    "database.hostname": "",
-    "slot.name": "Bad-Name",
-    "decimal.handling.mode": "bad",
-    "time.precision.mode": "bad",
-    "database.sslmode": "bad",
-    "table.include.list": "a",
-    "table.exclude.list": "b",
-    "slot.drop.on.stop": "maybe",
-    "database.port": "abc",
-    "heartbeat.interval.ms": "-1",
-    "snapshot.max.threads": "0",
-    "notification.enabled.channels": "sink",
-    "key.converter": "nope",
-    "transforms": "a,b,c",
-    "transforms.a.type": "nope",
-    "transforms.b.type": "org.apache.kafka.connect.transforms.HoistField$Value",
-}
-CHAIN = {
-    "transforms": "a,b",
-    "transforms.a.type": "org.apache.kafka.connect.transforms.InsertField$Value",
-    "transforms.a.static.field": "f",
-    "transforms.a.static.value": "v",
-    "transforms.a.predicate": "p",
-    "transforms.b.type": "io.debezium.transforms.ExtractNewRecordState",
-    "predicates": "p",
-    "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
-    "predicates.p.pattern": "x",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter.decimal.format": "NUMERIC",
-    "skipped.operations": "none",
-}
-LEFT_OUT = {
-    "snapshot.mode": {"custom"},
-    "lsn.flush.mode": {"connector_and_driver", "manual"},
-    "schema.refresh.mode": {"columns_diff_exclude_unchanged_toast"},
-    "snapshot.isolation.mode": {"read_uncommitted", "read_committed"},
-    "snapshot.query.mode": {"custom"},
-    "snapshot.locking.mode": {"shared", "custom"},
-    "event.processing.failure.handling.mode": {"warn", "ignore", "skip"},
-    "guardrail.collections.limit.action": {"warn", "fail"},
-    "lsn.flush.timeout.action": {"fail", "warn", "ignore"},
-    "plugin.name": {"decoderbufs"},
-}
-"""What Debezium recommends and we do not implement, so do not recommend."""
-
-
-def _definitions(side: Api, path: str) -> dict[str, Any]:
-    return {d["name"]: d for d in side.ask(get(path)).body if d["group"] != "TIDINGS"}
-
-
-def _validated(side: Api, request: Request) -> dict[str, Any]:
-    """A report by option; each problem counted once."""
-    report = side.ask(request).body
-    configs = {}
-    for entry in report["configs"]:
-        definition, value = entry["definition"], entry["value"]
-        name = value["name"]
-        if definition is not None and definition["group"] == "TIDINGS":
-            continue
-        values = set(value["recommended_values"])
-        if "." in "".join(values):
-            values = {"classes" if "Con" in text or "transforms" in text else text for text in values}
-        configs[name] = {
-            "definition": definition,
-            "value": value["value"],
-            "errors": sorted(
-                {
-                    text
-                    for text in value["errors"]
-                    if "value is invalid: An integer" in text or "regex" not in text
-                }
-            ),
-            "visible": value["visible"],
-            "recommended": values - LEFT_OUT.get(name, set()),
-        }
-    return {
-        "name": report["name"],
-        "groups": sorted(group for group in report["groups"] if group != "TIDINGS"),
-        "configs": configs,
-    }

@@ -6,7 +6,6 @@ order; only Relation and Type messages may be repeated.
 """
 
 import contextlib
-import struct
 import time
 
 import psycopg
@@ -270,129 +269,6 @@ def test_the_server_chooses_the_protocol(server_version, protocol):
         "messages": "true",
     }
     assert dict(ProtocolOptions("on").parameters(server_version))["streaming"] == "on"
-
-
-# The assembler by itself.
-
-
-def xlog(lsn, payload):
-    return b"w" + struct.pack(">QQq", lsn, lsn, 0) + payload
-
-
-class Given:
-    """A connection that has received everything already."""
-
-    def __init__(self, messages, size=1):
-        self._messages, self._size = list(messages), size
-
-    def read(self, limit):
-        taken = self._messages[: min(limit, self._size)]
-        del self._messages[: len(taken)]
-        return taken
-
-    def wait(self, seconds, *others):
-        return bool(self._messages)
-
-
-def start(xid, first=1, lsn=10):
-    return xlog(lsn, b"S" + struct.pack(">IB", xid, first))
-
-
-STOP = xlog(0, b"E")
-
-
-def row(xid, number, lsn=20):
-    return xlog(lsn, b"I" + struct.pack(">II", xid, number) + b"N\0\0")
-
-
-def streamed_commit(xid, lsn):
-    return xlog(lsn, b"c" + struct.pack(">IBQQq", xid, 0, lsn, lsn + 8, 99))
-
-
-def read_all(messages, *, size=1, limit=3, memory=1 << 20):
-    assembler, found = Assembler(Given(messages, size), Spool(memory)), []
-    while True:
-        batch = assembler.read(limit)
-        found += batch
-        if not batch and not assembler.wait(0):
-            return found
-
-
-@pytest.mark.parametrize("memory", [1 << 20, 1, 150])
-@pytest.mark.parametrize(("size", "limit"), [(1, 1), (3, 2), (100, 100)])
-def test_blocks_of_two_transactions_are_told_apart_and_aborts_are_honoured(size, limit, memory):
-    messages = [
-        start(5), row(5, 1), row(6, 2), STOP,
-        start(9), row(9, 1), STOP,
-        xlog(30, b"B" + struct.pack(">QqI", 40, 0, 7)), xlog(31, b"I" + struct.pack(">I", 7) + b"N\0\0"),
-        xlog(40, b"C\0" + struct.pack(">QQq", 40, 48, 0)),
-        start(5, 0), row(8, 3), row(5, 4), STOP,
-        xlog(0, b"A" + struct.pack(">II", 5, 6)),
-        start(9, 0), row(9, 2), STOP,
-        streamed_commit(9, 60),
-        xlog(0, b"A" + struct.pack(">IIQq", 5, 8, 61, 0)),
-        streamed_commit(5, 70),
-        start(11), row(11, 1), STOP, xlog(0, b"A" + struct.pack(">II", 11, 11)),
-    ]  # fmt: skip
-    found = read_all(messages, size=size, limit=limit, memory=memory)
-    shown = [
-        (chr(data[TAG]), *struct.unpack_from(">I", data, TAG + 1))
-        if data[TAG] == ord("I")
-        else chr(data[TAG])
-        for data in found
-    ]
-    assert shown == ["B", ("I", 7), "C", "B", ("I", 1), ("I", 2), "C", "B", ("I", 1), ("I", 4), "C"]
-    begins = [decode_message(data[TAG:]) for data in found if data[TAG] == ord("B")]
-    assert [(begin.xid, begin.final_lsn) for begin in begins] == [(7, 40), (9, 60), (5, 70)]
-
-
-def test_a_relation_of_an_aborted_subtransaction_is_kept():
-    relation = b"R" + struct.pack(">II", 6, 1) + b"public\0t\0d\0\0"
-    messages = [start(5), xlog(1, relation), row(6, 1), row(5, 1), STOP,
-                xlog(0, b"A" + struct.pack(">II", 5, 6)), streamed_commit(5, 60)]  # fmt: skip
-    assert [chr(data[TAG]) for data in read_all(messages)] == ["B", "R", "I", "C"]
-
-
-def test_a_commit_whose_changes_never_came_is_an_error():
-    with pytest.raises(
-        Exception, match="transaction 5 was committed at LSN 68, but its changes were not sent"
-    ):
-        read_all([streamed_commit(5, 60)])
-
-
-def test_a_prepared_transaction_holds_the_position_until_it_is_delivered():
-    begin = xlog(5, b"b" + struct.pack(">QQqI", 20, 28, 0, 7) + b"g\0")
-    prepare = xlog(20, b"P\0" + struct.pack(">QQqI", 20, 28, 0, 7) + b"g\0")
-    committed = xlog(90, b"K\0" + struct.pack(">QQqI", 90, 98, 0, 7) + b"g\0")
-    assembler = Assembler(
-        Given([begin, xlog(6, b"I" + struct.pack(">I", 7) + b"N\0\0"), prepare, committed]), Spool(10)
-    )
-    assert assembler.confirmable(15) == 15
-    assembler._sort([begin, prepare])
-    assert assembler.confirmable(50) == 20
-    assembler = Assembler(
-        Given([begin, xlog(6, b"I" + struct.pack(">I", 7) + b"N\0\0"), prepare, committed]), Spool(10)
-    )
-    assert [chr(data[TAG]) for data in assembler.read(10)] == ["B", "I", "C"]
-    assert assembler.confirmable(97) == 20
-    assert assembler.confirmable(98) == 98
-
-
-def test_what_is_kept_is_not_kept_in_memory():
-    spool = Spool(10_000)
-    for xid in range(3):
-        spool.open(xid)
-    held = []
-    for number in range(30_000):
-        spool.append(number % 3, 0, b"x" * 26 + b"%d" % number)
-        held.append(spool.memory_bytes)
-    assert max(held) <= 10_000
-    assert sum(held) > 5_000 * len(held), "it is written in pieces of some size"
-    assert spool.spilled_bytes > 3 * (1 << 18), "each file is read in several pieces"
-    assert [data[26:] for data in spool.messages(1)] == [b"%d" % number for number in range(1, 30_000, 3)]
-    assert 1 not in spool
-    spool.close()
-    assert (len(spool), spool.memory_bytes) == (0, 0)
 
 
 # The core through a worker.

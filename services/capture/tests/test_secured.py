@@ -3,38 +3,24 @@
 The database's user has exactly the rights that docs/security.md says.
 """
 
-import asyncio
-import base64
 import json
 import re
 import secrets
 import socket
 import ssl
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import psycopg
 import pytest
-from aiohttp import web
 from confluent_kafka import Consumer, TopicPartition
+from guarded_registry import guarded, header
 
-from tidings_capture.connector_config import read_endpoint
-from tidings_capture.converters import make_converter
-from tidings_capture.errors import BrokerError, PostgresError
-from tidings_capture.kafka import TopicAdmin
-from tidings_capture.kafka_settings import translate_client_settings
-from tidings_capture.postgres import Session
-from tidings_envelope.errors import RegistryError
-from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_stack.authority import Authority
 from tidings_stack.secured import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for
 
@@ -45,54 +31,11 @@ DEADLINE_SECONDS = 120
 pytestmark = pytest.mark.timeout(600)  # a broker, a database and a registry start for the first test
 
 
-def header(user: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-
-
 @pytest.fixture
-def guarded_registry(
-    registry_url: str, secured_servers: SecuredServers, tmp_path: Path
-) -> Iterator[tuple[str, str]]:
-    """The real registry behind a proxy with TLS and basic authentication, as nginx stands before one; URL, password."""
-    own, password = secured_servers.authority.issue("registry"), secrets.token_urlsafe(12)
-    (tmp_path / "registry.pem").write_text(own.key + own.chain)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "registry.pem")
-    root = registry_url.removesuffix("/apis/ccompat/v7")
-    started: Future[int] = Future()
-    stop = asyncio.Event()
-    loop = asyncio.new_event_loop()
-
-    async def serve() -> None:
-        async with aiohttp.ClientSession() as session:
-
-            async def forward(request: web.Request) -> web.Response:
-                if request.headers.get("Authorization") != header("reg", password):
-                    return web.json_response({"error_code": 401, "message": "Unauthorized"}, status=401)
-                body = await request.read()
-                kind = {k: v for k, v in request.headers.items() if k in {"Content-Type", "Accept"}}
-                async with session.request(
-                    request.method, root + request.path_qs, data=body, headers=kind
-                ) as answer:
-                    return web.Response(
-                        body=await answer.read(), status=answer.status, content_type=answer.content_type
-                    )
-
-            app = web.Application()
-            app.router.add_route("*", "/{path:.*}", forward)
-            runner = web.AppRunner(app)
-            await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-            started.set_result(runner.addresses[0][1])
-            await stop.wait()
-            await runner.cleanup()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    yield f"https://127.0.0.1:{started.result(60)}/apis/ccompat/v7", password
-    loop.call_soon_threadsafe(stop.set)
-    thread.join(60)
-    loop.close()
+def registry(registry_url: str, secured_servers: SecuredServers, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """URL and password of the registry."""
+    with guarded(registry_url, secured_servers.authority, tmp_path) as found:
+        yield found
 
 
 @dataclass
@@ -177,12 +120,12 @@ def read_raw(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | Non
 
 def test_a_worker_in_a_place_where_everything_is_locked(
     secured_servers: SecuredServers,
-    guarded_registry: tuple[str, str],
+    registry: tuple[str, str],
     start_worker: Callable[[Path], Any],
     tmp_path: Path,
 ):
     servers, authority = secured_servers, secured_servers.authority
-    registry, registry_password = guarded_registry
+    registry_url, registry_password = registry
     database_password, rest_password, store_password = (secrets.token_urlsafe(12) for _ in range(3))
     hidden = [servers.kafka.password, registry_password, database_password, rest_password, store_password]
     url = make_shop(servers, database_password)
@@ -197,7 +140,7 @@ def test_a_worker_in_a_place_where_everything_is_locked(
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(tmp_path / "root.pem")}
     avro = {
         "": CONFLUENT,
-        ".schema.registry.url": registry,
+        ".schema.registry.url": registry_url,
         ".basic.auth.credentials.source": "USER_INFO",
         ".basic.auth.user.info": f"${{dir:{tmp_path}:registry}}",
         **{f".schema.registry.{name}": value for name, value in trust.items()},
@@ -339,154 +282,3 @@ def test_a_worker_in_a_place_where_everything_is_locked(
     assert second("PUT", "/connectors/shop/resume", login=False)[0] == 401
     assert second_worker.stop() == 0
     assert worker.stop() == 0
-
-
-@pytest.fixture(scope="module")
-def files(secured_servers: SecuredServers, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("tls")
-    own = secured_servers.authority.issue("certified")
-    for name, text in (
-        ("root.pem", secured_servers.authority.certificate),
-        ("other.pem", Authority("Somebody else").certificate),
-        ("own.crt", own.chain),
-        ("own.key", own.key),
-        ("secret.key", own.encrypted_key("hush")),
-    ):
-        (directory / name).touch(mode=0o600)
-        (directory / name).write_text(text)
-    (directory / "own.p12").write_bytes(own.pkcs12("hush"))
-    return directory
-
-
-def reach(bootstrap: str, **settings: str) -> str:
-    translated = translate_client_settings(
-        {name.replace("_", "."): value for name, value in settings.items()}
-    )
-    return TopicAdmin({"bootstrap.servers": bootstrap, **translated}).check_reachable(60)
-
-
-def test_kafka_with_each_mechanism_and_with_a_client_certificate(
-    secured_servers: SecuredServers, files: Path
-):
-    kafka = secured_servers.kafka
-    trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(files / "root.pem")}
-    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-        login = f'org.apache.kafka.common.security.{module} required username="{KAFKA_USER}" password="{kafka.password}";'
-        sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism, "sasl_jaas_config": login}
-        assert reach(kafka.sasl_bootstrap, **sasl, **trust)
-    # librdkafka is given the chain in memory: without the intermediate certificate the broker could not check it.
-    mutual = {"security_protocol": "SSL", **trust}
-    assert reach(
-        kafka.mutual_bootstrap,
-        **mutual,
-        ssl_keystore_location=str(files / "own.p12"),
-        ssl_keystore_type="PKCS12",
-        ssl_keystore_password="hush",
-    )
-
-
-@pytest.mark.parametrize("case", ["authority", "password", "certificate"])
-def test_kafka_that_refuses_is_told_from_kafka_that_is_away(
-    secured_servers: SecuredServers, files: Path, case: str
-):
-    kafka = secured_servers.kafka
-    trust = {
-        "ssl_truststore_type": "PEM",
-        "ssl_truststore_location": str(files / ("other.pem" if case == "authority" else "root.pem")),
-    }
-    jaas = f'o.PlainLoginModule required username="{KAFKA_USER}" password="wrong-one";'
-    sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_jaas_config": jaas}
-    if case == "certificate":
-        settings, bootstrap = {"security_protocol": "SSL", **trust}, kafka.mutual_bootstrap
-    else:
-        settings, bootstrap = {**sasl, **trust}, kafka.sasl_bootstrap
-    admin = TopicAdmin(
-        {
-            "bootstrap.servers": bootstrap,
-            **translate_client_settings({n.replace("_", "."): v for n, v in settings.items()}),
-        }
-    )
-    expected = {
-        "authority": "certificate verify failed",
-        "password": "Invalid username or password",
-        "certificate": "bad certificate",
-    }
-
-    def refusal() -> str:
-        with pytest.raises(BrokerError) as caught:
-            admin.check_reachable(1.0)
-        assert "wrong-one" not in str(caught.value)
-        return str(caught.value)
-
-    wait_for(expected[case], lambda: expected[case] in refusal())
-
-
-@pytest.mark.parametrize("key", ["own.key", "secret.key"])
-def test_postgresql_with_a_client_certificate(secured_servers: SecuredServers, files: Path, key: str):
-    pg = secured_servers.pg
-    with psycopg.connect(pg.url, autocommit=True) as connection:
-        connection.execute("DROP ROLE IF EXISTS certified")
-        connection.execute("CREATE ROLE certified LOGIN")
-    config = {
-        "database.hostname": "127.0.0.1",
-        "database.port": str(pg.port),
-        "database.user": "certified",
-        "database.dbname": "postgres",
-        "database.sslmode": "verify-full",
-        "database.sslrootcert": str(files / "root.pem"),
-        "database.sslcert": str(files / "own.crt"),
-        "database.sslkey": str(files / key),
-        "database.sslpassword": "hush",
-    }
-    session = Session(read_endpoint(config))
-    assert session.value("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") is True
-    session.close()
-    for change, word in (
-        ({"database.sslrootcert": str(files / "other.pem")}, "certificate"),
-        ({"database.sslmode": "disable"}, "database.user=certified"),
-        ({"database.sslpassword": "wrong-one"}, "sslkey" if key == "secret.key" else ""),
-    ):
-        if not word:
-            continue
-        with pytest.raises(PostgresError) as caught:
-            Session(read_endpoint(config | change))
-        assert word in str(caught.value) or "key" in str(caught.value), change
-        assert "wrong-one" not in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", ["confluent", "apicurio", "URL"])
-def test_registry_with_a_login(guarded_registry: tuple[str, str], files: Path, unique_name: str, kind: str):
-    url, password = guarded_registry
-
-    def options(password: str) -> dict[str, str]:
-        store = {"type": "PEM", "location": str(files / "root.pem")}
-        if kind == "apicurio":
-            found = {
-                "": "io.apicurio.registry.utils.converter.AvroConverter",
-                ".apicurio.registry.url": url,
-                ".apicurio.registry.as-confluent": "true",
-                ".apicurio.auth.username": "reg",
-                ".apicurio.auth.password": password,
-                **{f".apicurio.registry.request.ssl.truststore.{n}": v for n, v in store.items()},
-            }
-        else:
-            found = {"": CONFLUENT, **{f".schema.registry.ssl.truststore.{n}": v for n, v in store.items()}}
-            if kind == "URL":
-                found[".schema.registry.url"] = url.replace("https://", f"https://reg:{password}@")
-            else:
-                found[".schema.registry.url"] = url
-                found[".basic.auth.credentials.source"] = "USER_INFO"
-                found[".basic.auth.user.info"] = f"reg:{password}"
-        return {f"value.converter{name}": value for name, value in found.items()}
-
-    schema = ConnectSchema(ConnectType.INT64)
-    converter = make_converter(options(password), is_key=False)
-    assert converter.frame(unique_name, schema)[0][:1] == b"\0"
-    converter.close()
-    wrong = make_converter(options("wrong-one"), is_key=False)
-    with pytest.raises(RegistryError) as caught:
-        wrong.frame(unique_name, schema)
-    wrong.close()
-    assert "401" in str(caught.value)
-    assert "wrong-one" not in str(caught.value)

@@ -1,0 +1,181 @@
+"""Each client with each kind of login and certificate, and what it says when it is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from guarded_registry import guarded
+
+from tidings_capture.connector_config import read_endpoint
+from tidings_capture.converters import make_converter
+from tidings_capture.errors import BrokerError, PostgresError
+from tidings_capture.kafka import TopicAdmin
+from tidings_capture.kafka_settings import translate_client_settings
+from tidings_capture.postgres import Session
+from tidings_envelope.errors import RegistryError
+from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_stack.authority import Authority
+from tidings_stack.secured import KAFKA_USER, SecuredServers
+from tidings_stack.waiting import wait_for
+
+CONFLUENT = "io.confluent.connect.avro.AvroConverter"
+pytestmark = pytest.mark.timeout(600)  # a broker, a database and a registry start for the first test
+
+
+@pytest.fixture
+def registry(registry_url: str, secured_servers: SecuredServers, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """URL and password of the registry."""
+    with guarded(registry_url, secured_servers.authority, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def files(secured_servers: SecuredServers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tls")
+    own = secured_servers.authority.issue("certified")
+    for name, text in (
+        ("root.pem", secured_servers.authority.certificate),
+        ("other.pem", Authority("Somebody else").certificate),
+        ("own.crt", own.chain),
+        ("own.key", own.key),
+        ("secret.key", own.encrypted_key("hush")),
+    ):
+        (directory / name).touch(mode=0o600)
+        (directory / name).write_text(text)
+    (directory / "own.p12").write_bytes(own.pkcs12("hush"))
+    return directory
+
+
+def reach(bootstrap: str, **settings: str) -> str:
+    translated = translate_client_settings(
+        {name.replace("_", "."): value for name, value in settings.items()}
+    )
+    return TopicAdmin({"bootstrap.servers": bootstrap, **translated}).check_reachable(60)
+
+
+def test_kafka_with_each_mechanism_and_with_a_client_certificate(
+    secured_servers: SecuredServers, files: Path
+):
+    kafka = secured_servers.kafka
+    trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(files / "root.pem")}
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        login = f'org.apache.kafka.common.security.{module} required username="{KAFKA_USER}" password="{kafka.password}";'
+        sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism, "sasl_jaas_config": login}
+        assert reach(kafka.sasl_bootstrap, **sasl, **trust)
+    # librdkafka is given the chain in memory: without the intermediate certificate the broker could not check it.
+    mutual = {"security_protocol": "SSL", **trust}
+    assert reach(
+        kafka.mutual_bootstrap,
+        **mutual,
+        ssl_keystore_location=str(files / "own.p12"),
+        ssl_keystore_type="PKCS12",
+        ssl_keystore_password="hush",
+    )
+
+
+@pytest.mark.parametrize("case", ["authority", "password", "certificate"])
+def test_kafka_that_refuses_is_told_from_kafka_that_is_away(
+    secured_servers: SecuredServers, files: Path, case: str
+):
+    kafka = secured_servers.kafka
+    trust = {
+        "ssl_truststore_type": "PEM",
+        "ssl_truststore_location": str(files / ("other.pem" if case == "authority" else "root.pem")),
+    }
+    jaas = f'o.PlainLoginModule required username="{KAFKA_USER}" password="wrong-one";'
+    sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_jaas_config": jaas}
+    if case == "certificate":
+        settings, bootstrap = {"security_protocol": "SSL", **trust}, kafka.mutual_bootstrap
+    else:
+        settings, bootstrap = {**sasl, **trust}, kafka.sasl_bootstrap
+    admin = TopicAdmin(
+        {
+            "bootstrap.servers": bootstrap,
+            **translate_client_settings({n.replace("_", "."): v for n, v in settings.items()}),
+        }
+    )
+    expected = {
+        "authority": "certificate verify failed",
+        "password": "Invalid username or password",
+        "certificate": "bad certificate",
+    }
+
+    def refusal() -> str:
+        with pytest.raises(BrokerError) as caught:
+            admin.check_reachable(1.0)
+        assert "wrong-one" not in str(caught.value)
+        return str(caught.value)
+
+    wait_for(expected[case], lambda: expected[case] in refusal())
+
+
+@pytest.mark.parametrize("key", ["own.key", "secret.key"])
+def test_postgresql_with_a_client_certificate(secured_servers: SecuredServers, files: Path, key: str):
+    pg = secured_servers.pg
+    with psycopg.connect(pg.url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS certified")
+        connection.execute("CREATE ROLE certified LOGIN")
+    config = {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(pg.port),
+        "database.user": "certified",
+        "database.dbname": "postgres",
+        "database.sslmode": "verify-full",
+        "database.sslrootcert": str(files / "root.pem"),
+        "database.sslcert": str(files / "own.crt"),
+        "database.sslkey": str(files / key),
+        "database.sslpassword": "hush",
+    }
+    session = Session(read_endpoint(config))
+    assert session.value("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()") is True
+    session.close()
+    for change, word in (
+        ({"database.sslrootcert": str(files / "other.pem")}, "certificate"),
+        ({"database.sslmode": "disable"}, "database.user=certified"),
+        ({"database.sslpassword": "wrong-one"}, "sslkey" if key == "secret.key" else ""),
+    ):
+        if not word:
+            continue
+        with pytest.raises(PostgresError) as caught:
+            Session(read_endpoint(config | change))
+        assert word in str(caught.value) or "key" in str(caught.value), change
+        assert "wrong-one" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["confluent", "apicurio", "URL"])
+def test_registry_with_a_login(registry: tuple[str, str], files: Path, unique_name: str, kind: str):
+    url, password = registry
+
+    def options(password: str) -> dict[str, str]:
+        store = {"type": "PEM", "location": str(files / "root.pem")}
+        if kind == "apicurio":
+            found = {
+                "": "io.apicurio.registry.utils.converter.AvroConverter",
+                ".apicurio.registry.url": url,
+                ".apicurio.registry.as-confluent": "true",
+                ".apicurio.auth.username": "reg",
+                ".apicurio.auth.password": password,
+                **{f".apicurio.registry.request.ssl.truststore.{n}": v for n, v in store.items()},
+            }
+        else:
+            found = {"": CONFLUENT, **{f".schema.registry.ssl.truststore.{n}": v for n, v in store.items()}}
+            if kind == "URL":
+                found[".schema.registry.url"] = url.replace("https://", f"https://reg:{password}@")
+            else:
+                found[".schema.registry.url"] = url
+                found[".basic.auth.credentials.source"] = "USER_INFO"
+                found[".basic.auth.user.info"] = f"reg:{password}"
+        return {f"value.converter{name}": value for name, value in found.items()}
+
+    schema = ConnectSchema(ConnectType.INT64)
+    converter = make_converter(options(password), is_key=False)
+    assert converter.frame(unique_name, schema)[0][:1] == b"\0"
+    converter.close()
+    wrong = make_converter(options("wrong-one"), is_key=False)
+    with pytest.raises(RegistryError) as caught:
+        wrong.frame(unique_name, schema)
+    wrong.close()
+    assert "401" in str(caught.value)
+    assert "wrong-one" not in str(caught.value)

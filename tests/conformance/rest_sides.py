@@ -1,0 +1,165 @@
+"""Kafka Connect's REST API and ours, asked alike, and their answers compared with what must differ masked."""
+
+import contextlib
+import http.client
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from side_by_side import until
+
+WAIT_SECONDS = 180
+JSON = "application/json"
+_JAVA = re.compile(r"Source: REDACTED|^Cannot invoke |JsonToken|LinkedHashMap")
+_EXCEPTION = re.compile(r"^(?:org\.apache\.kafka\.[\w.]+Exception: )+")
+_NO_TYPE = re.compile(r"^Connector config \{.*\} contains no connector type$", re.S)
+_MALFORMED = "a body of another shape"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request; `{name}` in path and body stands for the side's connector."""
+
+    method: str
+    path: str
+    body: Any = None
+    raw: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def get(path: str, **headers: str) -> Request:
+    return Request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def put(path: str, body: Any = None, **more: Any) -> Request:
+    return Request("PUT", path, body, **more)
+
+
+def post(path: str, body: Any = None, **more: Any) -> Request:
+    return Request("POST", path, body, **more)
+
+
+def patch(path: str, body: Any = None, **more: Any) -> Request:
+    return Request("PATCH", path, body, **more)
+
+
+def delete(path: str) -> Request:
+    return Request("DELETE", path)
+
+
+@dataclass
+class Answer:
+    """What came back, masked."""
+
+    status: int
+    body: Any
+    allow: list[str]
+    location: str
+
+
+class Api:
+    """One of the two."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.url = url
+        self.name = name
+        self._host = urlsplit(url).netloc
+
+    def ask(self, request: Request) -> Answer:
+        body = request.raw
+        if body is None and request.body is not None:
+            body = json.dumps(request.body)
+        headers = {} if body is None else {"Content-Type": JSON}
+        connection = http.client.HTTPConnection(self._host, timeout=120)
+        with contextlib.closing(connection):
+            connection.request(
+                request.method,
+                request.path.replace("{name}", self.name),
+                None if body is None else body.replace("{name}", self.name).encode(),
+                headers | request.headers,
+            )
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        return Answer(
+            answer.status,
+            self._masked(text),
+            # With 405, HTTP asks for it; Kafka Connect leaves it out.
+            sorted(part.strip() for part in (answer.getheader("Allow") or "").split(","))
+            if answer.status != 405
+            else [],
+            self._renamed(answer.getheader("Location") or ""),
+        )
+
+    def _renamed(self, text: str) -> str:
+        return text.replace(self._host, "HOST").replace(self.name, "NAME")
+
+    def _masked(self, text: str) -> Any:
+        text = self._renamed(text)
+        try:
+            return _without_differences(json.loads(text))
+        except ValueError:
+            return sorted(text.split(", "))
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask(get("/connectors/{name}/status")).body
+        return found
+
+
+def _without_differences(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_differences(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _without_differences(item) for key, item in value.items()}
+    for name in ("commit", "kafka_cluster_id", "last_modified", "documentation"):
+        if found.get(name) is not None:
+            found[name] = "..."
+    if found.get("state") == "RESTARTING":
+        found.pop("version", None)  # not known in Kafka Connect while the one before has not ended
+    if found.get("database.password"):
+        found["database.password"] = "********"
+    if "message" in found and found.get("error_code"):
+        found["message"] = _message(found["error_code"], found["message"])
+    return found
+
+
+def _message(status: int, text: str) -> str:
+    if status == 500 and _JAVA.search(text):
+        return _MALFORMED
+    return _NO_TYPE.sub("Connector config {...} contains no connector type", _EXCEPTION.sub("", text))
+
+
+class Both:
+    """The two, asked alike."""
+
+    def __init__(self, theirs: Api, mine: Api) -> None:
+        self.theirs = theirs
+        self.mine = mine
+        self.differences: list[str] = []
+
+    def ask(self, *requests: Request) -> None:
+        """Ask both, and note where the answers differ."""
+        for request in requests:
+            theirs, mine = self.theirs.ask(request), self.mine.ask(request)
+            if theirs.status == mine.status == 500 and _MALFORMED in str(theirs.body):
+                mine.body = theirs.body
+            if mine != theirs:
+                what = f"{request.method} {request.path} {request.body or request.raw or ''}"
+                self.differences.append(f"{what}\n    {theirs}\n    {mine}")
+
+    def wait(self, state: str) -> None:
+        """Wait until both connectors and their tasks are in a state."""
+        for side in (self.theirs, self.mine):
+            until(f"{side.url} to be {state}", lambda side=side: _is(side.status(), state), WAIT_SECONDS)
+
+    def check(self) -> None:
+        found, self.differences = self.differences, []
+        assert not found, "theirs, then mine:\n" + "\n".join(found)
+
+
+def _is(status: dict[str, Any], state: str) -> bool:
+    tasks = [task["state"] for task in status.get("tasks", ())]
+    connector = status.get("connector", {}).get("state")
+    return bool(connector == state and (tasks == [state] or (state == "STOPPED" and not tasks)))
