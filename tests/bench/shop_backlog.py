@@ -6,7 +6,7 @@ product, a price change. One row in the figures is one technical event; markers 
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from confluent_kafka import Producer
@@ -107,8 +107,10 @@ class Shop:
         self._random = random.Random(seed)
         self._orders = self._customers = self._products = 0
 
-    def transactions(self) -> Iterator[list[Step]]:
+    def transactions(self, large: int = 0) -> Iterator[Iterable[Step]]:
         yield [self._customer() for _ in range(50)] + [self._product() for _ in range(50)]
+        if large:
+            yield self._many(large)
         while True:
             chance = self._random.random()
             if chance < 0.1:
@@ -123,6 +125,13 @@ class Shop:
             yield [self._payment(order), ("orders", "u", self._order(order, b"paid"))]
             if chance < 0.8:
                 yield [self._shipment(order), ("orders", "u", self._order(order, b"shipped"))]
+
+    def _many(self, orders: int) -> Iterator[Step]:
+        for _ in range(orders):
+            order = self._next_order()
+            yield "orders", "c", self._order(order, b"placed")
+            for number in range(1, self._random.randint(2, 6)):
+                yield self._line(order, number)
 
     def _next_order(self) -> int:
         self._orders += 1
@@ -174,8 +183,10 @@ class Shop:
         return "shipments", "c", [b"%d" % order, b"%d" % order, b"DHL", _UUID, _AT, b"f"]
 
 
-def write_backlog(bootstrap: str, registry: str, prefix: str, rows: int, form: Format) -> list[str]:
-    """Write about `rows` technical events and their markers; returns the topics."""
+def write_backlog(
+    bootstrap: str, registry: str, prefix: str, rows: int, form: Format, *, large: int = 0
+) -> list[str]:
+    """Write about `rows` technical events and their markers; returns the topics. `large` orders come in one transaction."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [f"{prefix}.transaction", *(f"{prefix}.public.{table}" for table in TABLES)]
     for future in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
@@ -207,7 +218,7 @@ def write_backlog(bootstrap: str, registry: str, prefix: str, rows: int, form: F
     context = EventContext()
     lsn, last, written = 10_000, None, 0
     now = time.time_ns()
-    for txid, steps in enumerate(Shop().transactions(), 700):
+    for txid, steps in enumerate(Shop().transactions(large), 700):
         context.begin(txid, now // 1000, last)
         context.now_ns = now
         context.lsn = lsn
@@ -219,10 +230,10 @@ def write_backlog(bootstrap: str, registry: str, prefix: str, rows: int, form: F
             made = plan.insert(cells, context) if op == "c" else plan.update(None, None, cells, context)
             for record in made:
                 send(plan.topic, record)
+            written += 1
         lsn += 100
         context.lsn = last = lsn
         send(markers.transaction_topic, markers.end(context))
-        written += len(steps)
         producer.poll(0)
         if written >= rows:
             break

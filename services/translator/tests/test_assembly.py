@@ -220,17 +220,99 @@ def test_rows_that_wait_hold_their_partition_but_never_what_the_head_needs() -> 
     assert reader.assembler.held() == set(), "the 31st transaction needs the partition"
 
 
-def test_a_transaction_larger_than_memory_allows_names_the_setting() -> None:
-    topics = Topics(partitions=1)
+def test_a_large_transaction_waits_on_disk_and_comes_out_in_order() -> None:
+    chance = random.Random(3)
+    history = History(1)
     lines = [
         Change("public.order_items", "c", None, {"order_id": 1, "line_no": line, "price": "1.00"})
-        for line in range(150)
+        for line in range(2_345)
     ]
-    topics.write(records_of("p", History(1).commit(lines)))
-    with pytest.raises(SequenceError, match=r"has 150 rows.*TIDINGS_MAX_BUFFERED_ROWS allows 100"):
-        Reader(topics, max_buffered_rows=100).feed(MARKERS, 2)
-    with pytest.raises(SequenceError, match="TIDINGS_MAX_BUFFERED_ROWS"):
-        Reader(topics, max_buffered_rows=100).feed(Partition("p.public.order_items", 0), 150)
+    small, large, after = history.grow(1)[0], history.commit(lines), history.grow(1)[0]
+    topics = Topics()
+    topics.write(with_repeats([r for t in (small, large, after) for r in records_of("p", t)], 3, every=300))
+    reader = Reader(topics, max_buffered_rows=100)
+    most = on_disk = 0
+    told_of: list[tuple[int, list[int | None]]] = []
+    while unread := reader.unread():
+        reader.feed(chance.choice(unread), chance.randint(1, 60))
+        most = max(most, reader.assembler._in_memory)
+        on_disk = max(on_disk, reader.assembler.spilled_rows)
+        for one in reader.pending:
+            assert isinstance(one, CompleteTransaction)
+            # Both goes, because whoever makes the change sets needs two.
+            orders = [[r.transaction and r.transaction.total_order for r in one.rows] for _ in range(2)]
+            assert orders[0] == orders[1]
+            told_of.append((one.txid, orders[0]))
+        reader.pending = []
+    reader.end_snapshot()
+    told_of += [(one.txid, [r.transaction.total_order for r in one.rows]) for one in reader.pending]  # type: ignore[attr-defined]
+    assert told_of == [(txid, orders) for txid, _, orders in told([small, large, after])]
+    assert most <= 100
+    assert on_disk > 2_000
+    assert (reader.assembler.buffered_rows, reader.assembler.spilled_rows, reader.assembler._in_memory) == (
+        0,
+        0,
+        0,
+    )
+    reader.assembler.close()
+
+
+def test_where_memory_is_full_only_what_the_head_needs_is_read() -> None:
+    history = History(1)
+    order = {"id": 1, "customer_id": 1, "status": "placed"}
+    transactions = [
+        history.commit([Change("public.orders", "c", None, {**order, "id": n}), *_payments(n, 20)])
+        for n in range(10)
+    ]
+    topics = Topics(partitions=1)
+    topics.write([r for t in transactions for r in records_of("p", t)])
+    reader = Reader(topics, max_buffered_rows=100)
+    payments = Partition("p.public.payments", 0)
+    reader.feed(payments, 110)
+    assert reader.assembler.held() == {payments}
+    assert reader.assembler.spilled_rows == 0
+    assert summary(reader.feed_all()) == told(transactions)
+
+
+def _payments(order: int, count: int) -> list[Change]:
+    return [
+        Change("public.payments", "c", None, {"id": order * 1000 + number, "order_id": order})
+        for number in range(count)
+    ]
+
+
+def incremental(table: str, row: dict[str, object]) -> Record:
+    """As an incremental snapshot writes a row: beside the stream, without an LSN."""
+    topic, key, value = snapshot_record("p", table, row, lsn=0)
+    envelope = json.loads(value or b"")
+    envelope["source"] |= {"snapshot": "incremental", "lsn": None, "sequence": None}
+    return topic, key, json.dumps(envelope).encode()
+
+
+def test_a_snapshot_s_row_does_not_overtake_a_transaction_that_it_was_read_behind() -> None:
+    """It would tell silently what the transaction is about to say, and that would be nobody's news."""
+    topics = Topics(partitions=1)
+    first, second = two_orders()
+    order = {"id": 1, "customer_id": 1, "status": "placed"}
+    topics.write(records_of("p", first))
+    topics.write(
+        [incremental("public.orders", order), incremental("public.customers", {"id": 1, "name": "x"})]
+    )
+    topics.write(records_of("p", second))
+    reader = Reader(topics)
+    reader.assembler.progress.snapshot_open = False
+    reader.feed(ORDERS, 2)
+    assert reader.pending == []
+    assert not reader.assembler.progress.snapshot_open, "streaming does not wait for an incremental snapshot"
+    assert reader.assembler.offsets()[ORDERS] == 0
+    reader.feed(Partition("p.public.customers", 0), 1)
+    assert [type(one) for one in reader.pending] == [SnapshotRow], "nothing is before it in its partition"
+    reader.feed(MARKERS, 4)
+    reader.feed(ORDERS, 1)
+    kinds = [type(one) for one in reader.pending]
+    assert kinds == [SnapshotRow, CompleteTransaction, SnapshotRow, CompleteTransaction]
+    assert reader.assembler.offsets()[ORDERS] == 3
+    assert all(place.buffered == 0 for place in reader.assembler._places.values())
 
 
 def test_a_row_without_a_transaction_names_the_connector_option() -> None:

@@ -39,6 +39,7 @@ class Ends:
 
 
 @pytest.mark.stack
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", [11])
 def test_killed_stages_lose_and_repeat_nothing(
     seed: int, kafka_bootstrap: str, unique_name: str, make_stage: Callable[..., StageProcess]
@@ -88,7 +89,7 @@ def test_killed_stages_lose_and_repeat_nothing(
     wait_for(
         lambda: len(published(kafka_bootstrap, unique_name)) >= count(want),
         "all events",
-        seconds=90,
+        seconds=240,
         every=1,
         alive=(sequencer, translator),
     )

@@ -1,6 +1,7 @@
 """Which aggregate a row change goes to, and what goes along."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ from bikes import domain as bikes_domain
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
 from tidings_translator.changes import ChangeSet
 from tidings_translator.domain import load_domain
+from tidings_translator.errors import SequenceError
 from tidings_translator.memory import Memory
+from tidings_translator.records import Partition
 from tidings_translator.routing import Router
+from tidings_translator.spill import PlacedRow, SpilledRows
 from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 
@@ -142,3 +146,42 @@ def test_rows_of_a_lost_transaction_are_still_learnt(router: Router, memory: Mem
     router.learn([customer("Ann"), payment("c", 1)])
     assert memory.row("public.customers", "3") == {"id": 3, "name": "Ann"}
     assert memory.root("Order", "public.payments", "8") == "1"
+
+
+def test_a_transaction_on_disk_gives_the_same_change_sets_in_parts(memory: Memory, tmp_path: Path) -> None:
+    """And the same parts again, from the memory that was there before it: so a crash between parts costs nothing."""
+    domain = load_domain(bikes_domain.__package__ or "")
+    rows = [envelope("public.customers", "c", after={"id": 3, "name": "Ann"})]
+    for number in range(1, 301):
+        at = {"id": number, "customer_id": 3, "status": "placed"}
+        line = {"order_id": number, "line_no": 1, "price": "1.00"}
+        rows += [envelope("public.orders", "c", after=at), envelope("public.order_items", "c", after=line)]
+        rows.append(envelope("public.payments", "c", after={"id": number, "order_id": number}))
+        if number % 3 == 0:
+            rows.append(envelope("public.payments", "u", after={"id": number, "order_id": number - 1}))
+        if number % 5 == 0:
+            rows.append(envelope("public.payments", "d", before={"id": number}))
+    spilled = SpilledRows(tmp_path)
+    for start in range(0, len(rows), 250):
+        orders = range(start, min(start + 250, len(rows)))
+        spilled.add({order: PlacedRow(rows[order], Partition("t", 0), order) for order in orders})
+    once = Router(domain, memory).change_sets(CompleteTransaction(7, 100, rows))
+    attempts = []
+    for _ in range(2):
+        other = Memory()
+        transaction = CompleteTransaction(7, 100, spilled)
+        attempts.append([list(part) for part in Router(domain, other).parts(transaction, tmp_path, 7)])
+        assert other._roots == memory._roots
+        assert other._rows == memory._rows
+    assert attempts[0] == attempts[1]
+    assert len(attempts[0]) == 7
+    assert all(attempts[0]), "a hash that does not spread would need the memory of all"
+    assert sorted(one.id for part in attempts[0] for one in part) == sorted(one.id for one in once)
+    assert {one.id: one for part in attempts[0] for one in part} == {one.id: one for one in once}
+    spilled.close()
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SequenceError, match="nowhere") as caught:
+        SpilledRows(tmp_path / "nowhere")
+    assert "TIDINGS_SPILL_DIRECTORY" in str(caught.value.hint)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidings_translator.kafka import Topics
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 CUSTOMER = Change("public.customers", "c", None, {"id": 1, "name": "Ann"})
 
@@ -48,7 +48,7 @@ class Run:
         wait_for(
             lambda: len(published(self.bootstrap, self.name)) >= count(want),
             "events",
-            seconds=90,
+            seconds=240,
             alive=stages,
         )
         assert in_order(published(self.bootstrap, self.name)) == want
@@ -106,9 +106,9 @@ def test_structured_events_and_the_metrics_of_their_readers(run: Run) -> None:
         return [message for _, message in read_committed(run.bootstrap, [newest])]
 
     wait_for(
-        lambda: newest in Topics(run.bootstrap).partitions(), "the topic", seconds=90, alive=(translator,)
+        lambda: newest in Topics(run.bootstrap).partitions(), "the topic", seconds=240, alive=(translator,)
     )
-    wait_for(told, "the event", seconds=90, alive=(sequencer, translator))
+    wait_for(told, "the event", seconds=240, alive=(sequencer, translator))
     (message,) = told()
     assert message.headers() == [("content-type", b"application/cloudevents+json; charset=UTF-8")]
     document = json.loads(message.value())
@@ -144,7 +144,7 @@ def test_bad_input_goes_to_the_dead_letters_and_the_rest_goes_on(run: Run) -> No
     wait_for(
         lambda: len(published(run.bootstrap, run.name)) >= count(want) and len(run.dead_letters()) >= 5,
         "events and dead letters",
-        seconds=90,
+        seconds=240,
         every=0.5,
         alive=(sequencer, translator),
     )
@@ -189,7 +189,7 @@ def test_a_snapshot_builds_state_silently_and_streaming_goes_on_from_it(run: Run
         lambda: published(run.bootstrap, run.name),
         "the one event",
         alive=(sequencer, translator),
-        seconds=90,
+        seconds=240,
         every=0.3,
     )
     [event] = published(run.bootstrap, run.name)

@@ -15,24 +15,28 @@ What Debezium (and capture) repeat after a crash is recognised:
 
 The ids ``txid:lsn`` are joined on the txid, since their LSN differs within a transaction; END's is the commit LSN.
 
-Memory: `held` names partitions that ran ahead of the transaction topic and must wait. A transaction that is larger than
-`max_buffered_rows` is an error; nothing of it has been committed then.
+Memory: `held` names partitions that ran ahead of the transaction topic and must wait. A transaction that is large has its
+rows on disk, but for the last ones, and comes out as `SpilledRows`.
+
+A snapshot's row tells what was true behind all that its partition held before it, so it comes out behind the transactions
+that have rows there: it must not anticipate what they are about to say.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, lsn_of, txid_of
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.errors import SequenceError
 from tidings_translator.records import Partition
+from tidings_translator.spill import PlacedRow, SpilledRows
 from tidings_translator.transactions import (
     Assembled,
     CompleteTransaction,
     LostTransaction,
     OpenTransaction,
     Place,
-    PlacedRow,
     Progress,
     SnapshotRow,
 )
@@ -51,6 +55,8 @@ class Assembler:
         progress: as it was stored with the last transaction that came out.
         partitions: next offset of every partition that is read.
         table_of: topic to table; None for the transaction topic.
+        max_buffered_rows: as many rows wait in memory; a transaction with more than a quarter of these goes to disk.
+        spill_directory: where; None is the system's directory for temporary files.
     """
 
     def __init__(
@@ -63,12 +69,18 @@ class Assembler:
         max_buffered_rows: int = 500_000,
         read_ahead_rows: int = 20_000,
         grace_seconds: float = 5.0,
+        spill_directory: Path | None = None,
     ) -> None:
         self.progress = progress
         self.duplicates = 0
         self.buffered_rows = 0
         self._tables = tables
+        self.spilled_rows = 0
+        self._in_memory = 0
         self._max_buffered_rows = max_buffered_rows
+        self._run_rows = max(max_buffered_rows // 4, 1)
+        self._spill_directory = spill_directory
+        self._spent: list[SpilledRows] = []
         self._read_ahead_rows = read_ahead_rows
         self._grace_seconds = grace_seconds
         self._open: dict[int, OpenTransaction] = {}
@@ -86,7 +98,7 @@ class Assembler:
         """A change event of a technical topic.
 
         Raises:
-            SequenceError: it has no transaction, or too many rows are waiting.
+            SequenceError: it has no transaction, or a large one cannot be kept on disk.
             DecodeError: its transaction id is no ``txid:lsn``.
         """
         place = self._places[partition]
@@ -104,10 +116,11 @@ class Assembler:
         elif transaction.last_commit_lsn is None:
             transaction.last_commit_lsn = envelope.source.last_commit_lsn
         rows = transaction.rows
-        if ref.total_order in rows:
+        order = ref.total_order
+        if order in rows or (transaction.spilled is not None and order in transaction.spilled):
             self.duplicates += 1
             return
-        rows[ref.total_order] = PlacedRow(envelope, partition, offset)
+        rows[order] = PlacedRow(envelope, partition, offset)
         table = place.table or ""
         count = transaction.counts.get(table, 0) + 1
         transaction.counts[table] = count
@@ -122,11 +135,12 @@ class Assembler:
             at[1] = offset
         place.buffered += 1
         self.buffered_rows += 1
+        self._in_memory += 1
         self._touched = now
         if transaction.end_lsn is not None and count <= transaction.needed.get(table, 0):
             transaction.missing -= 1
-        elif self.buffered_rows > self._max_buffered_rows:
-            self._too_many(transaction)
+        if len(rows) >= self._run_rows:
+            self._spill(transaction)
 
     def nothing(self, partition: Partition, offset: int) -> None:
         """A record that says nothing that is needed (a tombstone, a BEGIN), but it has been read."""
@@ -136,7 +150,7 @@ class Assembler:
         """A record of the transaction topic.
 
         Raises:
-            SequenceError: the transaction is too large, or history has moved back.
+            SequenceError: history has moved back.
             DecodeError: its id is no ``txid:lsn``.
         """
         place = self._places[partition]
@@ -158,8 +172,6 @@ class Assembler:
             if collection.data_collection in self._tables and collection.event_count:
                 transaction.needed[collection.data_collection] = collection.event_count
         transaction.missing = sum(transaction.short().values())
-        if sum(transaction.needed.values()) > self._max_buffered_rows:
-            self._too_many(transaction)
         place.runs.append((offset, transaction))
         self._pending.append(transaction)
         self._touched = now
@@ -180,7 +192,10 @@ class Assembler:
     # --- what comes out
 
     def take(self, now: float) -> Iterator[Assembled]:
-        """What has become complete, in order. `progress`, `offsets` and so on are right when it is exhausted."""
+        """What has become complete, in order. `progress`, `offsets` and so on are right when it is exhausted, and while a
+        transaction that is on disk is out: then they tell of those before it."""
+        while self._spent:
+            self._spent.pop().close()
         while True:
             out, self._out = self._out, []
             yield from out
@@ -195,12 +210,16 @@ class Assembler:
             elif not self._snapshot_passed(head):
                 return
             else:
-                assert head.end_lsn is not None
-                rows = head.rows
-                yield CompleteTransaction(
-                    head.txid, head.end_lsn, [rows[order].envelope for order in sorted(rows)]
-                )
+                yield self._complete(head)
             self._finish(head)
+
+    def _complete(self, head: OpenTransaction) -> CompleteTransaction:
+        assert head.end_lsn is not None
+        if head.spilled is not None:
+            self._spill(head)
+            return CompleteTransaction(head.txid, head.end_lsn, head.spilled)
+        rows = head.rows
+        return CompleteTransaction(head.txid, head.end_lsn, [rows[order].envelope for order in sorted(rows)])
 
     def offsets(self) -> dict[Partition, int]:
         """For each partition the offset from which a successor must read."""
@@ -210,7 +229,8 @@ class Assembler:
         """The partitions of which nothing should be fetched for now."""
         head = self._pending[0] if self._pending else None
         short = head.short() if head is not None and head.missing > 0 else {}
-        limit = self._read_ahead_rows
+        # Where memory is full, only what completes the head is worth reading.
+        limit = self._read_ahead_rows if self._in_memory < self._max_buffered_rows else 0
         unread = self.unread_below()
         held = set()
         for partition, place in self._places.items():
@@ -312,7 +332,15 @@ class Assembler:
         )
 
     def _snapshot_row(self, partition: Partition, offset: int, envelope: Envelope) -> None:
-        self._out.append(SnapshotRow(envelope))
+        row = SnapshotRow(envelope)
+        before = self._places[partition].youngest()
+        if before is None:
+            self._out.append(row)
+        else:
+            before.followers.append((partition, row))
+            self._places[partition].buffered += 1
+        if envelope.source.snapshot == "incremental":
+            return  # it was read beside the stream and has its place in it
         progress = self.progress
         lsn = envelope.source.lsn or 0
         if not progress.snapshot_open or lsn > progress.snapshot_lsn:
@@ -390,8 +418,7 @@ class Assembler:
             used += found
         self.progress.unreadable = [note for note in noted if note not in used]
         places = ", ".join(f"{topic}/{partition} offset {offset}" for topic, partition, offset in used)
-        rows = [head.rows[order] for order in sorted(head.rows)]
-        return LostTransaction(head.txid, head.end_lsn, rows, f"unreadable rows at {places}")
+        return LostTransaction(head.txid, head.end_lsn, self._placed(head), f"unreadable rows at {places}")
 
     def _finish(self, transaction: OpenTransaction) -> None:
         assert transaction.end_lsn is not None
@@ -420,9 +447,10 @@ class Assembler:
         for transaction in [t for t in self._open.values() if t.end_lsn is None]:
             before = transaction.last_commit_lsn
             if before is not None and before < position and self._in_gap(transaction.txid, before):
-                rows = [transaction.rows[order] for order in sorted(transaction.rows)]
                 self._out.append(
-                    LostTransaction(transaction.txid, None, rows, "its END marker was unreadable")
+                    LostTransaction(
+                        transaction.txid, None, self._placed(transaction), "its END marker was unreadable"
+                    )
                 )
                 self._forget(transaction)
 
@@ -431,14 +459,31 @@ class Assembler:
         del self._open[transaction.txid]
         for partition, (count, _) in transaction.places.items():
             self._places[partition].buffered -= count
+        self._in_memory -= len(transaction.rows)
         self.buffered_rows -= len(transaction.rows)
         transaction.rows = {}
+        if transaction.spilled is not None:
+            self.buffered_rows -= len(transaction.spilled)
+            self.spilled_rows -= len(transaction.spilled)
+            self._spent.append(transaction.spilled)  # it may just be coming out
+            transaction.spilled = None
+        for partition, row in transaction.followers:
+            self._places[partition].buffered -= 1
+            self._out.append(row)
+        transaction.followers = []
 
-    def _too_many(self, transaction: OpenTransaction) -> None:
-        needed = sum(transaction.needed.values())
-        size = f"has {needed} rows" if needed else "is not complete"
-        raise SequenceError(
-            f"{transaction} {size}, and {self.buffered_rows} rows are waiting; TIDINGS_MAX_BUFFERED_ROWS allows"
-            f" {self._max_buffered_rows}",
-            hint="raise TIDINGS_MAX_BUFFERED_ROWS (about 1 kB of memory a row) and start again; nothing is lost",
-        )
+    def _placed(self, transaction: OpenTransaction) -> Iterable[PlacedRow]:
+        if transaction.spilled is not None:
+            self._spill(transaction)
+        return transaction.placed()
+
+    def _spill(self, transaction: OpenTransaction) -> None:
+        moved = transaction.spill(self._spill_directory)
+        self._in_memory -= moved
+        self.spilled_rows += moved
+
+    def close(self) -> None:
+        """Give back what is on disk."""
+        self._spent += [t.spilled for t in self._open.values() if t.spilled is not None]
+        while self._spent:
+            self._spent.pop().close()

@@ -29,6 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 from tidings_service import get_logger
 from tidings_translator.errors import BrokerError, FencedError
+from tidings_translator.fault_points import reached
 from tidings_translator.records import Output, Partition
 
 log = get_logger(__name__)
@@ -93,6 +94,9 @@ class TransactionalProducer:
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": int(transaction_timeout_seconds * 1000),
                 "linger.ms": 5,
+                # With more, librdkafka may report a producer's first records in a partition as delivered that a broker
+                # which has only just become its leader has refused (see capture's kafka.py, and tests/faults/new_topics.py).
+                "max.in.flight.requests.per.connection": 1,
                 "retry.backoff.ms": 5,  # the default adds 100 ms to each transaction that follows another
                 "batch.size": 262_144,
                 "message.max.bytes": MAX_RECORD_BYTES,
@@ -141,6 +145,7 @@ class TransactionalProducer:
     ) -> None:
         producer = self._producer
         producer.begin_transaction()
+        reached("transaction.begun")
         produce = producer.produce
         for topic, key, value, headers, partition in outputs:
             while True:
@@ -149,14 +154,17 @@ class TransactionalProducer:
                     break
                 except BufferError:
                     producer.poll(0.05)
+        reached("outputs.produced")
         producer.send_offsets_to_transaction(
             [TopicPartition(p.topic, p.partition, offset) for p, offset in offsets.items()],
             member.serialized(),
             _REQUEST_SECONDS,
         )
+        reached("offsets.sent")
         while True:
             try:
                 producer.commit_transaction(_REQUEST_SECONDS)
+                reached("transaction.committed")
                 return
             except KafkaException as error:
                 if not error.args[0].retriable():

@@ -62,11 +62,23 @@ class Memory:
             rows[key] = row
         self._dirty.add((table, key))
 
-    def take_changes(self) -> dict[bytes, bytes | None]:
-        """Changelog records for what has changed since the last call, the progress always included."""
+    def take_progress(self) -> dict[bytes, bytes | None]:
+        """The progress' changelog record alone; everything else that has changed still has to be taken."""
+        return {PROGRESS_KEY: self._encode(self.progress)}
+
+    def take_changes(self, at_most: int | None = None) -> dict[bytes, bytes | None]:
+        """Changelog records for what has changed and was not taken yet, the progress always included.
+
+        `at_most` leaves what is beyond so many to the next call.
+        """
         encode = self._encode
-        changes: dict[bytes, bytes | None] = {PROGRESS_KEY: encode(self.progress)}
-        for place in self._dirty:
+        changes = self.take_progress()
+        if at_most is None or len(self._dirty) <= at_most:
+            taken = self._dirty
+            self._dirty = set()
+        else:
+            taken = {self._dirty.pop() for _ in range(at_most)}
+        for place in taken:
             if len(place) == 3:
                 root = self._roots.get(place)
                 changes[encode(("c", *place))] = None if root is None else encode(root)
@@ -74,8 +86,12 @@ class Memory:
                 table, key = place
                 row = self._rows[table].get(key)
                 changes[encode(("r", table, key, ""))] = None if row is None else encode(row)
-        self._dirty.clear()
         return changes
+
+    @property
+    def changes(self) -> int:
+        """How many entries have changed and were not taken yet."""
+        return len(self._dirty)
 
     def load(self, key: bytes, value: bytes | None) -> None:
         """Take back one changelog record.

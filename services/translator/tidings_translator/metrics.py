@@ -19,7 +19,12 @@ SEQUENCER_OPEN_AGE = Gauge(
     "tidings_sequencer_open_transaction_age_seconds",
     "How long the oldest incomplete transaction has been waiting here.",
 )
-SEQUENCER_BUFFERED_ROWS = Gauge("tidings_sequencer_buffered_rows", "Rows held for incomplete transactions.")
+SEQUENCER_BUFFERED_ROWS = Gauge(
+    "tidings_sequencer_buffered_rows", "Rows held for incomplete transactions, in memory and on disk."
+)
+SEQUENCER_SPILLED_ROWS = Gauge(
+    "tidings_sequencer_spilled_rows", "Those of them that are on disk, because their transaction is large."
+)
 
 TRANSLATOR_CHANGE_SETS = Counter(
     "tidings_translator_change_sets_total", "Change sets evaluated, by aggregate.", ["aggregate"]

@@ -5,8 +5,10 @@ it can; a delete carries only the key, so then, and for the root it has left, wh
 are attached as of the commit: all rows of the transaction are remembered before its change sets are made.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -15,12 +17,14 @@ from tidings_translator.changes import ChangeSet, RowChange, identity
 from tidings_translator.domain import Domain, Role, TableUse
 from tidings_translator.memory import Memory
 from tidings_translator.model import Row
+from tidings_translator.spill import Buckets, RoutedRow
 from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 _Row = dict[str, Any]
 _References = dict[str, dict[str, _Row]]
 
 _UNAVAILABLE = "__debezium_unavailable_value"
+_ROW_OPS = frozenset("cudr")
 
 
 class _Table:
@@ -50,23 +54,64 @@ class Router:
 
     def change_sets(self, transaction: CompleteTransaction) -> list[ChangeSet]:
         """One change set for each aggregate that the transaction touched, by first touch."""
-        rows = [
-            (table, self._change(table, envelope))
-            for envelope in transaction.rows
-            if (table := self._tables.get(envelope.source.qualified_table)) is not None
-            and envelope.op in {"c", "u", "d", "r"}
-        ]
+        rows = list(self._mapped(transaction.rows))
         if not rows:
             return []
         self._remember(rows)
-        source = transaction.rows[0].source
+        source = next(iter(transaction.rows)).source
         return self._gather(
-            rows,
+            (
+                (aggregate, root, table, change)
+                for table, change in rows
+                for aggregate, root in self._aggregates(table, change)
+            ),
             commit_lsn=transaction.commit_lsn,
             txid=transaction.txid,
             ts_us=source.ts_us or source.ts_ms * 1000,
             snapshot=False,
         )
+
+    def parts(
+        self, transaction: CompleteTransaction, directory: Path | None, count: int
+    ) -> Generator[list[ChangeSet]]:
+        """As `change_sets`, of a transaction whose rows are on disk: in `count` parts, of which one is in memory.
+
+        All of the transaction is remembered before the first part comes. The same rows and the same memory give the same
+        parts; an aggregate is in one of them as a whole.
+
+        Raises:
+            SequenceError: the disk is full or not writable.
+        """
+        self._remember(self._mapped(transaction.rows))
+        buckets = Buckets(directory, count)
+        try:
+            for table, change in self._mapped(transaction.rows):
+                for aggregate, root in self._aggregates(table, change):
+                    number = crc32(f"{aggregate}/{root}".encode()) % count
+                    buckets.add(number, RoutedRow(aggregate, root, change))
+            source = next(iter(transaction.rows)).source
+            tables = self._tables
+            for number in range(count):
+                yield self._gather(
+                    (
+                        (row.aggregate, row.id, tables[row.change.table], row.change)
+                        for row in buckets.read(number)
+                    ),
+                    commit_lsn=transaction.commit_lsn,
+                    txid=transaction.txid,
+                    ts_us=source.ts_us or source.ts_ms * 1000,
+                    snapshot=False,
+                )
+        finally:
+            buckets.close()
+
+    def _mapped(self, envelopes: Iterable[Envelope]) -> Iterator[tuple[_Table, RowChange]]:
+        """The row changes of tables that the domain has."""
+        tables = self._tables
+        for envelope in envelopes:
+            table = tables.get(envelope.source.qualified_table)
+            if table is not None and envelope.op in _ROW_OPS:
+                yield table, self._change(table, envelope)
 
     def snapshot_row(self, row: SnapshotRow) -> list[ChangeSet]:
         """The change sets of one row that a snapshot read."""
@@ -74,24 +119,22 @@ class Router:
         table = self._tables.get(envelope.source.qualified_table)
         if table is None or envelope.after is None:
             return []
-        rows = [(table, self._change(table, envelope))]
-        self._remember(rows)
+        change = self._change(table, envelope)
+        self._remember([(table, change)])
         source = envelope.source
         # An incremental snapshot's rows have no LSN: they are as new as the last commit.
         lsn = source.lsn if source.lsn is not None else self._memory.progress.commit_lsn or 0
+        routed = [(aggregate, root, table, change) for aggregate, root in self._aggregates(table, change)]
         return self._gather(
-            rows, commit_lsn=lsn, txid=None, ts_us=source.ts_us or source.ts_ms * 1000, snapshot=True
+            routed, commit_lsn=lsn, txid=None, ts_us=source.ts_us or source.ts_ms * 1000, snapshot=True
         )
 
     def learn(self, envelopes: Iterable[Envelope]) -> None:
         """Remember rows of a transaction that is not translated: they were committed all the same."""
-        for envelope in envelopes:
-            table = self._tables.get(envelope.source.qualified_table)
-            if table is not None and envelope.op in {"c", "u", "d", "r"}:
-                change = self._change(table, envelope)
-                self._remember([(table, change)])
-                for use, remembered in table.children:
-                    self._roots_of(use, change, remembered=remembered)
+        for table, change in self._mapped(envelopes):
+            self._remember([(table, change)])
+            for use, remembered in table.children:
+                self._roots_of(use, change, remembered=remembered)
 
     def _change(self, table: _Table, envelope: Envelope) -> RowChange:
         transaction = envelope.transaction
@@ -109,7 +152,7 @@ class Router:
             0 if transaction is None else transaction.total_order,
         )
 
-    def _remember(self, rows: list[tuple[_Table, RowChange]]) -> None:
+    def _remember(self, rows: Iterable[tuple[_Table, RowChange]]) -> None:
         memory = self._memory
         for table, change in rows:
             for columns in table.referred:
@@ -126,7 +169,7 @@ class Router:
 
     def _gather(
         self,
-        rows: list[tuple[_Table, RowChange]],
+        routed: Iterable[tuple[str, str, _Table, RowChange]],
         *,
         commit_lsn: int,
         txid: int | None,
@@ -134,14 +177,13 @@ class Router:
         snapshot: bool,
     ) -> list[ChangeSet]:
         gathered: dict[tuple[str, str], tuple[list[RowChange], _References]] = {}
-        for table, change in rows:
-            for aggregate, root in self._aggregates(table, change):
-                found = gathered.get((aggregate, root))
-                if found is None:
-                    found = gathered[aggregate, root] = ([], {})
-                found[0].append(change)
-                if table.references and change.after is not None:
-                    self._refer(table, change.after, aggregate, found[1])
+        for aggregate, root, table, change in routed:
+            found = gathered.get((aggregate, root))
+            if found is None:
+                found = gathered[aggregate, root] = ([], {})
+            found[0].append(change)
+            if table.references and change.after is not None:
+                self._refer(table, change.after, aggregate, found[1])
         return [
             ChangeSet(aggregate, root, commit_lsn, txid, ts_us, snapshot, tuple(changes), references)
             for (aggregate, root), (changes, references) in gathered.items()

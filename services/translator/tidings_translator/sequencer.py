@@ -7,8 +7,10 @@ topic, written in the same Kafka transaction as the change sets and restored whe
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 from tidings_envelope.decode import EnvelopeDecoder
+from tidings_envelope.envelope import Envelope
 from tidings_envelope.errors import DecodeError, RegistryError
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import HEADER_BYTES
@@ -19,14 +21,17 @@ from tidings_translator.changes import ChangeSet, encode_change_set
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.domain import Domain
 from tidings_translator.errors import SequenceError
+from tidings_translator.fault_points import reached
 from tidings_translator.generation import ORIGINAL
 from tidings_translator.generation_gate import Gate
-from tidings_translator.kafka import TopicPlan, read_partition, read_records
+from tidings_translator.kafka import MAX_RECORD_BYTES, TopicPlan, read_partition, read_records
 from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.memory import Memory
 from tidings_translator.records import Batch, FetchedRecord, Output, Partition
 from tidings_translator.routing import Router
 from tidings_translator.settings import SequencerSettings
+from tidings_translator.single_rows import SingleRows
+from tidings_translator.spill import SpilledRows
 from tidings_translator.stage import Stage
 from tidings_translator.transactions import CompleteTransaction, LostTransaction, SnapshotRow
 
@@ -37,6 +42,10 @@ _PATIENCE_SECONDS = 10.0
 _JSON_BEGIN = b'{"status":"BEGIN"'
 """How the first field of a marker looks: Debezium's schema puts the status first."""
 _AVRO_BEGIN = b"\x0aBEGIN"
+_MOST_PARTS = 256
+"""Of a large transaction; each is a file."""
+_ROOM_BYTES = 64 * 1024
+"""For a record's key and framing."""
 _OFFSETS_SECONDS = 1.0
 """How often offsets are committed when nothing else is to be."""
 
@@ -95,6 +104,10 @@ class Sequencer:
         if settings.generation != ORIGINAL and settings.change_sets_topic not in topics:
             return [], f"`tidings-translator generations start {settings.generation}`"
         transactions = settings.transaction_topic
+        wanted = [f"{settings.source}.{table}" for table in sorted(self._tables)]
+        there = [topic for topic in wanted if topic in topics]
+        if settings.transactions == "none":
+            return there, None if there else f"a topic of a table, such as {wanted[0]}"
         if transactions not in topics:
             return [], transactions
         if topics[transactions] != 1:
@@ -102,8 +115,7 @@ class Sequencer:
                 f"topic {transactions} has {topics[transactions]} partitions, but its order is the commit order",
                 hint="create it again with one partition",
             )
-        wanted = [f"{self._settings.source}.{table}" for table in sorted(self._tables)]
-        return [transactions, *(topic for topic in wanted if topic in topics)], None
+        return [transactions, *there], None
 
     def topic_plans(self, topics: dict[str, int]) -> list[TopicPlan]:  # noqa: ARG002 - nothing depends on them
         """The change sets, the state, the dead letters, the ledger of generations."""
@@ -225,6 +237,14 @@ class Sequencer:
             if isinstance(assembled, CompleteTransaction):
                 transactions += 1
                 outputs += gate.before(assembled.commit_lsn)
+                if isinstance(assembled.rows, SpilledRows):
+                    # What came before it goes first: from here on, offsets and progress tell of this one's parts.
+                    if not await self._add(session, outputs, session.memory.take_changes()):
+                        return
+                    outputs = []
+                    if not await self._emit_parts(session, assembled, made):
+                        return
+                    continue
                 sets = session.router.change_sets(assembled)
             elif isinstance(assembled, SnapshotRow):
                 sets = session.router.snapshot_row(assembled)
@@ -244,29 +264,93 @@ class Sequencer:
         if not outputs and not transactions and (not moved or now - self._sent_at < _OFFSETS_SECONDS):
             self._hold(session)
             return
-        self._sent_at = now
+        if await self._add(session, outputs, session.memory.take_changes()):
+            self._hold(session)
+
+    async def _add(
+        self, session: _Session, outputs: list[Output], changes: dict[bytes, bytes | None]
+    ) -> bool:
+        """Put outputs, state and the offsets as they are now into the next Kafka transaction; False: all is dropped."""
+        offsets = session.assembler.offsets()
         session.sent_offsets = offsets
-        changelog = self._changelog
+        self._sent_at = time.monotonic()
         kept = await self._stage.sink.add(
             session.generation,
             offsets,
             outputs,
-            state={(changelog, key): value for key, value in session.memory.take_changes().items()},
+            state={(self._changelog, key): value for key, value in changes.items()},
             on_commit=self._stage.note_committed(offsets),
         )
         if not kept:
             self._session = None
-            return
-        self._hold(session)
+            session.assembler.close()
+        return kept
+
+    async def _emit_parts(
+        self, session: _Session, transaction: CompleteTransaction, made: Counter[str]
+    ) -> bool:
+        """A transaction that is on disk, in several Kafka transactions; False: the generation is over.
+
+        None of its input is committed before the last part. What is remembered of its rows is not stored before all parts
+        are, so that who has to begin again finds the memory that it began with, and makes the same parts.
+        """
+        progress, lsn, rows = session.memory.progress, transaction.commit_lsn, len(transaction.rows)
+        done, count = 0, min(rows // self._settings.part_rows + 1, _MOST_PARTS)
+        if progress.parts is not None and progress.parts[0] == lsn:
+            _, done, count = progress.parts
+        log.info("large transaction", txid=transaction.txid, rows=rows, parts=count, done=done)
+        parts = session.router.parts(transaction, self._settings.spill_directory, count)
+        number = 0
+        try:
+            while (sets := await asyncio.to_thread(next, parts, None)) is not None:
+                number += 1
+                if number <= done:
+                    continue
+                for change_set in sets:
+                    made[change_set.aggregate] += 1
+                progress.parts = (lsn, number, count)
+                outputs = await asyncio.to_thread(list, map(self._output, sets))
+                if not await self._add(session, outputs, session.memory.take_progress()):
+                    return False
+                reached("part.added")
+        finally:
+            await asyncio.to_thread(parts.close)
+        while session.memory.changes > self._settings.part_rows:
+            if not await self._add(session, [], session.memory.take_changes(self._settings.part_rows)):
+                return False
+        progress.parts = None
+        return True
 
     def _output(self, change_set: ChangeSet) -> Output:
         key = f"{change_set.aggregate}/{change_set.id}".encode()
-        return Output(self._settings.change_sets_topic, key, encode_change_set(change_set))
+        value = encode_change_set(change_set)
+        if len(value) > MAX_RECORD_BYTES - _ROOM_BYTES:
+            return dead_letter(
+                self._settings.dead_letters_topic,
+                stage="transaction",
+                error="TooLarge",
+                reason=f"what the transaction did to one aggregate has {len(value)} bytes; {MAX_RECORD_BYTES} are allowed",
+                partition=Partition(self._settings.change_sets_topic, 0),
+                offset=-1,
+                key=key,
+                value=None,
+                aggregate=change_set.aggregate,
+                id=change_set.id,
+                txid=change_set.txid,
+                commit_lsn=change_set.commit_lsn,
+            )
+        return Output(self._settings.change_sets_topic, key, value)
 
     async def _lost(self, session: _Session, lost: LostTransaction) -> list[Output]:
         """The rows of a transaction that can't be completed, as dead letters; what they say of keys is still true."""
-        session.router.learn(row.envelope for row in lost.rows)
-        places = [(row.partition, row.offset) for row in lost.rows]
+        places: list[tuple[Partition, int]] = []
+
+        def envelopes() -> Iterator[Envelope]:
+            for row in lost.rows:
+                places.append((row.partition, row.offset))
+                yield row.envelope
+
+        session.router.learn(envelopes())
         originals = await asyncio.to_thread(read_records, self._settings.kafka, places)
         letters = []
         for place in places:
@@ -301,12 +385,21 @@ class Sequencer:
         partitions = self._stage.consumer.assignment()
         if self._stage.consumer.membership().generation != generation or not partitions:
             return None
+        reached("assigned")
         started = time.monotonic()
+        if self._session is not None:
+            self._session.assembler.close()
         await self._stage.sink.begin_life()
         committed = await asyncio.to_thread(self._stage.offsets.committed, partitions)
         gate = await asyncio.to_thread(self._open_gate)
         memory = await asyncio.to_thread(self._read_memory)
-        assembler = Assembler(
+        single = self._settings.transactions == "none"
+        if memory.progress.rows and not single:
+            raise SequenceError(
+                "this source was read row by row so far, and positions of transactions do not go on from there",
+                hint="leave TIDINGS_TRANSACTIONS=none, or remove the sequencer's state and offsets to begin anew",
+            )
+        assembler = (SingleRows if single else Assembler)(
             self._tables,
             memory.progress,
             committed,
@@ -314,11 +407,13 @@ class Sequencer:
             max_buffered_rows=self._settings.max_buffered_rows,
             read_ahead_rows=self._settings.read_ahead_rows,
             grace_seconds=self._settings.malformed_grace_seconds,
+            spill_directory=self._settings.spill_directory,
         )
         session = _Session(generation, memory, assembler, Router(self._domain, memory), gate)
         session.next_offsets = dict(committed)
         session.sent_offsets = dict(committed)
         self._stage.committed.update(committed)
+        reached("restored")
         log.info(
             "partitions assigned",
             partitions=len(partitions),
@@ -389,6 +484,7 @@ class Sequencer:
         assembler = session.assembler
         metrics.SEQUENCER_OPEN_TRANSACTIONS.set(assembler.open_transactions)
         metrics.SEQUENCER_BUFFERED_ROWS.set(assembler.buffered_rows)
+        metrics.SEQUENCER_SPILLED_ROWS.set(assembler.spilled_rows)
         metrics.SEQUENCER_DUPLICATES.inc(assembler.duplicates)
         assembler.duplicates = 0
         metrics.STATE_ENTRIES.labels("sequencer").set(len(session.memory))

@@ -1,6 +1,7 @@
 """Settings of the two stages, read from ``TIDINGS_*``."""
 
 import socket
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -72,7 +73,9 @@ class SequencerSettings(StageSettings):
     http_port: int = Field(default=8091, ge=0, le=65535)
     """Port for /metrics, /healthz and /readyz; 0 takes a free one."""
     max_buffered_rows: Annotated[int, Field(ge=100)] = 500_000
-    """Rows held in memory for transactions that are not complete; the largest transaction must fit."""
+    """Rows held in memory for transactions that are not complete (about 1 kB each); one with more than a quarter of these goes to disk."""
+    spill_directory: Path | None = None
+    """Where large transactions wait on disk (about as large there as in JSON); default: the system's temporary directory."""
     read_ahead_rows: Annotated[int, Field(ge=10)] = 20_000
     """Rows of one partition that may wait for the transaction topic before the partition is paused."""
     discovery_seconds: Annotated[float, Field(gt=0, le=3600)] = 3.0
@@ -82,6 +85,14 @@ class SequencerSettings(StageSettings):
 
     max_unreadable_in_a_row: Annotated[int, Field(ge=1)] = 100
     """As many unreadable records of one topic one after the other are not bad records but a wrong set-up: it stops."""
+
+    transactions: Literal["whole", "none"] = "whole"
+    """whole: the source has provide.transaction.metadata=true; none: it has not, and every row is translated for itself."""
+
+    @property
+    def part_rows(self) -> int:
+        """About as many rows of a large transaction are in memory when its change sets are made."""
+        return max(self.max_buffered_rows // 8, 1)
 
     @property
     def group(self) -> str:

@@ -46,6 +46,11 @@ class _Work:
     state: dict[tuple[Partition, bytes], bytes | None] = field(default_factory=dict)
     on_commit: list[Callable[[], None]] = field(default_factory=list)
 
+    @property
+    def size(self) -> int:
+        """Records; an aggregate's state that is written with its events is not counted for itself."""
+        return max(len(self.outputs), len(self.state))
+
     def all_outputs(self) -> list[Output]:
         changelog = [
             Output(partition.topic, key, value, None, partition.partition)
@@ -138,10 +143,10 @@ class TransactionalSink:
         if on_commit is not None:
             work.on_commit.append(on_commit)
         self._wake.set()
-        if len(self._work.outputs) >= self._max_pending:
+        if self._work.size >= self._max_pending:
             async with self._changed:
                 await self._changed.wait_for(
-                    lambda: len(self._work.outputs) < self._max_pending or self.failed.done()
+                    lambda: self._work.size < self._max_pending or self.failed.done()
                 )
         return not self.is_lost(generation) and not self.failed.done()
 

@@ -17,6 +17,7 @@ from tidings_envelope.errors import EnvelopeError
 from tidings_service import Health, Retry, TidingsError, get_logger, report_error, serve_http
 from tidings_translator import metrics
 from tidings_translator.errors import BrokerError, TranslatorError
+from tidings_translator.fault_points import reached
 from tidings_translator.generation import Ledger
 from tidings_translator.kafka import Offsets, TopicPlan, Topics, TransactionalProducer
 from tidings_translator.records import Batch, Partition
@@ -166,12 +167,15 @@ class Stage:
 
     async def _handle(self, work: Work, batch: Batch) -> None:
         await self._locked(work.handle(batch))
+        reached("batch.handled")
         if batch.records:
             self._handled[batch.partition] = batch.records[-1].offset + 1
 
     async def _revoked(self) -> None:
+        reached("revoked")
         if not await self.sink.drain(_DRAIN_SECONDS):
             log.warning("partitions are given up with work that is not committed; it is dropped")
+        reached("drained")
 
     async def _ticks(self, work: Work) -> None:
         while True:

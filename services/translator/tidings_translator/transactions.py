@@ -3,6 +3,8 @@ survive a restart. Pure data; `assembly` has the logic.
 """
 
 from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -10,14 +12,15 @@ import msgspec
 from tidings_envelope.envelope import Envelope
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.records import Partition
+from tidings_translator.spill import PlacedRow, SpilledRows
 
 
 class CompleteTransaction(NamedTuple):
-    """All rows of the tables that are read, by `total_order`."""
+    """All rows of the tables that are read, by `total_order`; on disk until the next one is asked for, if they are many."""
 
     txid: int
     commit_lsn: int
-    rows: list[Envelope]
+    rows: list[Envelope] | SpilledRows
 
 
 class SnapshotRow(NamedTuple):
@@ -26,20 +29,12 @@ class SnapshotRow(NamedTuple):
     envelope: Envelope
 
 
-class PlacedRow(NamedTuple):
-    """A row and where it was read."""
-
-    envelope: Envelope
-    partition: Partition
-    offset: int
-
-
 class LostTransaction(NamedTuple):
     """A transaction that can't be completed, because a record of it was unreadable; for the dead letters as a whole."""
 
     txid: int
     commit_lsn: int | None
-    rows: list[PlacedRow]
+    rows: Iterable[PlacedRow]
     reason: str
 
 
@@ -56,6 +51,9 @@ class Progress(msgspec.Struct):
         unreadable: (topic, partition, offset) of unreadable rows that no transaction was given up for yet.
         snapshot_open: snapshot rows came out, and it is not known yet that these were all.
         snapshot_lsn: the highest LSN of a snapshot's row.
+        parts: (commit LSN, how many came out, of how many) of a transaction that is coming out in parts; its rows are
+            read again after a restart, and give the same parts.
+        rows: ``topic/partition`` to (last commit LSN before it, LSN) of the last row; only where rows come out one by one.
     """
 
     commit_lsn: int | None = None
@@ -64,6 +62,8 @@ class Progress(msgspec.Struct):
     unreadable: list[tuple[str, int, int]] = []
     snapshot_open: bool = True
     snapshot_lsn: int = 0
+    parts: tuple[int, int, int] | None = None
+    rows: dict[str, tuple[int, int]] = {}
 
 
 class OpenTransaction:
@@ -73,12 +73,14 @@ class OpenTransaction:
         "counts",
         "done",
         "end_lsn",
+        "followers",
         "last_commit_lsn",
         "missing",
         "needed",
         "places",
         "rows",
         "since",
+        "spilled",
         "txid",
     )
 
@@ -86,6 +88,10 @@ class OpenTransaction:
         self.txid = txid
         self.since = since
         self.rows: dict[int, PlacedRow] = {}
+        """Those in memory, by `total_order`."""
+        self.spilled: SpilledRows | None = None
+        self.followers: list[tuple[Partition, SnapshotRow]] = []
+        """Snapshot rows that were read behind its rows and must not overtake it."""
         self.counts: dict[str, int] = {}
         self.places: dict[Partition, list[int]] = {}
         """Partition to [number of rows, offset of the last one]."""
@@ -99,6 +105,26 @@ class OpenTransaction:
         """Table to number of rows that have not come; only known after END."""
         counts = self.counts
         return {t: n - counts.get(t, 0) for t, n in self.needed.items() if n > counts.get(t, 0)}
+
+    def spill(self, directory: Path | None) -> int:
+        """Move the rows in memory to disk; how many they are.
+
+        Raises:
+            SequenceError: the disk is full or not writable.
+        """
+        rows, self.rows = self.rows, {}
+        if rows:
+            if self.spilled is None:
+                self.spilled = SpilledRows(directory)
+            self.spilled.add(rows)
+        return len(rows)
+
+    def placed(self) -> Iterable[PlacedRow]:
+        """All rows, by `total_order`; of those on disk, all must be."""
+        if self.spilled is not None:
+            assert not self.rows
+            return self.spilled.placed()
+        return [self.rows[order] for order in sorted(self.rows)]
 
     def __str__(self) -> str:
         where = "" if self.end_lsn is None else f" (commit {lsn_to_text(self.end_lsn)})"
@@ -117,6 +143,10 @@ class Place:
         self.streaming = False
         """A row from after the snapshot was read, so all of the snapshot's rows of this partition were."""
         self.runs: deque[tuple[int, OpenTransaction]] = deque()
+
+    def youngest(self) -> OpenTransaction | None:
+        """The last transaction that still needs records of this partition."""
+        return next((transaction for _, transaction in reversed(self.runs) if not transaction.done), None)
 
     def needed_from(self) -> int:
         """The offset from which it must be read again after a restart."""

@@ -21,6 +21,7 @@ from tidings_translator.domain import Domain
 from tidings_translator.errors import BrokerError, ChangeSetError
 from tidings_translator.evaluate import Evaluation, Evaluator, PublishedEvent
 from tidings_translator.events import BusinessEvent, contract_of, topic_of
+from tidings_translator.fault_points import reached
 from tidings_translator.generation import CUT_KEY, ORIGINAL, Fact, Mode, decode_cut
 from tidings_translator.generation_gate import fact_record
 from tidings_translator.kafka import MAX_RECORD_BYTES, TopicPlan, read_partition
@@ -288,6 +289,7 @@ class Translator:
         if self._stage.consumer.membership().generation != generation:
             return None
         self._shards = {p: s for p, s in self._shards.items() if s.generation == generation}
+        reached("assigned")
         started = time.monotonic()
         await self._stage.sink.begin_life()
         committed = await asyncio.to_thread(self._stage.offsets.committed, [partition])
@@ -300,6 +302,7 @@ class Translator:
             await self._create_business_topics()
         self._shards[partition] = shard
         self._stage.committed.update(committed)
+        reached("restored")
         log.info(
             "partition assigned",
             partition=str(partition),

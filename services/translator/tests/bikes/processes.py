@@ -92,12 +92,12 @@ class StageProcess:
         self.kill()
         self.start()
 
-    def terminate(self, timeout_seconds: float = 40) -> int:
+    def terminate(self, timeout_seconds: float = 120) -> int:
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(timeout_seconds)
 
-    def exit_code(self, timeout_seconds: float = 40) -> int:
+    def exit_code(self, timeout_seconds: float = 120) -> int:
         """Waits for the process to end by itself."""
         assert self._process is not None
         return self._process.wait(timeout_seconds)
@@ -119,7 +119,7 @@ def wait_for(
     look: Callable[[], T | None],
     what: str,
     *,
-    seconds: float = 60,
+    seconds: float = 180,
     every: float = 0.05,
     alive: tuple[StageProcess, ...] = (),
 ) -> T:

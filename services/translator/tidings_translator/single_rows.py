@@ -1,0 +1,45 @@
+"""Sources without transaction metadata: every row comes out for itself, as if it were a transaction.
+
+For connectors that cannot be told ``provide.transaction.metadata=true``, and only where it is asked for: a rule then sees an
+aggregate between the rows of one commit, rows of different tables come in any order, and positions (and with them event
+ids) depend on that order, so that they are others when history is read again. What a crash repeats is recognised within a
+partition, by the last commit before the row's and its LSN, which never go back there.
+"""
+
+from tidings_envelope.envelope import Envelope
+from tidings_translator.assembly import Assembler
+from tidings_translator.records import Partition
+from tidings_translator.transactions import CompleteTransaction
+
+
+class SingleRows(Assembler):
+    """An `Assembler` that waits for nothing. Positions are LSNs, raised where needed so that they always grow."""
+
+    def row(self, partition: Partition, offset: int, envelope: Envelope, now: float) -> None:
+        """A change event of a technical topic; its ``transaction`` block, if it has one, is not looked at.
+
+        Raises:
+            DecodeError: its ``source.sequence`` is none.
+        """
+        source = envelope.source
+        if envelope.op == "r" or source.is_snapshot:
+            self._places[partition].next_offset = offset + 1
+            self._snapshot_row(partition, offset, envelope)
+            return
+        progress = self.progress
+        place, lsn = str(partition), source.lsn or 0
+        at = (source.last_commit_lsn or 0, lsn)
+        self._places[partition].next_offset = offset + 1
+        known = progress.rows.get(place, (0, 0))
+        # Before the first commit that a connector saw there is none to tell: such a row may come twice rather than never.
+        if at[0] and at < known:
+            self.duplicates += 1
+            return
+        progress.rows[place] = max(known, at)
+        progress.commit_lsn = max((progress.commit_lsn or 0) + 1, lsn, progress.snapshot_lsn + 1)
+        self._touched = now
+        self._out.append(CompleteTransaction(source.tx_id or 0, progress.commit_lsn, [envelope]))
+
+    def unreadable(self, partition: Partition, offset: int, now: float) -> None:  # noqa: ARG002 - the same call
+        """A record that could not be decoded; the caller has sent it to the dead letters, and no other depends on it."""
+        self.nothing(partition, offset)

@@ -1,0 +1,177 @@
+"""A store on the lab's servers: its database, its connector, its stages, and what they publish."""
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator
+from typing import Literal
+
+import psycopg
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from faultlab.servers import Lab
+
+from tidings_stack.postgres import create_database, drop_database
+from tidings_stack.waiting import wait_for
+from translatorlab.processes import StageProcess, Supervisor
+from translatorlab.published import Published, Verdict
+from translatorlab.store import TABLES, create_store
+from translatorlab.truth import count, expected_events
+
+Form = Literal["json", "avro"]
+PARTITIONS = 3
+_CATCH_UP_SECONDS = 240.0
+
+
+class Pipeline:
+    """Everything that belongs to one name. Stages of it are started and stopped by faults; checks go past the proxies."""
+
+    def __init__(self, lab: Lab, form: Form, settings: dict[str, str] | None = None) -> None:
+        self.lab = lab
+        self.name = f"s{secrets.token_hex(4)}"
+        self._slot = f"{self.name}_order"
+        self._directory = lab.directory / self.name
+        self._directory.mkdir()
+        self._supervisor = Supervisor()
+        assert lab.registry_proxy is not None
+        registry = f"http://127.0.0.1:{lab.registry_proxy.port}/apis/ccompat/v7"
+        self._settings = {
+            "TIDINGS_KAFKA": lab.kafka.proxied,
+            "TIDINGS_REGISTRY": registry,
+            "TIDINGS_SOURCE": self.name,
+            "TIDINGS_LAB_NAME": self.name,
+            "TIDINGS_SESSION_TIMEOUT_SECONDS": "6",
+            "TIDINGS_TRANSACTION_TIMEOUT_SECONDS": "6",
+            "TIDINGS_TRANSACTION_DEADLINE_SECONDS": "15",
+            **(settings or {}),
+        }
+        self.stages: dict[str, StageProcess] = {}
+        self.published = Published(lab.kafka.bootstrap, self.name)
+        self._form: Form = form
+        self.url = create_database(lab.pg.url, self.name)
+        create_store(self.url, self._slot)
+        admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
+        topics = [NewTopic(f"{self.name}.transaction", 1, 1)]
+        topics += [NewTopic(f"{self.name}.public.{table}", PARTITIONS, 1) for table in TABLES]
+        for made in admin.create_topics(topics).values():
+            made.result(60)
+        lab.worker.ask("PUT", f"/connectors/{self.name}/config", self._connector(), 200, 201)
+        lab.worker.wait_task(self.name)
+        for kind in ("sequencer", "translator"):
+            self.stage(kind, 1).start()
+
+    def stage(self, kind: str, number: int) -> StageProcess:
+        """An instance of a stage, started or not."""
+        name = f"{kind}-{number}"
+        if name not in self.stages:
+            self.stages[name] = self._supervisor.add(
+                StageProcess(kind, str(number), self._directory, self._settings)
+            )
+        return self.stages[name]
+
+    def running(self, kind: str) -> list[StageProcess]:
+        """The instances of a stage that should run."""
+        return [stage for stage in self.stages.values() if stage.kind == kind and stage.wanted]
+
+    def _connector(self) -> dict[str, str]:
+        lab = self.lab
+        formed = lab.avro() if self._form == "avro" else {"decimal.handling.mode": "string"}
+        return {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "tasks.max": "1",
+            "plugin.name": "pgoutput",
+            "database.hostname": "127.0.0.1",
+            "database.port": str(lab.pg_proxy.port),
+            "database.user": "postgres",
+            "database.password": lab.pg.password,
+            "database.dbname": self.name,
+            "topic.prefix": self.name,
+            "slot.name": self.name,
+            "publication.name": self.name,
+            "publication.autocreate.mode": "filtered",
+            "table.include.list": rf"public\.({'|'.join(TABLES)}|elsewhere|signals)",
+            "signal.data.collection": "public.signals",
+            "incremental.snapshot.chunk.size": "64",
+            "provide.transaction.metadata": "true",
+            "snapshot.mode": "no_data",
+            "slot.max.retries": "60",
+            "slot.retry.delay.ms": "250",
+            "errors.retry.delay.initial.ms": "100",
+            "errors.retry.delay.max.ms": "500",
+            "tidings.receive.timeout.ms": "4000",
+            **formed,
+        }
+
+    def resnapshot(self) -> None:
+        """Ask for an incremental snapshot of everything: it must be nobody's news."""
+        tables = json.dumps([f"public.{table}" for table in TABLES])
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO signals VALUES (%s, 'execute-snapshot', %s)",
+                (secrets.token_hex(4), f'{{"type": "incremental", "data-collections": {tables}}}'),
+            )
+
+    def published_ends(self) -> int:
+        """How far the change sets and the business topics have been written: cheap, and grows with what is done."""
+        return _ends(self.lab.kafka.bootstrap, (f"{self.name}.", f"tidings.{self.name}.change-sets"))
+
+    def settle(self) -> Verdict:
+        """Let everything be told, and compare.
+
+        Raises:
+            AssertionError: the connector does not come back.
+        """
+        self.lab.heal()
+        for stage in self.stages.values():
+            stage.disarm()
+        self.lab.worker.wait_task(self.name)
+        want = expected_events(self.url, self._slot)
+        wanted = count(want)
+        with contextlib.suppress(AssertionError):  # the verdict tells more
+            wait_for("every event", lambda: self.published.read() >= wanted, seconds=_CATCH_UP_SECONDS)
+        verdict = self.published.judge(want)
+        if verdict.problems:
+            verdict.problems += [
+                f"{stage.name} ({stage.starts} starts): {stage.ready()}"
+                for stage in self.stages.values()
+                if stage.wanted
+            ]
+        return verdict
+
+    def logs(self) -> str:
+        """The ends of all logs."""
+        return "\n".join(f"--- {stage.name}\n{stage.tail()}" for stage in self.stages.values())
+
+    def close(self) -> None:
+        """Stop the stages, remove connector and database."""
+        self._supervisor.close()
+        with contextlib.suppress(Exception):
+            self.lab.heal()
+            self.lab.worker.ask("DELETE", f"/connectors/{self.name}", None, 204, 404)
+        drop_database(self.lab.pg.url, self.name)
+
+
+@contextlib.contextmanager
+def open_pipeline(lab: Lab, form: Form, settings: dict[str, str] | None = None) -> Iterator[Pipeline]:
+    """A pipeline that runs, for as long as a `with` lasts."""
+    pipeline = Pipeline(lab, form, settings)
+    try:
+        yield pipeline
+    finally:
+        pipeline.close()
+
+
+def _ends(bootstrap: str, prefixes: tuple[str, ...]) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "verdict", "log_level": 0})
+    try:
+        topics = consumer.list_topics(timeout=10).topics
+        return sum(
+            consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+            for topic in topics
+            if topic.startswith(prefixes) and ".public." not in topic and not topic.endswith(".transaction")
+            for partition in topics[topic].partitions
+        )
+    except KafkaException:
+        return 0  # a broker that is away
+    finally:
+        consumer.close()

@@ -1,0 +1,182 @@
+"""The store's tables, and customers who keep it busy through crashes of its server."""
+
+import random
+import threading
+from typing import Any, Self
+
+import psycopg
+
+THREADS = 2
+TABLES = ("customers", "orders", "items", "payments")
+"""The captured tables; `elsewhere` is captured, too, but no rule has heard of it."""
+
+_TABLES = """
+CREATE TABLE customers (id bigserial PRIMARY KEY, name text NOT NULL, unused int NOT NULL DEFAULT 1);
+CREATE TABLE orders (id bigserial PRIMARY KEY, customer_id bigint NOT NULL, status text NOT NULL,
+                     unused int NOT NULL DEFAULT 1);
+CREATE TABLE items (id bigserial PRIMARY KEY, order_id bigint NOT NULL REFERENCES orders ON DELETE CASCADE,
+                    price numeric(10, 2) NOT NULL, unused int NOT NULL DEFAULT 1);
+CREATE TABLE payments (order_id bigint REFERENCES orders ON DELETE CASCADE, number int, amount numeric(10, 2) NOT NULL,
+                       unused int NOT NULL DEFAULT 1, PRIMARY KEY (order_id, number));
+CREATE TABLE elsewhere (id bigserial PRIMARY KEY, what text NOT NULL);
+CREATE TABLE signals (id varchar(64) PRIMARY KEY, type varchar(32), data text);
+
+-- What happened, by triggers: who reads it needs neither the WAL nor anything of Tidings, but for the commits' order.
+CREATE TABLE history (place bigserial PRIMARY KEY, xid text NOT NULL, tab text NOT NULL, key text NOT NULL, row jsonb);
+CREATE INDEX ON history (xid);
+CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE one jsonb := to_jsonb(CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END);
+BEGIN
+    INSERT INTO history (xid, tab, key, row)
+    VALUES (pg_current_xact_id()::xid::text, TG_TABLE_NAME,
+            CASE TG_TABLE_NAME WHEN 'payments' THEN (one->>'order_id') || '/' || (one->>'number') ELSE one->>'id' END,
+            CASE WHEN TG_OP = 'DELETE' THEN NULL ELSE one END);
+    RETURN NULL;
+END $$;
+"""
+
+
+def create_store(url: str, slot: str) -> None:
+    """Make the tables; `slot` gets a slot that remembers in which order transactions were committed."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(_TABLES)
+        for table in TABLES:
+            connection.execute(
+                f"CREATE TRIGGER remember AFTER INSERT OR UPDATE OR DELETE ON {table}"
+                " FOR EACH ROW EXECUTE FUNCTION remember()"
+            )
+        connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (slot,))
+
+
+class Customers:
+    """Threads that write until the `with` ends; a connection that is lost is made again. Seeded."""
+
+    def __init__(self, url: str, seed: int, *, pause: float = 0.03, big: float = 0.01) -> None:
+        self._url = url
+        self._pause = pause
+        self._big = big
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(random.Random(f"{seed}-{number}"),))
+            for number in range(THREADS)
+        ]
+        self._failure: BaseException | None = None
+        self.transactions = 0
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120)
+        if self._failure is not None and kind is None:
+            raise self._failure
+
+    def _run(self, chance: random.Random) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    with psycopg.connect(self._url, connect_timeout=5) as connection:
+                        while not self._stop.is_set():
+                            self._transaction(connection, chance)
+                            self.transactions += 1
+                            self._stop.wait(self._pause)
+                except (psycopg.OperationalError, psycopg.errors.DeadlockDetected):
+                    self._stop.wait(0.1)  # the server is away, or both threads wanted the same two rows
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _transaction(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        doing = chance.random()
+        if doing < self._big:
+            self._place(connection, chance, chance.randint(300, 1_500))
+        elif doing < 0.08:
+            connection.execute("INSERT INTO elsewhere (what) VALUES ('nobody asks')")
+        else:
+            for _ in range(chance.choice((1, 1, 1, 2, 4))):
+                chance.choice(
+                    (
+                        *(self._place, self._place, self._pay, self._pay, self._pay, self._rename),
+                        *(self._move, self._remove_item, self._add_item, self._delete, self._touch),
+                    )
+                )(connection, chance)
+        if 0.08 < doing < 0.12:
+            self._stop.wait(0.05)  # others are committed within it
+            self._touch(connection, chance)
+        if 0.12 < doing < 0.15:
+            connection.rollback()
+        else:
+            connection.commit()
+
+    def _order(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> int:
+        """An order that is there, mostly a new one; locked, as an application would do it."""
+        row = connection.execute(
+            "SELECT id FROM orders ORDER BY id DESC OFFSET %s LIMIT 1 FOR UPDATE SKIP LOCKED",
+            (chance.randrange(chance.choice((3, 40))),),
+        ).fetchone()
+        return self._place(connection, chance) if row is None else int(row[0])
+
+    def _place(self, connection: "psycopg.Connection[Any]", chance: random.Random, items: int = 0) -> int:
+        row = connection.execute(
+            "SELECT id FROM customers ORDER BY id DESC OFFSET %s LIMIT 1", (chance.randrange(10),)
+        ).fetchone()
+        if row is None or chance.random() < 0.1:
+            row = connection.execute(
+                "INSERT INTO customers (name) VALUES (%s) RETURNING id", (f"customer {chance.random()}",)
+            ).fetchone()
+        assert row is not None
+        order = connection.execute(
+            "INSERT INTO orders (customer_id, status) VALUES (%s, 'placed') RETURNING id", row
+        ).fetchone()
+        assert order is not None
+        connection.execute(
+            "INSERT INTO items (order_id, price) SELECT %s, (%s + i)::numeric / 100 FROM generate_series(1, %s) i",
+            (order[0], chance.randint(1, 90_000), items or chance.randint(0, 5)),
+        )
+        return int(order[0])
+
+    def _pay(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        order = self._order(connection, chance)
+        connection.execute(
+            "INSERT INTO payments SELECT %(o)s, coalesce(max(number), 0) + 1, %(a)s FROM payments WHERE order_id = %(o)s",
+            {"o": order, "a": chance.randint(1, 9999) / 100},
+        )
+        status = chance.choice(("paid", "shipped", "cancelled", f"waits {chance.random()}"))
+        connection.execute("UPDATE orders SET status = %s WHERE id = %s", (status, order))
+
+    def _rename(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        connection.execute(
+            "UPDATE customers SET name = %s WHERE id = (SELECT id FROM customers ORDER BY id DESC OFFSET %s LIMIT 1)",
+            (f"renamed {chance.random()}", chance.randrange(10)),
+        )
+
+    def _add_item(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        connection.execute(
+            "INSERT INTO items (order_id, price) VALUES (%s, %s)",
+            (self._order(connection, chance), chance.randint(1, 9999) / 100),
+        )
+
+    def _move(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        connection.execute(
+            "UPDATE items SET order_id = %s WHERE id = (SELECT id FROM items ORDER BY id DESC OFFSET %s LIMIT 1)",
+            (self._order(connection, chance), chance.randrange(30)),
+        )
+
+    def _remove_item(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        connection.execute(
+            "DELETE FROM items WHERE id = (SELECT id FROM items ORDER BY id DESC OFFSET %s LIMIT 1)",
+            (chance.randrange(30),),
+        )
+
+    def _delete(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        connection.execute("DELETE FROM orders WHERE id = %s", (self._order(connection, chance),))
+
+    def _touch(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        """Nothing that anybody wants to know."""
+        connection.execute(
+            "UPDATE orders SET status = status WHERE id = %s", (self._order(connection, chance),)
+        )
