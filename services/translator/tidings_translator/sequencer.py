@@ -77,6 +77,11 @@ class Sequencer:
     """The work of the sequencer's stage."""
 
     def __init__(self, settings: SequencerSettings, domain: Domain, stage: Stage) -> None:
+        if settings.transactions == "none" and settings.generation != ORIGINAL:
+            raise SequenceError(
+                "a generation is compared and promoted at a commit position, which rows without transactions have not",
+                hint="unset TIDINGS_GENERATION or TIDINGS_TRANSACTIONS",
+            )
         self._settings = settings
         self._domain = domain
         self._stage = stage
