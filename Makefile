@@ -48,6 +48,7 @@ check: $(STAMP) ## format, lint, types, import rules
 	@$(BIN)/mypy $(foreach d,$(DISTRIBUTIONS),$(wildcard $(d)/tidings_*))
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/tidings-schemas generate --check
+	@$(BIN)/tidings-schemas check
 
 bench: $(STAMP) ## measure beside real Debezium and others; see docs/benchmarks.md
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -95,10 +95,13 @@ def read_contracts(directory: Path) -> Contracts:
             f"no contracts: {directory} is not a directory",
             hint="run from the repository's root or give --schemas",
         )
+    return parse_contracts(schema_files(directory), str(directory))
+
+
+def schema_files(directory: Path) -> dict[str, str]:
+    """Path below the directory to text, for every schema there is."""
     files = sorted(directory.rglob("*.avsc"))
-    return parse_contracts(
-        {f.relative_to(directory).as_posix(): f.read_text(encoding="utf-8") for f in files}, str(directory)
-    )
+    return {f.relative_to(directory).as_posix(): f.read_text(encoding="utf-8") for f in files}
 
 
 def parse_contracts(files: Mapping[str, str], origin: str) -> Contracts:
@@ -110,6 +113,8 @@ def parse_contracts(files: Mapping[str, str], origin: str) -> Contracts:
     contracts: Contracts = {}
     problems: list[str] = []
     for path, text in files.items():
+        if path.startswith("consumers/"):  # read by `tidings_translator.consumer_contracts`
+            continue
         try:
             contract = _parse(path, text, f"{origin}/{path}")
         except ContractError as error:

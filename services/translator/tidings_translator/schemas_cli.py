@@ -26,7 +26,8 @@ from tidings_service.settings import ServiceSettings, load_settings
 from tidings_translator.asyncapi import asyncapi
 from tidings_translator.codegen import generate
 from tidings_translator.compatibility import incompatibilities
-from tidings_translator.contracts import Contracts, parse_contracts, read_contracts
+from tidings_translator.consumer_contracts import parse_consumer_contracts, problems
+from tidings_translator.contracts import Contracts, parse_contracts, read_contracts, schema_files
 from tidings_translator.encoding import register_event
 from tidings_translator.errors import ContractError
 
@@ -99,7 +100,8 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="write nothing; fail when a module is not up to date"
     )
     checker = commands.add_parser(
-        "check", help="check the contracts, and that they fit what others already use"
+        "check",
+        help="check the contracts, that consumers get what they read, and that nothing breaks what others use",
     )
     checker.add_argument(
         "--against", metavar="REF|DIR", help="a git reference, or a directory with contracts"
@@ -146,22 +148,32 @@ def _generate(layout: Layout, contracts: Contracts, *, check: bool) -> int:
 
 
 def _check(layout: Layout, contracts: Contracts, against: str | None, retired: list[str]) -> int:
+    consumers = parse_consumer_contracts(schema_files(layout.schemas), str(_shown(layout.schemas)))
+    hit = problems(consumers, contracts)
+    for problem in hit:
+        sys.stderr.write(f"{problem}\n")
     if against is None:
-        sys.stdout.write(f"{len(contracts)} contracts are well-formed\n")
-        return 0
+        if not hit:
+            read = f", and give {len(consumers)} consumers what they read" if consumers else ""
+            sys.stdout.write(f"{len(contracts)} contracts are well-formed{read}\n")
+        return 1 if hit else 0
     found = contracts_at(layout.schemas, against)
     earlier = {key: one for key, one in found.items() if one.topic not in retired}
-    problems = incompatibilities(earlier, contracts)
+    broken = incompatibilities(earlier, contracts)
     today = datetime.now(UTC).date()
     for gone in found.values():
         sunset = gone.lifecycle.sunset
         if gone.topic in retired and sunset is not None and today < sunset:
-            problems.append(f"{gone.topic}: it is retired, but its sunset is {sunset}; readers plan by it")
-    for problem in problems:
+            broken.append(f"{gone.topic}: it is retired, but its sunset is {sunset}; readers plan by it")
+    # Events that were written before are still there to be read.
+    known = [one for one in consumers if (one.domain, one.event, one.major) in found]
+    retained = problems(known, {key: one for key, one in found.items() if key in contracts})
+    broken += [f"{problem} (events as of {against})" for problem in retained if problem not in hit]
+    for problem in broken:
         sys.stderr.write(f"{problem}\n")
-    if not problems:
+    if not broken and not hit:
         sys.stdout.write(f"{len(contracts)} contracts are compatible with {against}\n")
-    return 1 if problems else 0
+    return 1 if broken or hit else 0
 
 
 def contracts_at(schemas: Path, against: str) -> Contracts:
