@@ -14,7 +14,7 @@ import uvloop
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service import Retry, SettingsError, configure_logging, load_settings, report_error, run_service
-from tidings_translator import generations_cli, readers_cli
+from tidings_translator import generations_cli, readers_cli, record_cli
 from tidings_translator.domain import load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.sequencer import Sequencer
@@ -27,6 +27,7 @@ _GC_THRESHOLD = (100_000, 20, 50)
 
 _COMMANDS = """commands:
   tidings-translator init         a starting domain from a database's tables
+  tidings-translator record       transactions of a real database as a file for tests
   tidings-translator readers      who still reads which version of an event
   tidings-translator generations  new rules over all history beside the live ones: compare, switch over
 
@@ -46,6 +47,8 @@ def translator() -> int:
         return init_cli.main(sys.argv[2:])
     if sys.argv[1:2] == ["generations"]:
         return generations_cli.main(sys.argv[2:])
+    if sys.argv[1:2] == ["record"]:
+        return record_cli.main(sys.argv[2:])
     if sys.argv[1:2] == ["readers"]:
         return readers_cli.main(sys.argv[2:])
     return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator, _COMMANDS)

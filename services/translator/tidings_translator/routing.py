@@ -236,6 +236,11 @@ class Router:
                 self._refer(self._tables[use.table], known, aggregate, references)
 
 
+def declared_columns(domain: Domain, table: str) -> tuple[str, ...]:
+    """The columns of a table that the domain declares or needs to find its way."""
+    return _columns(table, domain.tables[table], domain.references.get(table, ()), domain)
+
+
 def _columns(
     table: str, uses: Iterable[TableUse], references: Iterable[TableUse], domain: Domain
 ) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ an update names only what it changes and a delete only the key, and it groups ro
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -24,6 +25,7 @@ from tidings_translator.changes import ChangeSet, RowChange, decode_change_set, 
 from tidings_translator.domain import Domain, Role
 from tidings_translator.evaluate import Evaluator, PublishedEvent, RuleFailure
 from tidings_translator.events import BusinessEvent
+from tidings_translator.recording import Recording, decode_recording
 
 START_US = 1_767_225_600_000_000
 """The commit time of the first transaction: 2026-01-01T00:00:00Z. Each further one is a second later."""
@@ -133,6 +135,23 @@ class Rehearsal:
         """One committed transaction."""
         return self._play(statements, snapshot=False)
 
+    def replay(self, recording: Recording | Path) -> list[Told]:
+        """What `tidings-translator record` has recorded: its rows silently, then one `Told` per transaction. Commit times,
+        positions and therefore ids are those of the database.
+
+        Raises:
+            RecordingError: the file is no recording.
+        """
+        if isinstance(recording, Path):
+            recording = decode_recording(recording.read_bytes())
+        self.given(*(Statement("c", table, row) for table, row in recording.given))
+        told = []
+        for transaction in recording.transactions:
+            self.lsn, self.ts_us, self.txid = transaction.lsn, transaction.ts_us, transaction.txid
+            statements = tuple(Statement(row.op, row.table, row.values) for row in transaction.rows)
+            told.append(self._play(statements, snapshot=False, step=False))
+        return told
+
     def change_sets(self, *statements: Statement) -> list[ChangeSet]:
         """The change sets of a transaction, which is then part of the tables but not of the states."""
         return self._change_sets(statements, snapshot=False)
@@ -145,18 +164,22 @@ class Rehearsal:
         newest = [one.event for one in found.events if type(one.event) in self._newest]
         return Told(newest, found.events, found.failures)
 
-    def _play(self, statements: tuple[Statement, ...], *, snapshot: bool) -> Told:
-        told = [self.apply(change_set) for change_set in self._change_sets(statements, snapshot=snapshot)]
+    def _play(self, statements: tuple[Statement, ...], *, snapshot: bool, step: bool = True) -> Told:
+        sets = self._change_sets(statements, snapshot=snapshot, step=step)
+        told = [self.apply(change_set) for change_set in sets]
         return Told(
             [event for one in told for event in one.events],
             [event for one in told for event in one.published],
             [failure for one in told for failure in one.failures],
         )
 
-    def _change_sets(self, statements: tuple[Statement, ...], *, snapshot: bool) -> list[ChangeSet]:
-        self.lsn += _STEP_LSN
-        self.ts_us += 1_000_000
-        self.txid += 1
+    def _change_sets(
+        self, statements: tuple[Statement, ...], *, snapshot: bool, step: bool = True
+    ) -> list[ChangeSet]:
+        if step:
+            self.lsn += _STEP_LSN
+            self.ts_us += 1_000_000
+            self.txid += 1
         grouped: dict[tuple[str, str], list[RowChange]] = {}
         for ordinal, statement in enumerate(statements, 1):
             change, targets = self._change(statement, 0 if snapshot else ordinal, snapshot=snapshot)

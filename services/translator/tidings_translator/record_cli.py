@@ -1,0 +1,95 @@
+"""``tidings-translator record``: transactions of a real database as a file for authors' tests."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from tidings_envelope.decode import EnvelopeDecoder
+from tidings_envelope.errors import EnvelopeError
+from tidings_envelope.registry import RegistryClient
+from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
+from tidings_translator.domain import load_domain
+from tidings_translator.errors import TranslatorError
+from tidings_translator.kafka import Topics, read_partition
+from tidings_translator.recording import Recorder, encode_recording
+from tidings_translator.records import Partition
+
+
+class RecordSettings(ServiceSettings):
+    """What the command needs to know."""
+
+    kafka: Annotated[str, Field(min_length=1)]
+    """Kafka's bootstrap servers."""
+    registry: str | None = None
+    """The schema registry, where topics are in Avro."""
+    domain: Annotated[str, Field(min_length=1)]
+    """The package with aggregates and rules."""
+    source: Annotated[str, Field(min_length=1)]
+    """The topic prefix of the source."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; its exit code: 0, 1 when Kafka, the domain or the choice fails, 2 for settings."""
+    parser = argparse.ArgumentParser(
+        prog="tidings-translator record",
+        description="Writes transactions from the technical topics to a file that tests play with Rehearsal.replay. It holds"
+        " cell values of the columns that the domain declares. Environment: TIDINGS_KAFKA, TIDINGS_DOMAIN, TIDINGS_SOURCE, and"
+        " TIDINGS_REGISTRY where the topics are in Avro.",
+    )
+    parser.add_argument("file", type=Path, help="where to write; never overwritten")
+    parser.add_argument("--last", type=int, default=10, metavar="N", help="the last N transactions (10)")
+    parser.add_argument("--from", type=int, dest="first", metavar="TXID", help="begin with this transaction")
+    parser.add_argument("--to", type=int, dest="until", metavar="TXID", help="end with this transaction")
+    parser.add_argument(
+        "--mask",
+        action="append",
+        default=[],
+        metavar="SCHEMA.TABLE.COLUMN",
+        help="replace its texts; equal ones stay equal; repeatable",
+    )
+    options = parser.parse_args(arguments)
+    try:
+        settings = load_settings(RecordSettings)
+        if options.file.exists():
+            raise TranslatorError(f"{options.file} is there already", hint="choose another file")
+        domain = load_domain(settings.domain)
+        recorder = Recorder(settings.source, domain, options.mask)
+        _read(settings, recorder, list(domain.tables))
+        recording = recorder.cut(last=max(options.last, 1), first=options.first, until=options.until)
+        options.file.write_bytes(encode_recording(recording))
+    except (TidingsError, EnvelopeError) as error:
+        hint = f"\nhint: {error.hint}" if error.hint else ""
+        sys.stderr.write(f"tidings-translator record: {error}{hint}\n")
+        return 2 if isinstance(error, SettingsError) else 1
+    sys.stdout.write(
+        f"{options.file}: {len(recording.transactions)} transactions, {recording.transactions[0].txid} to"
+        f" {recording.transactions[-1].txid}, on {len(recording.given)} rows\n"
+    )
+    return 0
+
+
+def _read(settings: RecordSettings, recorder: Recorder, tables: list[str]) -> None:
+    topics = Topics(settings.kafka)
+    have = topics.partitions()
+    transactions = f"{settings.source}.transaction"
+    wanted = [transactions, *(f"{settings.source}.{table}" for table in sorted(tables))]
+    if transactions not in have:
+        raise TranslatorError(
+            f"there is no topic {transactions}", hint="TIDINGS_SOURCE; provide.transaction.metadata=true"
+        )
+    places = [Partition(topic, number) for topic in wanted for number in range(have.get(topic, 0))]
+    with closing(RegistryClient(settings.registry or "http://127.0.0.1:0")) as registry:
+        decoder = EnvelopeDecoder(registry if settings.registry else None)
+        for place, end in topics.ends(places).items():
+            for _, value in read_partition(settings.kafka, place, end):
+                if value is None:
+                    continue
+                if place.topic == transactions:
+                    recorder.marker(decoder.marker(value))
+                elif (envelope := decoder.envelope(value)) is not None:
+                    recorder.row(envelope)
