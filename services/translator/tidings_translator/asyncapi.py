@@ -132,6 +132,8 @@ _HEADERS: Final[dict[str, Any]] = {
         "ce_deprecationfrom": _text("From when the version is deprecated.", format="date-time"),
         "ce_deprecationsunset": _text("From when the version may be gone.", format="date-time"),
         "ce_deprecationmigration": _text("Where it is written how to move on.", format="uri"),
+        "ce_traceparent": _text("The trace that caused the transaction (W3C Trace Context), where it is known."),
+        "ce_tracestate": _text("With ce_traceparent: what vendors add to it."),
         "content-type": _text("The payload's media type.", const="application/avro"),
     },
 }  # fmt: skip

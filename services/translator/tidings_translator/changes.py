@@ -46,6 +46,7 @@ class ChangeSet(msgspec.Struct, frozen=True, array_like=True, gc=False):
         snapshot: the rows were read by a snapshot; they build state and are nobody's news.
         rows: the changes in the order of their ordinals.
         references: ``{table: {identity of the key: row}}`` as of the commit, for the references of `rows`.
+        traceparent: the W3C trace context of the transaction, with `tracestate`; None where it has none.
     """
 
     aggregate: str
@@ -56,6 +57,8 @@ class ChangeSet(msgspec.Struct, frozen=True, array_like=True, gc=False):
     snapshot: bool
     rows: tuple[RowChange, ...]
     references: dict[str, dict[str, dict[str, Any]]] = {}
+    traceparent: str | None = None
+    tracestate: str | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -28,6 +28,7 @@ from tidings_translator.model import Aggregate
 from tidings_translator.rows import RowError
 from tidings_translator.rules import Change, Rule
 from tidings_translator.state import AggregatePlan
+from tidings_translator.tracing import trace_headers
 
 _EMITTER = 1_000_000
 """Ordinals that each rule which emits an event has for itself, so that one that fails does not shift another's ids."""
@@ -212,6 +213,9 @@ class Evaluator:
         counts: dict[type[BusinessEvent], int] = {}
         key = change_set.id.encode()
         time = b""
+        traced: Headers = []
+        if change_set.traceparent is not None:
+            traced = trace_headers(change_set.traceparent, change_set.tracestate)
         for event in yielded:
             cls = type(event)
             emitted = plan.emits.get(cls)
@@ -231,7 +235,7 @@ class Evaluator:
                         key,
                         version,
                         publication.encode(version),
-                        publication.template.headers(id_text, time, key, sequence),
+                        publication.template.headers(id_text, time, key, sequence) + traced,
                         id_text,
                         plan.rule.id,
                         change_set.ts_us,

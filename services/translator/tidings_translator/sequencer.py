@@ -33,6 +33,7 @@ from tidings_translator.settings import SequencerSettings
 from tidings_translator.single_rows import SingleRows
 from tidings_translator.spill import SpilledRows
 from tidings_translator.stage import Stage
+from tidings_translator.tracing import Traces
 from tidings_translator.transactions import CompleteTransaction, LostTransaction, SnapshotRow
 
 log = get_logger(__name__)
@@ -61,13 +62,20 @@ class _Session:
     """What belongs to one generation of the group: the partitions, and everything derived from what was committed."""
 
     def __init__(
-        self, generation: int, memory: Memory, assembler: Assembler, router: Router, gate: Gate
+        self,
+        generation: int,
+        memory: Memory,
+        assembler: Assembler,
+        router: Router,
+        gate: Gate,
+        traces: Traces,
     ) -> None:
         self.generation = generation
         self.memory = memory
         self.assembler = assembler
         self.router = router
         self.gate = gate
+        self.traces = traces
         self.next_offsets: dict[Partition, int] = {}
         self.sent_offsets: dict[Partition, int] = {}
         self.unreadable_in_a_row = 0
@@ -169,10 +177,14 @@ class Sequencer:
     ) -> None:
         decode, assembler, now = self._decoder.envelope, session.assembler, time.monotonic()
         take = assembler.row
+        traces = session.traces
+        reads_rows = traces.reads_rows
         for record in records:
             try:
                 envelope = decode(record.value)
                 if envelope is not None:
+                    if reads_rows or record.headers:
+                        traces.note(record.headers, envelope)
                     take(partition, record.offset, envelope, now)
                 else:
                     assembler.nothing(partition, record.offset)
@@ -250,7 +262,7 @@ class Sequencer:
                     if not await self._emit_parts(session, assembled, made):
                         return
                     continue
-                sets = session.router.change_sets(assembled)
+                sets = session.traces.hand_on(assembled.txid, session.router.change_sets(assembled))
             elif isinstance(assembled, SnapshotRow):
                 sets = session.router.snapshot_row(assembled)
             else:
@@ -311,6 +323,7 @@ class Sequencer:
                 number += 1
                 if number <= done:
                     continue
+                sets = session.traces.hand_on(transaction.txid, sets, last=False)
                 for change_set in sets:
                     made[change_set.aggregate] += 1
                 progress.parts = (lsn, number, count)
@@ -414,7 +427,14 @@ class Sequencer:
             grace_seconds=self._settings.malformed_grace_seconds,
             spill_directory=self._settings.spill_directory,
         )
-        session = _Session(generation, memory, assembler, Router(self._domain, memory), gate)
+        session = _Session(
+            generation,
+            memory,
+            assembler,
+            Router(self._domain, memory),
+            gate,
+            Traces(self._settings.trace_column),
+        )
         session.next_offsets = dict(committed)
         session.sent_offsets = dict(committed)
         self._stage.committed.update(committed)

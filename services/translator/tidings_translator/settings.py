@@ -83,6 +83,8 @@ class SequencerSettings(StageSettings):
     malformed_grace_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
     """How long a transaction with an unreadable row waits for its other rows before it is given up as a whole."""
 
+    trace_column: _TEXT | None = None
+    """A column that holds a transaction's trace context (such as tracingspancontext), where headers do not."""
     max_unreadable_in_a_row: Annotated[int, Field(ge=1)] = 100
     """As many unreadable records of one topic one after the other are not bad records but a wrong set-up: it stops."""
 

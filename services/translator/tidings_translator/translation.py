@@ -32,6 +32,7 @@ from tidings_translator.readers import ReaderMetrics, live_versions
 from tidings_translator.records import Batch, FetchedRecord, Output, Partition
 from tidings_translator.settings import TranslatorSettings
 from tidings_translator.stage import Stage
+from tidings_translator.tracing import TRACE_HEADERS
 
 log = get_logger(__name__)
 
@@ -221,7 +222,8 @@ class Translator:
             counts[event.topic] += 1
             topic = event.topic if live else self._shadows[event.topic]
             if self._structured:
-                output = Output(topic, event.key, structured(event.event, event.headers), STRUCTURED_HEADERS)
+                headers = STRUCTURED_HEADERS + [one for one in event.headers if one[0] in TRACE_HEADERS]
+                output = Output(topic, event.key, structured(event.event, event.headers), headers)
             else:
                 output = Output(topic, event.key, self._headers[event.topic] + body, event.headers)
             made.outputs.append(output)
