@@ -20,9 +20,11 @@ from tidings_translator.conversions import EventPlan, event_plan
 from tidings_translator.definition import Site, mistake, nearest
 from tidings_translator.errors import DomainError
 from tidings_translator.events import CONVERSIONS, BusinessEvent, DownConversion, is_generated
-from tidings_translator.model import Aggregate, Row, check_columns
+from tidings_translator.model import Aggregate, Row, check_columns, declared_columns
 from tidings_translator.purity import impure_names
+from tidings_translator.rule_source import check_rule, check_yields
 from tidings_translator.rules import RULES, Rule
+from tidings_translator.state import AggregatePlan
 
 
 class Role(StrEnum):
@@ -172,6 +174,7 @@ def _last_site(error: BaseException) -> Site | None:
 def _aggregates(modules: list[ModuleType]) -> dict[str, type[Aggregate]]:
     found: dict[str, type[Aggregate]] = {}
     roots: dict[str, str] = {}
+    keys: dict[str, type[Row]] = {}
     for module in modules:
         for value in list(vars(module).values()):
             if not (
@@ -179,6 +182,8 @@ def _aggregates(modules: list[ModuleType]) -> dict[str, type[Aggregate]]:
             ):
                 continue
             check_columns(value)
+            _check_relations(value)
+            _check_key(value, keys)
             if not issubclass(value, Aggregate) or found.get(value.__name__) is value:
                 continue
             if value.__name__ in found:
@@ -187,24 +192,56 @@ def _aggregates(modules: list[ModuleType]) -> dict[str, type[Aggregate]]:
                 raise mistake(
                     value.__site__, f"{value.__table__} is already the root of {roots[value.__table__]}"
                 )
-            _check_children(value)
+            _compile(value)
             found[value.__name__] = value
             roots[value.__table__] = value.__name__
     return found
 
 
-def _check_children(aggregate: type[Aggregate]) -> None:
-    for field, relation in aggregate.__relations__.items():
-        holder, other = (
-            (aggregate, relation.row) if relation.kind == "children" else (relation.row, aggregate)
+def _compile(aggregate: type[Aggregate]) -> None:
+    """Everything that is worked out of an aggregate's annotations works."""
+    try:
+        AggregatePlan(aggregate)
+    except (TypeError, NotImplementedError) as error:
+        raise mistake(
+            aggregate.__site__,
+            f"{aggregate.__name__} or a row in it declares a type that cannot be read: {error}",
+            hint="docs/domain.md says how to declare each of PostgreSQL's types",
+        ) from error
+
+
+def _check_key(row: type[Row], keys: dict[str, type[Row]]) -> None:
+    """A table has one primary key, whichever class is about it."""
+    other = keys.setdefault(row.__table__, row)
+    if other.__key__ != row.__key__:
+        raise mistake(
+            row.__site__,
+            f"{row.__name__}: the key of {row.__table__} is {row.__key__} here and {other.__key__} in {other.__name__}"
+            f" at {other.__site__}",
+            hint="`key` is the table's primary key",
         )
+
+
+def _check_relations(row: type[Row]) -> None:
+    for field, relation in row.__relations__.items():
+        holder, other = (row, relation.row) if relation.kind == "children" else (relation.row, row)
         if len(relation.by) != len(holder.__key__):
             raise mistake(
                 relation.site,
-                f"{aggregate.__name__}.{field}: by={relation.by} has {len(relation.by)} columns, but the key of"
+                f"{row.__name__}.{field}: by={relation.by} has {len(relation.by)} columns, but the key of"
                 f" {holder.__name__} has {len(holder.__key__)}",
                 hint=f"name the columns of {other.__table__} that hold {holder.__key__}",
             )
+        declared = declared_columns(other)
+        for column in relation.by:
+            # It need not be declared, but what is nearly spelt like a declared one is hardly another one.
+            hint = nearest(column, declared)
+            if column not in declared and hint.startswith("did") and column not in other.__key__:
+                raise mistake(
+                    relation.site,
+                    f"{row.__name__}.{field}: {other.__name__} declares no column '{column}'",
+                    hint=f"{hint} If not, declare `{column}` in {other.__name__}",
+                )
 
 
 def _collect(modules: list[ModuleType], name: str, kind: type[Any]) -> tuple[Any, ...]:
@@ -235,6 +272,8 @@ def _check_rules(rules: tuple[Rule[Any], ...], aggregates: Mapping[str, type[Agg
                     f"rule '{rule.id}' emits {event.__name__}, which has no contract",
                     hint="write schemas/<domain>/<event>/v1.avsc and run `tidings-schemas generate`",
                 )
+        check_rule(rule)
+        check_yields(rule)
         for word in impure_names(rule.function):
             raise mistake(
                 rule.site,

@@ -20,8 +20,9 @@ structs, equal when their values are.
 Mistakes are reported when the class is defined, with file, line and the likely cause.
 """
 
+from collections.abc import Iterator
 from types import GenericAlias
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_args
 
 import msgspec
 from msgspec import StructMeta
@@ -207,6 +208,18 @@ class Aggregate(Row):
     """A business object: its root table's row, its child rows, and rows it refers to."""
 
 
+def declared_columns(cls: type[Row]) -> set[str]:
+    """The columns that a class declares."""
+    return {field.encode_name for field in msgspec.structs.fields(cls) if field.name not in cls.__relations__}
+
+
+def _rows_in(annotation: object) -> Iterator[type[Row]]:
+    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, Row):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _rows_in(argument)
+
+
 def check_columns(cls: type[Row]) -> None:
     """Check that the key's columns are declared; annotations can be resolved only after the module is complete.
 
@@ -220,6 +233,15 @@ def check_columns(cls: type[Row]) -> None:
             cls.__site__, f"{cls.__name__}: an annotation names '{error.name}', which is not known"
         ) from error
     declared = {field.encode_name for field in fields} - set(cls.__relations__)
+    for field in fields:
+        if field.name not in cls.__relations__:
+            for row in _rows_in(field.type):
+                word = "children" if field.type is not row and "[" in str(field.type) else "reference"
+                raise mistake(
+                    cls.__site__,
+                    f"{cls.__name__}.{field.name}: {row.__name__} is a row of another table, and no column's value",
+                    hint=f"write `{field.name} = {word}({row.__name__}, by=...)`",
+                )
     for column in cls.__key__:
         if column not in declared:
             raise mistake(

@@ -81,9 +81,11 @@ class Traces:
         trace = trace_of_headers(headers) if headers else None
         if trace is None and self._column is not None and envelope.after is not None:
             trace = trace_of_column(envelope.after.get(self._column))
-        if trace is None or envelope.transaction is None:
+        if trace is None or envelope.op == "r":
             return
-        self._known.setdefault(txid_of(envelope.transaction.id), trace)
+        # Row by row, where the source tells no transactions, the id is in the source block alone.
+        ref, source = envelope.transaction, envelope.source
+        self._known.setdefault(txid_of(ref.id) if ref is not None else source.tx_id or 0, trace)
         if len(self._known) > _KEPT:
             del self._known[next(iter(self._known))]
 
