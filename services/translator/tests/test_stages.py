@@ -215,3 +215,32 @@ def test_another_sequencer_stands_by_and_takes_over(run: Run, tmp_path: Path) ->
         topics.write(run.records(second))
         run.wait_for_events([first, second], standby, translator)
         assert standby.terminate() == 0
+
+
+def test_a_source_without_transaction_metadata_row_by_row_and_no_way_back(run: Run) -> None:
+    topics = TechnicalTopics(run.bootstrap, run.name, partitions=1)
+    made = run.records(run.commit(CUSTOMER, order(1), line(1)), run.commit(order(1, "paid", "u")))
+    topics.write(
+        [
+            (topic, key, json.dumps({**json.loads(value or b""), "transaction": None}).encode())
+            for topic, key, value in made
+            if not topic.endswith(".transaction")
+        ]
+    )
+    sequencer = run.make_stage("sequencer", TIDINGS_TRANSACTIONS="none")
+    translator = run.make_stage("translator")
+    paid = f"{run.name}.order-paid.v1"
+    wait_for(
+        lambda: in_order(published(run.bootstrap, run.name)).get(paid),
+        "an event",
+        every=0.5,
+        alive=(sequencer, translator),
+    )
+    events = in_order(published(run.bootstrap, run.name))
+    assert events[paid] == {"1": [{"order_id": 1, "payments": 0}]}
+    assert len(events[f"{run.name}.order-placed.v2"]["1"]) == 1
+    assert sequencer.terminate() == 0
+    topics.write(run.records(run.commit(order(2), line(2))))
+    again = run.make_stage("sequencer")
+    assert again.exit_code() != 0
+    assert "row by row" in again.log.read_text()

@@ -1,0 +1,37 @@
+"""Business events through faults: afterwards each is there once, in order, and as SQL tells it from the store's history."""
+
+from collections.abc import Iterator
+
+import pytest
+from faultlab.servers import Lab
+from translatorlab.pipeline import Pipeline, open_pipeline
+from translatorlab.schedule import Fault, Run, Schedule
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def pipeline(lab: Lab) -> Iterator[Pipeline]:
+    """So little may wait in memory that the store's large transactions go to disk."""
+    with open_pipeline(lab, "json", {"TIDINGS_MAX_BUFFERED_ROWS": "1000"}) as pipeline:
+        yield pipeline
+
+
+def test_stages_killed_between_their_steps_while_others_come_and_go(pipeline: Pipeline) -> None:
+    """A few of those that ``python -m tests.faults.translator`` mixes by the hundred."""
+    schedule = Schedule(
+        7,
+        (
+            Fault("point_sequencer", point="part.added", records=20),
+            Fault("resnapshot", records=20),
+            Fault("join_translator", records=20),
+            Fault("point_translator", point="offsets.sent", amount=1, records=20),
+            Fault("point_sequencer", point="transaction.committed", records=20),
+            Fault("kill_translator", records=20),
+            Fault("alter", amount=2, records=20),
+        ),
+    )
+    outcome = Run(pipeline, schedule, print, strict=True).run()
+    assert outcome.verdict.problems == [], pipeline.logs()
+    assert outcome.verdict.expected > 100
+    assert outcome.starts >= 6
