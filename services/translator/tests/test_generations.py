@@ -217,6 +217,7 @@ def test_a_promotion_leaves_no_gap_and_no_repeat_although_every_process_is_kille
     new[1].start()
     assert source.generations.watch(promotion, print, timeout_seconds=120)
     assert ledger().live == "capitals"
+    new[1].restart_killed()
     source.commit(40)
 
     transactions = source.history.transactions

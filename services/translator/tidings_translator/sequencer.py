@@ -80,6 +80,12 @@ class _Session:
         self.sent_offsets: dict[Partition, int] = {}
         self.unreadable_in_a_row = 0
 
+    @property
+    def waits(self) -> bool:
+        """The gate lets nothing out. A transaction that has begun to come out in parts does so to its end first: it belongs
+        to one side of a cut as a whole."""
+        return self.gate.shut and self.memory.progress.parts is None
+
 
 class Sequencer:
     """The work of the sequencer's stage."""
@@ -250,7 +256,7 @@ class Sequencer:
         transactions = 0
         made: Counter[str] = Counter()
         gate, progress = session.gate, session.memory.progress
-        for assembled in () if gate.shut else session.assembler.take(time.monotonic()):
+        for assembled in () if session.waits else session.assembler.take(time.monotonic()):
             if isinstance(assembled, CompleteTransaction):
                 transactions += 1
                 outputs += gate.before(assembled.commit_lsn)
@@ -271,7 +277,8 @@ class Sequencer:
             for change_set in sets:
                 outputs.append(self._output(change_set))
                 made[change_set.aggregate] += 1
-        outputs += gate.after(progress.commit_lsn or 0)
+        if progress.parts is None:
+            outputs += gate.after(progress.commit_lsn or 0)
         for aggregate, count in made.items():
             metrics.SEQUENCER_CHANGE_SETS.labels(aggregate).inc(count)
         metrics.SEQUENCER_TRANSACTIONS.inc(transactions)
@@ -502,8 +509,7 @@ class Sequencer:
 
     def _hold(self, session: _Session) -> None:
         # What is fetched while nothing may come out would only fill memory.
-        shut = session.gate.shut
-        self._stage.consumer.hold(session.next_offsets if shut else session.assembler.held())
+        self._stage.consumer.hold(session.next_offsets if session.waits else session.assembler.held())
 
     def _measure(self, session: _Session, now: float) -> None:
         assembler = session.assembler
