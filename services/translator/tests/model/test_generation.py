@@ -1,10 +1,16 @@
 """The ledger and the gate: two sequencers that agree on a cut, in every order in which they can get to act."""
 
+import asyncio
 import random
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
 
+from tidings_translator import sequencer as sequencer_module
+from tidings_translator.assembly import Assembler
+from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError, SequenceError
 from tidings_translator.generation import (
     CUT_KEY,
@@ -17,7 +23,13 @@ from tidings_translator.generation import (
     decode_cut,
 )
 from tidings_translator.generation_gate import Gate, fact_record
-from tidings_translator.records import Output
+from tidings_translator.memory import Memory
+from tidings_translator.records import Output, Partition
+from tidings_translator.routing import Router
+from tidings_translator.settings import SequencerSettings
+
+if TYPE_CHECKING:
+    from tidings_translator.stage import Stage
 
 LEDGER = "ledger"
 PARTITIONS = 2
@@ -152,3 +164,61 @@ def test_who_may_run() -> None:
 def test_names_that_a_generation_cannot_have(name: str) -> None:
     with pytest.raises(GenerationError):
         check_name(name)
+
+
+class Emitted:
+    """Stands for the stage: keeps what the sequencer puts into Kafka transactions."""
+
+    def __init__(self) -> None:
+        self.sink = self.consumer = self
+        self.outputs: list[Output] = []
+        self.held: set[Partition] = set()
+
+    async def add(self, _generation: int, _offsets: Any, outputs: Iterable[Output], **_rest: Any) -> bool:
+        self.outputs += outputs
+        return True
+
+    def hold(self, partitions: Iterable[Partition]) -> None:
+        self.held = set(partitions)
+
+    def note_committed(self, _offsets: Any) -> None:
+        return None
+
+
+def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor() -> None:
+    """Half of it has come out before a crash: whoever goes on reads its rows again and must not stop before the rest."""
+    ledger, place = Ledger(), Partition("s.transaction", 0)
+    told(ledger, "promotion", Promotion("original", "new"))
+    told(ledger, "held/new", Fact(30))
+    memory, stage = Memory(), Emitted()
+    memory.progress.commit_lsn, memory.progress.parts = 40, (50, 1, 3)
+    settings = SequencerSettings(kafka="k", registry="http://127.0.0.1:1", domain="d", source="s")
+    domain = Domain("d", "d", {}, (), {}, {}, {})
+    sequencer = sequencer_module.Sequencer(settings, domain, cast("Stage", stage))
+    assembler = Assembler(frozenset(), memory.progress, {place: 0}, {place.topic: None})
+    gate = Gate(ledger, "original", LEDGER, ("sets", PARTITIONS))
+    session = sequencer_module._Session(1, memory, assembler, Router(domain, memory), gate)
+    session.next_offsets = {place: 0}
+
+    asyncio.run(sequencer._emit(session, []))
+    assert stage.outputs == []
+    memory.progress.commit_lsn, memory.progress.parts = 50, None
+    asyncio.run(sequencer._emit(session, []))
+    cuts = [decode_cut(output.value or b"") for output in stage.outputs if output.key == CUT_KEY]
+    assert cuts == [Cut("retired", 50)] * PARTITIONS
+    assert stage.outputs[-1] == fact_record(LEDGER, Fact(50, PARTITIONS), "stopped", "original")
+    assert stage.held == {place}
+
+    # The new one, too: it is held only when the transaction is out.
+    ledger = Ledger()
+    told(ledger, "promotion", Promotion("original", "new"))
+    memory.progress.parts = (60, 1, 3)
+    session.gate = Gate(ledger, "new", LEDGER, ("sets", PARTITIONS))
+    assert session.gate.shut
+    assert not session.waits
+    asyncio.run(sequencer._emit(session, []))
+    assert stage.held == set()
+    memory.progress.commit_lsn, memory.progress.parts = 60, None
+    assert session.waits
+    asyncio.run(sequencer._emit(session, []))
+    assert stage.outputs[-1] == fact_record(LEDGER, Fact(60), "held", "new")
