@@ -27,6 +27,7 @@ from tidings_translator.memory import Memory
 from tidings_translator.records import Output, Partition
 from tidings_translator.routing import Router
 from tidings_translator.settings import SequencerSettings
+from tidings_translator.tracing import Traces
 
 if TYPE_CHECKING:
     from tidings_translator.stage import Stage
@@ -197,7 +198,7 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     sequencer = sequencer_module.Sequencer(settings, domain, cast("Stage", stage))
     assembler = Assembler(frozenset(), memory.progress, {place: 0}, {place.topic: None})
     gate = Gate(ledger, "original", LEDGER, ("sets", PARTITIONS))
-    session = sequencer_module._Session(1, memory, assembler, Router(domain, memory), gate)
+    session = sequencer_module._Session(1, memory, assembler, Router(domain, memory), gate, Traces(None))
     session.next_offsets = {place: 0}
 
     asyncio.run(sequencer._emit(session, []))
