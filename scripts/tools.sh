@@ -96,17 +96,18 @@ schemas() {
         --into "$cache/schemas"
 }
 
-npm_wanted="@asyncapi/parser@3.6.3 @asyncapi/avro-schema-parser@3.0.24 cloudevents@10.0.0"
+npm_wanted="@asyncapi/parser@3.6.3 @asyncapi/avro-schema-parser@3.0.24 cloudevents@10.0.0 kafkajs@2.2.4 avsc@5.7.9"
 
 npm_packages() {
     local into="$cache/npm"
-    rm -rf "$into" "$into.new"
+    rm -rf "$into.new"
     mkdir -p "$into.new"
-    echo "fetching packages of Node: the parser of AsyncAPI, the SDK of CloudEvents ..."
+    echo "fetching packages of Node: the parser of AsyncAPI, the SDK of CloudEvents, clients of Kafka and Avro ..."
     # shellcheck disable=SC2086 # a list of words
     if npm install --prefix "$into.new" --silent --no-audit --no-fund --no-package-lock --ignore-scripts $npm_wanted
     then
         echo "$npm_wanted" >"$into.new/complete"
+        rm -rf "$into"
         mv "$into.new" "$into"
     else
         echo "npm: fetching failed, so tests with programs of Node are skipped" >&2

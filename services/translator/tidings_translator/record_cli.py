@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -83,8 +83,9 @@ def _read(settings: RecordSettings, recorder: Recorder, tables: list[str]) -> No
             f"there is no topic {transactions}", hint="TIDINGS_SOURCE; provide.transaction.metadata=true"
         )
     places = [Partition(topic, number) for topic in wanted for number in range(have.get(topic, 0))]
-    with closing(RegistryClient(settings.registry or "http://127.0.0.1:0")) as registry:
-        decoder = EnvelopeDecoder(registry if settings.registry else None)
+    with ExitStack() as stack:
+        registry = stack.enter_context(RegistryClient(settings.registry)) if settings.registry else None
+        decoder = EnvelopeDecoder(registry)
         for place, end in topics.ends(places).items():
             for _, value in read_partition(settings.kafka, place, end):
                 if value is None:
