@@ -137,5 +137,5 @@ def _agent() -> Any:
 
 
 if __name__ == "__main__":
-    sys.argv = [sys.argv[0], "worker", "--loglevel=WARNING"]
+    sys.argv = [sys.argv[0], "worker", "--loglevel=warn"]
     _agent().main()
