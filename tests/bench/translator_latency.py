@@ -113,6 +113,11 @@ def _measure(bootstrap: str, url: str) -> list[float]:
         }
     )
     consumer.subscribe([TOPIC])
+    # Not the start of four processes is measured.
+    _write(url, 9, 1)
+    deadline = time.monotonic() + 120
+    while not any(message.error() is None for message in consumer.consume(10, 0.2)):
+        assert time.monotonic() < deadline, "no event came"
     writers = [
         multiprocessing.get_context("spawn").Process(target=_write, args=(url, number, count // 2))
         for number in range(2)
