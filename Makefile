@@ -13,6 +13,9 @@ ifeq ($(strip $(UV_DEFAULT_INDEX)),)
 unexport UV_DEFAULT_INDEX
 endif
 
+# Set on many build machines: every start of a service would compile all of its modules anew, which takes longer than the rest.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-data test check bench fmt stack clean lock tools
 

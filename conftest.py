@@ -10,6 +10,7 @@ groups, by marker, have no effect with the pinned versions: pytest 9.2 makes a t
 """
 
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -18,6 +19,10 @@ from hypothesis import settings
 # The servers of a test live for minutes and do little: half of what a JVM would spend is its second compiler's. Set here,
 # so that benchmarks, which are not pytest's, have JVMs as people run them; and inherited by the demos that tests start.
 os.environ.setdefault("TIDINGS_STACK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Tests start hundreds of processes; without its bytecode kept, each would compile all of its modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("tidings", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
