@@ -92,6 +92,7 @@ class Plan:
         self._null_row = null_row
         self._only_after = self._open + null_row + self._between
         self._source = source_writer(table, options, value_codec, fragments, suffix)
+        self._value = self._source.value
 
         self._key = [ColumnEncoder(c, key_codec, FailureHandling.FAIL) for c in key]
         self._key_columns = key
@@ -124,6 +125,7 @@ class Plan:
                     is_json=isinstance(value_codec, JsonCodec),
                 ),
             )
+        self._read = self._functions.read
 
     def insert(self, cells: Cells, context: EventContext) -> list[Record]:
         """A new row (op ``c``)."""
@@ -206,15 +208,15 @@ class Plan:
         try:
             if data[start] not in b"IU" or data[start + 5] != _NEW:
                 return self._checked(data, start, context)
-            row, key, end = self._functions.read(data, start + _TUPLE_OFFSET)
+            row, key, end = self._read(data, start + _TUPLE_OFFSET)
         except IRREGULAR:
             return self._checked(
                 data, start, context
             )  # says what is wrong, or does what the fast way could not
         if end != len(data):
             return self._checked(data, start, context)
-        tail = self._source.tail(context, "c" if data[start] == _INSERT else "u")
-        return [(key, self._only_after + row + tail, self._headers)]
+        op = "c" if data[start] == _INSERT else "u"
+        return [(key, self._value(self._only_after, row, context, op), self._headers)]
 
     def _checked(self, data: bytes, start: int, context: EventContext) -> list[Record]:
         try:
@@ -242,7 +244,7 @@ class Plan:
         self, op: str, cells: Cells, context: EventContext, headers: list[Header] | None
     ) -> list[Record]:
         row, key = self._encoded(cells)
-        return [(key, self._only_after + row + self._source.tail(context, op), headers)]
+        return [(key, self._value(self._only_after, row, context, op), headers)]
 
     def _deleted(self, old: Cells, context: EventContext, headers: list[Header] | None) -> list[Record]:
         row, key = self._encoded(old)

@@ -125,9 +125,9 @@ def _read_lines(cell: str, present: list[str], null: list[str], unchanged: list[
     return [
         "    kind, size = kind_and_size(data, p)",
         "    if kind == 116:",
-        "        q = p + 5 + size",
-        *_indented([f"{cell} = data[p + 5:q]", *present] if present else []),
-        "        p = q",
+        "        q = p + 5",
+        "        p = q + size",
+        *_indented([f"{cell} = data[q:p]", *present] if present else []),
         "    elif kind == 110:",
         *_indented(null),
         "        p += 1",
