@@ -55,6 +55,24 @@ class FakeRoutes:
     def __init__(self):
         self.by_oid = {OID: FakeRoute(), OTHER_OID: None}
 
+    def add_relation(self, relation, tx_id):
+        pass
+
+
+class FakeSchemaChanges:
+    """Tells of every relation that differs from the one before, as the real one does."""
+
+    topic = "p.schema-changes"
+
+    def __init__(self):
+        self.columns = None
+
+    def of_relation(self, relation, context):
+        former, self.columns = self.columns, relation.columns
+        if former in (None, self.columns):
+            return []
+        return [(b"s", f"{context.tx_id} {len(former)} -> {len(relation.columns)}".encode(), None)]
+
 
 class Markers:
     transaction_topic = "p.transaction"
@@ -102,6 +120,12 @@ def truncate(lsn):
     return xlog(lsn, b"T" + struct.pack(">IBI", 1, 0, OID))
 
 
+def relation(columns):
+    """Relation messages stand at no LSN."""
+    column = b"\1id\0" + struct.pack(">Ii", 23, -1)
+    return xlog(0, b"R" + struct.pack(">I", OID) + b"public\0a\0d" + struct.pack(">H", columns) + column * columns)
+
+
 def message(lsn, flags=1):
     return xlog(lsn, b"M" + struct.pack(">BQ", flags, lsn) + b"p\0\0\0\0\1x")
 
@@ -126,7 +150,9 @@ class Run:
     def __init__(self, resume=SourceOffset(done_lsn=90, lsn=90), **options):  # noqa: B008 - frozen
         self.sent = []
         config = read_connector_config("c", {**OPTIONS, **options}, {}, run_id="r")
-        self.stream = Stream(config, FakeRoutes(), Markers(), FakeMessages(), resume, self._send)
+        self.stream = Stream(
+            config, FakeRoutes(), Markers(), FakeMessages(), resume, self._send, FakeSchemaChanges()
+        )
 
     def _send(self, topic, records):
         self.sent += [(topic, value) for _, value, _ in records]
@@ -164,6 +190,31 @@ def test_a_restart_anywhere_loses_nothing_and_repeats_nothing_that_was_stored(cu
     repeated = len(both) - len(set(both))
     if size == 1 and HISTORY[cut - 1][25:26] in b"IDM" and (cut and HISTORY[cut - 1]):
         assert repeated == 0
+
+
+# A table that changes twice within a transaction, the second time without another row.
+CHANGES = [
+    begin(10, 200, 100), relation(1), insert(100), insert(110), relation(2), insert(120), insert(130), relation(3), commit(200, 210),
+    begin(11, 300, 220), insert(220), relation(4), insert(230), insert(240), commit(300, 310),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("cut", range(len(CHANGES) + 1))
+def test_a_restart_within_a_transaction_that_changes_a_table_tells_of_each_change(cut, size):
+    """A server tells of a relation before its first row, so that the same messages come again, from the first on. Only what
+    changed between the transaction that is resumed and the one before is not seen again."""
+    whole = Run().process(CHANGES, size)
+    first = Run().process(CHANGES[:cut], size)
+    exact, stored = first.stream.exact, first.stream.position()
+    history = from_server(CHANGES, stored.done_lsn)
+    if stored.done_lsn >= 210:
+        history.insert(1, relation(3))
+    second = Run(decode_offset(encode_offset(stored))).process(history)
+    both = first.sent + second.sent
+    assert sorted(set(both)) == sorted(set(whole.sent))
+    if exact:
+        assert len(both) == len(set(both))
 
 
 def test_begin_is_sent_once_for_a_transaction_that_is_resumed():

@@ -93,6 +93,11 @@ class Stream:
         self._in_transaction = False
         self._dropping = False
         self._last_row: tuple[int, int, str] | None = None
+        self._held: list[Record] = []
+        """Changes of schemas behind a row that is done already: sent before, if another such row follows."""
+        self._change_sent = False
+        self._change_last = False
+        """Whether a change of a schema was sent behind the last row, which no position can tell."""
         self._stop_lsn: int | None = None
         self._stopped = False
         self.received_lsn = resume.done_lsn
@@ -135,7 +140,9 @@ class Stream:
     @property
     def exact(self) -> bool:
         """Whether a restart from `position` repeats nothing, not even the BEGIN of a transaction without a row."""
-        return not self._in_transaction or self._last_row is not None or self._resuming or self._dropping
+        if not self._in_transaction or self._resuming or self._dropping:
+            return True
+        return self._last_row is not None and not self._change_last
 
     def position(self) -> SourceOffset:
         """From where a restart goes on, when all that was sent has been delivered."""
@@ -178,6 +185,7 @@ class Stream:
         context.now_ns = time.time_ns()
         self.caught_up = False
         last: bytes | None = None
+        changed_behind: bytes | None = None
         data = b""
         pending = iter(messages)
         while True:
@@ -210,6 +218,8 @@ class Stream:
                                 self._is_new(data)
                         else:
                             self._other(data)
+                            if self._change_sent:
+                                self._change_sent, self._change_last, changed_behind = False, True, last
                             if tag == _COMMIT:  # rows before it need no position of their own
                                 last = None
                             elif tag in _EVENTS and self._in_transaction:
@@ -231,6 +241,7 @@ class Stream:
                     "the message is cut short", tag=tag_text, offset=max(len(data) - _TAG, 0)
                 ) from error
         if last is not None and self._in_transaction:
+            self._change_last &= last is changed_behind
             self._note_last_row(messages, last)
         if messages:
             self.events += len(messages)
@@ -273,7 +284,17 @@ class Stream:
             new = lsn > self._resume.lsn
         if new:
             self._resuming = False
+            self._send_held()
+        else:
+            self._held.clear()
         return new
+
+    def _send_held(self) -> None:
+        # Nobody knows whether they were sent after the last row that is done: rather twice than not at all.
+        if self._held:
+            assert self._schema_changes is not None
+            self._send(self._schema_changes.topic, self._held)
+            self._held = []
 
     def _repeat(self, data: bytes) -> None:
         # Converted for the numbering alone: a plan counts the events that a row becomes.
@@ -344,11 +365,12 @@ class Stream:
 
     def _commit(self, commit: Commit) -> None:
         context = self._context
-        self._in_transaction = False
+        self._in_transaction = self._change_last = False
         self.received_lsn = max(self.received_lsn, commit.end_lsn)
         if self._dropping:
             self._dropping = False
             return
+        self._send_held()
         context.lsn = commit.end_lsn
         if self._markers is not None:
             self._send(self._markers.transaction_topic, [self._markers.end(context)])
@@ -398,8 +420,11 @@ class Stream:
         changes = self._schema_changes
         if changes is not None:
             records = changes.of_relation(relation, self._context)
-            if records and not (self._dropping or self._resuming):
+            if self._resuming:
+                self._held += records
+            elif records and not self._dropping:
                 self._send(changes.topic, records)
+                self._change_sent = True
         self._routes.add_relation(relation, self._context.tx_id)
 
     def _message_alone(self, message: LogicalMessage) -> None:
