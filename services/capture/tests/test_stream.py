@@ -123,7 +123,9 @@ def truncate(lsn):
 def relation(columns):
     """Relation messages stand at no LSN."""
     column = b"\1id\0" + struct.pack(">Ii", 23, -1)
-    return xlog(0, b"R" + struct.pack(">I", OID) + b"public\0a\0d" + struct.pack(">H", columns) + column * columns)
+    return xlog(
+        0, b"R" + struct.pack(">I", OID) + b"public\0a\0d" + struct.pack(">H", columns) + column * columns
+    )
 
 
 def message(lsn, flags=1):
