@@ -173,7 +173,7 @@ class Stream:
                 self._start, done_lsn=self.received_lsn, lsn=self.received_lsn, snapshot=None
             )
 
-    def process(self, messages: list[bytes]) -> None:  # noqa: C901, PLR0912 - the hot loop: a call per row costs more
+    def process(self, messages: list[bytes]) -> None:  # noqa: C901, PLR0912, PLR0915 - the hot loop: a call per row costs more
         """Convert and send a batch.
 
         Raises:
