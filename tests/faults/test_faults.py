@@ -1,5 +1,6 @@
 """Faults one by one, under traffic: afterwards the topics hold the database's history, whatever happened in between."""
 
+import secrets
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,7 @@ from faultlab.servers import BROKER_SESSION_SECONDS, Lab
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 Survive = Callable[..., Outcome]
+EXACTLY_ONCE = {"exactly.once.support": "required"}
 
 
 def at(point: str, passes: int = 0, records: int = 0) -> Fault:
@@ -74,3 +76,27 @@ def test_the_registry_is_away(lab: Lab, survive: Survive) -> None:
         Fault("registry_refuse", seconds=2.0, records=20),
         options=lab.avro(),
     )
+
+
+def test_one_of_two_workers_is_cut_off_or_stands_still(lab: Lab, survive: Survive) -> None:
+    with lab.pair_of_workers(f"pair-{secrets.token_hex(3)}"):
+        survive(Fault("cut_off", records=50), Fault("freeze_owner", records=50))
+
+
+def test_a_full_disk_at_the_broker(survive: Survive) -> None:
+    survive(Fault("kafka_disk_full", records=50))
+
+
+def test_exactly_once(lab: Lab, survive: Survive) -> None:
+    """Killed at every point, and cut off: who reads committed records sees each event once."""
+    points = [point for point in STREAM_POINTS if point != "records.acknowledged"]
+    with lab.other_worker(f"once-{secrets.token_hex(3)}", {"exactly.once.source.support": "enabled"}):
+        survive(
+            *(at(point, 1) for point in points),
+            Fault("kafka_cut", records=20),
+            Fault("kafka_cut_after", amount=4_001, records=20),
+            Fault("pg_cut", records=20),
+            Fault("freeze_task", seconds=0.5, records=20),
+            Fault("kill_worker", records=20),
+            options=EXACTLY_ONCE,
+        )

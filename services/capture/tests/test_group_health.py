@@ -1,6 +1,7 @@
 """A member of a group that the coordinator sees otherwise than it sees itself: it joins anew, and not too often."""
 
 import pytest
+from confluent_kafka import Consumer
 
 from tidings_capture.group_health import Patience, Sight, difference
 from tidings_capture.kafka import TopicAdmin
@@ -51,3 +52,47 @@ def test_a_member_that_has_not_heard_of_its_lead_joins_anew(kafka_bootstrap, uni
     finally:
         member.close()
     assert not fatal
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore:list_groups")
+def test_a_member_that_was_fenced_by_itself_joins_anew(kafka_bootstrap, unique_name, wait_until):
+    """As when the answer to its request to join was lost: the broker took its second request for another member's."""
+    settings, views, fatal = {"bootstrap.servers": kafka_bootstrap}, [], []
+    TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
+    times = GroupTimes(session=6.0, heartbeat=0.5)
+    member = GroupMember(
+        settings, unique_name, unique_name, f"http://{unique_name}:1", times, views.append, fatal.append
+    )
+    member.start()
+    try:
+        wait_until("it leads", lambda: views and views[-1].leads and views[-1].seen_at)
+        first = member._consumer
+        lost = Consumer(member._consumer_settings)
+        lost.subscribe([unique_name])
+        wait_until("it to join anew", lambda: lost.poll(0.1) is None and member._consumer is not first)
+        lost.close()
+        wait_until("it leads again", lambda: views[-1].leads and views[-1].seen_at)
+    finally:
+        member.close()
+    assert not fatal
+
+
+@pytest.mark.stack
+@pytest.mark.filterwarnings("ignore:list_groups")
+def test_a_member_whose_place_another_has_is_out(kafka_bootstrap, unique_name, wait_until):
+    settings, views, fatal, others = {"bootstrap.servers": kafka_bootstrap}, [], [], []
+    TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
+    times = GroupTimes(session=6.0, heartbeat=0.5)
+    arguments = (settings, unique_name, unique_name, f"http://{unique_name}:1", times)
+    former, other = (GroupMember(*arguments, views.append, errors.append) for errors in (fatal, others))
+    former.start()
+    try:
+        wait_until("it leads", lambda: views and views[-1].leads and views[-1].seen_at)
+        other.start()
+        wait_until("the former to be told", lambda: fatal)
+        assert "another worker has the same address" in fatal[0].hint
+        assert not others
+    finally:
+        former.close()
+        other.close()

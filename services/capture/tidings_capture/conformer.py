@@ -70,6 +70,14 @@ class Conformer:
             self._reconciling.cancel()
             await asyncio.gather(self._reconciling, *self._conforming.values(), return_exceptions=True)
 
+    async def renew_leases(self) -> None:
+        """As long as tasks run. Apart from all that may wait for Kafka: a task whose lease ends believes that nobody looks
+        after it."""
+        while True:
+            for run in self._runs.values():
+                run.renew_lease(self._group.lease)
+            await asyncio.sleep(min(1.0, self._worker.group_times.session / 10))
+
     async def _reconcile(self) -> None:
         while True:
             await self._wake.wait()
@@ -180,6 +188,7 @@ class Conformer:
         if former is not None:
             run.continue_from(former)
         self._runs[name] = run
+        run.renew_lease(self._group.lease)
         run.start()
 
     def is_stopped(self, name: str) -> bool:

@@ -92,6 +92,7 @@ class ConnectorRun:
         self.held: str | None = None
         """Why the task rests although it is meant to run."""
         self.guard_level = 0
+        self._lease: float | None = None
         self._guard_told: tuple[TaskProcess | None, int] = (None, 0)
 
     @property
@@ -173,6 +174,14 @@ class ConnectorRun:
         if process is not None and self._guard_told != (process, level) and process.tell_guard(level):
             self._guard_told = (process, level)
 
+    def renew_lease(self, until: float | None) -> None:
+        """Until when the task may run (`time.monotonic`), this process of it and those after it; None: for good."""
+        if until == self._lease:
+            return
+        self._lease = until
+        if self._process is not None and until is not None:
+            self._process.renew_lease(until)
+
     async def stop(self, *, kill: bool = False) -> None:
         """End the task's process; what was sent is stored and confirmed before, except with `kill`."""
         following, self._following = self._following, None
@@ -221,7 +230,7 @@ class ConnectorRun:
             return read_retry_options(unresolved), Failure(
                 error.code, str(error), str(error.retry), error.hint, ""
             )
-        job = msgspec.structs.replace(job, guard_level=self.guard_level)
+        job = msgspec.structs.replace(job, guard_level=self.guard_level, lease=self._lease)
         process = self._process = TaskProcess(job, self._heard)
         code = await process.run()
         stopped = code == 0 and process.failure is None and self._following is None

@@ -165,6 +165,13 @@ class NotStoppedError(CaptureError):
     code = "not_stopped"
 
 
+class LeaseError(CaptureError):
+    """A task's worker did not renew its lease in time: another worker may run the connector by now."""
+
+    code = "lease"
+    default_retry = Retry.TIMED
+
+
 _RETRY_OF_SQLSTATE: Final[dict[str | None, Retry]] = {
     # Looked up by the whole SQLSTATE first, then by its class. PostgreSQL documentation, "PostgreSQL Error Codes".
     None: Retry.TIMED,  # no server answered, or the connection was cut

@@ -51,6 +51,11 @@ class Group(Protocol):
         """Where configurations are written; None while nobody leads."""
         ...
 
+    @property
+    def lease(self) -> float | None:
+        """Until when tasks may run if nothing is heard of this worker (`time.monotonic`); None: for good."""
+        ...
+
     def owner(self, connector: str) -> str | None:
         """The worker that is to run a connector."""
         ...
@@ -77,6 +82,7 @@ class AloneGroup:
 
     holds = True
     leads = True
+    lease = None
 
     def __init__(self, worker_id: str) -> None:
         self._worker_id = worker_id
@@ -157,6 +163,15 @@ class KafkaGroup:
             return self._url
         leader = self.assignment.leader
         return None if leader == self._id else self._members.get(leader)
+
+    @property
+    def lease(self) -> float | None:
+        """Beside others: as long as this worker may hold what it has. Alone: as if it were busy for a while; another may
+        come and find the place empty."""
+        times = self._times
+        if set(self._members) - {self._id}:
+            return self._seen_at + times.session - times.heartbeat
+        return time.monotonic() + max(times.session, times.rebalance)
 
     @property
     def assignment(self) -> Assignment:

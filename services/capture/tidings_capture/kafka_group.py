@@ -9,24 +9,27 @@ one that finds another at its address is fenced.
 import contextlib
 import logging
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidings_capture.errors import BrokerError, WorkerConfigError
 from tidings_capture.group_health import Patience, Sight, difference
 from tidings_capture.kafka import describe_failure
+from tidings_capture.kafka_group_look import GroupLook
 from tidings_capture.worker_config import GroupTimes
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _LOOK_SECONDS: Final = 1.0
 _FIRST_LOOK_SECONDS: Final = 30.0
 _LOOK_AGAIN_SECONDS: Final = 0.2
+_ANSWER_SECONDS: Final = 1.0
 _NOT_YET: Final = frozenset(
     (
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -35,16 +38,11 @@ _NOT_YET: Final = frozenset(
     )
 )
 _LEAVE_SECONDS: Final = 5.0
+_FENCED_SECONDS: Final = 10.0
 _PATIENCE_SECONDS: Final = 10.0
-_FENCED_AGAIN_SECONDS: Final = 60.0
-_REBALANCING: Final = frozenset(
-    {ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING}
-)
 _CONNECT: Final = "connect"
-_FENCED: Final = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL})  # noqa: SLF001 - librdkafka's own name
 _BROKEN: Final = frozenset(
     {
-        KafkaError.FENCED_INSTANCE_ID,
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -88,17 +86,19 @@ class GroupMember:
         self._on_view, self._on_fatal = on_view, on_fatal
         self._leads = False
         self._look_now = False
-        self._fenced_at = float("-inf")
         self._closing = False
         common = {name: value for name, value in settings.items() if name != "session.timeout.ms"}
         session_ms = int(times.session * 1000)
         self._apart = Patience(max(times.session, _PATIENCE_SECONDS))
-        self._blind = Patience(max(times.session, _PATIENCE_SECONDS))
-        self._admin_settings = {**common, "client.id": "tidings-capture-group"}
+        self._fenced: str | None = None
+        self._mark = secrets.token_hex(8)
+        """Tells this worker from another one that has its address."""
+        self._coordinator = GroupLook(common, group)
         self._consumer_settings = {
             **common,
             "group.id": group,
             "client.id": url,
+            "client.rack": self._mark,  # part of what a member says of itself, and of no other use here
             "group.instance.id": re.sub(r"[^a-zA-Z0-9._-]", "-", url.partition("//")[2]),
             # Cooperative: who leads goes on leading when another comes.
             "partition.assignment.strategy": "cooperative-sticky",
@@ -109,6 +109,7 @@ class GroupMember:
             "auto.offset.reset": "latest",
             "queued.max.messages.kbytes": 64,
         }
+        self._admin_settings = {**common, "client.id": "tidings-capture-group"}
         self._admin = AdminClient(self._admin_settings, logger=_LOG)
         self._consumer = Consumer(self._consumer_settings, logger=_LOG)
         self._thread = threading.Thread(target=self._run, name="group", daemon=True)
@@ -172,9 +173,9 @@ class GroupMember:
                 return
             now = time.monotonic()
             if self._look_now or now >= next_look:
-                self._look_now = False
                 next_look = now + _LOOK_SECONDS
-                self._look(now)
+                self._look()
+                self._look_now = self._coordinator.waits or self._fenced is not None
         self._leave()
 
     def _poll(self, seconds: float) -> None:
@@ -184,54 +185,58 @@ class GroupMember:
             return
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             self._on_fatal(_shared(self._group, None))
-        elif error.code() in _FENCED and not self._was_fenced():
-            self._join_anew(error.str())
+        elif error.code() == KafkaError.FENCED_INSTANCE_ID or "group.instance.id" in error.str():
+            self._fenced = error.str()
+            self._look_now = True
         elif error.code() in _BROKEN or error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001
-            self._on_fatal(
-                BrokerError(
-                    f"this worker is out of the group of group.id={self._group}: {error.str()}",
-                    hint="another worker has the same address: give each its own rest.advertised.host.name "
-                    "and rest.advertised.port",
-                )
-            )
+            self._on_fatal(self._out(error.str()))
         else:
             _LOG.warning("group %s: %s", self._group, error.str())
 
-    def _was_fenced(self) -> bool:
-        """Whether this worker has lost its place a moment ago, too. Then there is another worker at its address; once may
-        be a coordinator that lost its partition while it let this worker in."""
-        before, self._fenced_at = self._fenced_at, time.monotonic()
-        return self._fenced_at - before < _FENCED_AGAIN_SECONDS
-
-    def _look(self, began: float) -> None:
+    def _look(self) -> None:
         """The members, from the coordinator. A dead one is missing as soon as its session has ended."""
-        try:
-            found = self._admin.describe_consumer_groups([self._group], request_timeout=5.0)[
-                self._group
-            ].result()
-        except KafkaException as error:
-            _LOG.debug("the group cannot be seen: %s", error)
-            if self._blind.is_over(time.monotonic()):
-                _LOG.warning("the group %s cannot be seen, asking anew: %s", self._group, error)
-                self._admin = AdminClient(self._admin_settings, logger=_LOG)
+        found = self._coordinator.ask(_ANSWER_SECONDS)
+        if found is None or self._closing:
             return
-        self._blind.end()
-        members = {
-            member.client_id.partition("//")[2]: member.client_id
-            for member in found.members
-            if "//" in member.client_id
-        }
+        if self._fenced is not None:
+            self._look_who_fenced(self._fenced)
+            return
+        members = {m.client_id.partition("//")[2]: m.client_id for m in found.members if "//" in m.client_id}
         there = self._url.partition("//")[2] in members
-        self._on_view(GroupView(self._leads, members, began if there else 0.0))
-        has_token = any(
-            member.client_id == self._url and member.assignment.topic_partitions for member in found.members
-        )
-        sight = Sight(found.state not in _REBALANCING, there, has_token)
-        why = difference(sight, self._leads)
+        self._on_view(GroupView(self._leads, members, found.began if there else 0.0))
+        has_token = any(m.client_id == self._url and m.has_token for m in found.members)
+        why = difference(Sight(found.settled, there, has_token), self._leads)
         if why is None:
             self._apart.end()
         elif self._apart.is_over(time.monotonic()):
             self._join_anew(why)
+
+    def _look_who_fenced(self, reason: str) -> None:
+        """Another worker has this one's place; or nobody has: when the answer to a request to join is lost, librdkafka asks
+        again, and the broker takes the second request for another member's."""
+        try:
+            # The only call that tells what members say of themselves. A new client, which has nothing old in mind.
+            groups: list[Any] = AdminClient(self._admin_settings, logger=_LOG).list_groups(
+                self._group, timeout=_FENCED_SECONDS
+            )
+        except KafkaException as error:
+            _LOG.info("group %s: who has the place of this worker is not known: %s", self._group, error)
+            return
+        said = [m.metadata for group in groups for m in group.members if m.client_id == self._url]
+        if not all(said):
+            return  # while the group agrees, nothing is told
+        self._fenced = None
+        if any(self._mark.encode() not in words for words in said):
+            self._on_fatal(self._out(reason))
+        else:
+            self._join_anew("the broker took this worker for another one")
+
+    def _out(self, reason: str) -> BrokerError:
+        return BrokerError(
+            f"this worker is out of the group of group.id={self._group}: {reason}",
+            hint="another worker has the same address: give each its own rest.advertised.host.name "
+            "and rest.advertised.port",
+        )
 
     def _join_anew(self, why: str) -> None:
         """With a new client; the place in the group is kept for it, as membership is static."""
@@ -248,8 +253,9 @@ class GroupMember:
             deadline = time.monotonic() + _LEAVE_SECONDS
             while time.monotonic() < deadline:
                 self._consumer.poll(0.1)
-                found = self._admin.describe_consumer_groups([self._group], request_timeout=2.0)[self._group]
-                if all(member.client_id != self._url for member in found.result().members):
+                self._coordinator.forget()
+                found = self._coordinator.ask(_ANSWER_SECONDS)
+                if found is not None and all(m.client_id != self._url for m in found.members):
                     return
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

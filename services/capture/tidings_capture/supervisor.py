@@ -71,6 +71,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._conformer: Conformer | None = None
         self._tracking: asyncio.Task[None] | None = None
+        self._leasing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Reach Kafka, make the storage topics, and join the group; what it gives this worker is started.
@@ -98,6 +99,7 @@ class Supervisor:
         self._tracking = asyncio.create_task(self.topics.run(), name="topics")
         self.started.set()
         self._conformer.start()
+        self._leasing = asyncio.create_task(self._conformer.renew_leases(), name="leases")
         await self.group.start()
         self._wake.set()
         connectors = sorted(self.storage.configs.connectors)
@@ -116,8 +118,9 @@ class Supervisor:
             await self._conformer.stop()
         ours = self.failure is None  # else another worker may have them already
         await asyncio.gather(*(run.stop(kill=not ours) for run in self.local_runs.values()))
-        if self._tracking is not None:
-            self._tracking.cancel()
+        for task in (self._tracking, self._leasing):
+            if task is not None:
+                task.cancel()
         if self.storage is None or self.group is None or self._conformer is None:
             return
         if self.topics is not None:

@@ -2,7 +2,9 @@
 
 Reads its job from standard input, writes reports to standard output and logs to standard error (see `task_channel`).
 It ends with its supervisor: the pipe's end asks it to stop, and where the system can do that (Linux) it is killed when
-the supervisor dies.
+the supervisor dies. A supervisor that stands still is worse: others take over what it had. So a task has a lease, which the
+supervisor renews as long as its group would not give the connector away, and without it the task ends at once, as if
+killed: whatever it stored from then on could be older than what its successor has.
 """
 
 import ctypes
@@ -10,11 +12,13 @@ import os
 import select
 import signal
 import sys
+import time
 import traceback
 import uuid
-from typing import Final
+from typing import Final, NoReturn
 
 from tidings_capture.connector_config import read_connector_config
+from tidings_capture.errors import LeaseError
 from tidings_capture.log_levels import apply_levels
 from tidings_capture.signals import Signal, signal_of_json
 from tidings_capture.task_channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
@@ -24,6 +28,8 @@ from tidings_service import TidingsError, configure_logging, get_logger, stacks_
 
 EXIT_FAILED: Final = 1
 _PR_SET_PDEATHSIG: Final = 1
+_LAST_WORD_SECONDS: Final = 10.0
+"""How long a supervisor that reads nothing is waited for at the end."""
 
 
 class Pipes:
@@ -34,6 +40,8 @@ class Pipes:
         self._stop = False
         self._buffer = b""
         self._signals: list[Signal] = []
+        self._lease: float | None = None
+        self._unsent = b""
         self.guard_level = 0
 
     def read_job(self) -> TaskJob:
@@ -46,18 +54,21 @@ class Pipes:
         line, self._buffer = self._buffer.split(b"\n", 1)
         job = decode_job(line)
         self.guard_level = job.guard_level
+        self._lease = job.lease
+        os.set_blocking(sys.stdout.fileno(), False)
         self._take_lines()
         return job
 
     def stop_requested(self) -> bool:
         """Whether the supervisor said stop, or is gone."""
-        if not self._stop:
-            ready, _, _ = select.select([self.descriptor], [], [], 0)
-            if ready:
-                data = os.read(self.descriptor, 65536)
-                self._stop = not data
-                self._buffer += data
-                self._take_lines()
+        while not self._stop and select.select([self.descriptor], [], [], 0)[0]:
+            data = os.read(self.descriptor, 65536)
+            self._stop = not data
+            self._buffer += data
+            self._take_lines()
+        # After all that was said: this process may have been the one that stood still.
+        if self._lease is not None and time.monotonic() > self._lease:
+            self._end_without_lease()
         return self._stop
 
     def signals(self) -> list[Signal]:
@@ -73,6 +84,8 @@ class Pipes:
                 apply_levels(request.log_levels)
             elif request.guard is not None:
                 self.guard_level = request.guard
+            elif request.lease is not None:
+                self._lease = request.lease
             elif request.signal is None:
                 self._stop = True
             elif (made := signal_of_json(request.signal)) is not None:
@@ -82,11 +95,41 @@ class Pipes:
         self._stop = True
 
     def report(self, report: Report) -> None:
-        """One line on standard output; when nobody reads any more, stop."""
+        """One line on standard output; when nobody reads any more, stop. Never waits: while the supervisor reads nothing,
+        reports are left out, since each holds all that the one before it held."""
+        if not self._unsent or self._write():
+            self._unsent = encode_report(report) + b"\n"
+            self._write()
+
+    def last_report(self, report: Report) -> None:
+        """Another line that is not left out, unless the supervisor reads nothing for a while."""
+        self._unsent += encode_report(report) + b"\n"
+        deadline = time.monotonic() + _LAST_WORD_SECONDS
+        while not self._write() and (left := deadline - time.monotonic()) > 0:
+            select.select([], [sys.stdout.fileno()], [], left)
+
+    def _write(self) -> bool:
+        """Whether nothing is left to write."""
         try:
-            os.write(sys.stdout.fileno(), encode_report(report) + b"\n")
+            while self._unsent:
+                self._unsent = self._unsent[os.write(sys.stdout.fileno(), self._unsent) :]
+        except BlockingIOError:
+            return False
         except BrokenPipeError:
-            self._stop = True
+            self._stop, self._unsent = True, b""
+        return True
+
+    def _end_without_lease(self) -> NoReturn:
+        error = LeaseError(
+            "the worker has not renewed this task's lease within session.timeout.ms: it stands still, or is out of its group",
+            hint="is the worker's process stopped, or its machine short of memory or processors?",
+        )
+        get_logger("tidings_capture.task").error(str(error), code=error.code, hint=error.hint)
+        self.report(
+            Report(state="failed", failure=Failure(error.code, str(error), str(error.retry), error.hint, ""))
+        )
+        sys.stderr.flush()
+        os._exit(EXIT_FAILED)
 
 
 def main() -> int:
@@ -119,9 +162,9 @@ def main() -> int:
         failure = Failure("unexpected", type(error).__name__, "manual", None, traceback.format_exc())
         log.exception("the task stopped on an unexpected error", connector=job.connector)
     else:
-        pipes.report(Report(state="stopped"))
+        pipes.last_report(Report(state="stopped"))
         return 0
-    pipes.report(Report(state="failed", failure=failure))
+    pipes.last_report(Report(state="failed", failure=failure))
     return EXIT_FAILED
 
 

@@ -33,6 +33,8 @@ class TaskJob(msgspec.Struct, frozen=True):
     """Of a standalone worker; None: offsets are in the topic."""
     guard_level: int = 0
     """The guard's level when the task begins."""
+    lease: float | None = None
+    """Until when the task may run (`time.monotonic`, which is the machine's), unless a later one comes; None: for good."""
     log_level: str = "INFO"
     log_levels: dict[str, str] = {}
     """Levels that were set by logger while the worker ran (`log_levels`)."""
@@ -40,7 +42,7 @@ class TaskJob(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A line after the job: a signal, log levels, the guard's level, or else to stop."""
+    """A line after the job: a signal, log levels, the guard's level, a lease, or else to stop."""
 
     stop: bool = False
     signal: str | None = None
@@ -49,6 +51,8 @@ class Request(msgspec.Struct, frozen=True):
     """New levels by logger."""
     guard: int | None = None
     """The guard's level."""
+    lease: float | None = None
+    """Until when the task may run now."""
 
 
 class Failure(msgspec.Struct, frozen=True):

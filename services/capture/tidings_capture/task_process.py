@@ -70,6 +70,10 @@ class TaskProcess:
         """Hand the guard's level on; False when no process listens."""
         return self._tell(Request(guard=level))
 
+    def renew_lease(self, until: float) -> None:
+        """Let the process run until then, if one listens."""
+        self._tell(Request(lease=until))
+
     def set_log_levels(self, levels: Mapping[str, str]) -> None:
         """Tell the process of new log levels, if one listens."""
         self._tell(Request(log_levels=dict(levels)))

@@ -17,7 +17,7 @@ import psycopg
 
 from faultlab.history import confirmed_lsn, create_tables, final_rows, read_history
 from faultlab.proxy import Proxy
-from faultlab.servers import Lab
+from faultlab.servers import Lab, Worker
 from faultlab.traffic import Traffic
 from faultlab.verdict import Ends, Moment, Verdict, judge, read_topics
 from tidings_capture.fault_points import POINTS
@@ -113,6 +113,33 @@ def make_schedule(
     )
 
 
+def connector_config(lab: Lab, name: str) -> dict[str, str]:
+    """A connector on the database `name`, whose topics, slot and publication are called so, too."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "plugin.name": "pgoutput",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(lab.pg_proxy.port),
+        "database.user": "postgres",
+        "database.password": lab.pg.password,
+        "database.dbname": name,
+        "topic.prefix": name,
+        "slot.name": name,
+        "publication.name": name,
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": r"public\.(a|b)",
+        "provide.transaction.metadata": "true",
+        "snapshot.mode": "no_data",
+        "status.update.interval.ms": "500",
+        "slot.max.retries": "60",
+        "slot.retry.delay.ms": "250",
+        "errors.retry.delay.initial.ms": "100",
+        "errors.retry.delay.max.ms": "500",
+        "tidings.receive.timeout.ms": "4000",
+    }
+
+
 @dataclass
 class Outcome:
     """How a schedule ended."""
@@ -154,30 +181,7 @@ class Run:
 
     def config(self) -> dict[str, str]:
         """The connector's configuration."""
-        return {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "tasks.max": "1",
-            "plugin.name": "pgoutput",
-            "database.hostname": "127.0.0.1",
-            "database.port": str(self.lab.pg_proxy.port),
-            "database.user": "postgres",
-            "database.password": self.lab.pg.password,
-            "database.dbname": self.name,
-            "topic.prefix": self.name,
-            "slot.name": self.name,
-            "publication.name": self.name,
-            "publication.autocreate.mode": "filtered",
-            "table.include.list": r"public\.(a|b)",
-            "provide.transaction.metadata": "true",
-            "snapshot.mode": "no_data",
-            "status.update.interval.ms": "500",
-            "slot.max.retries": "60",
-            "slot.retry.delay.ms": "250",
-            "errors.retry.delay.initial.ms": "100",
-            "errors.retry.delay.max.ms": "500",
-            "tidings.receive.timeout.ms": "4000",
-            **self.schedule.options,
-        }
+        return connector_config(self.lab, self.name) | self.schedule.options
 
     def run(self) -> Outcome:
         """Run it to the verdict.
@@ -426,6 +430,48 @@ class Run:
         self._more_records(50)
         assert self.lab.worker.task(self.name)["state"] == "RUNNING"
         self.lab.registry.start()
+
+    def _owner(self) -> tuple[Worker, Worker]:
+        """The one of the two workers that runs the task, and the other one."""
+        first, second = self.lab.worker, self.lab.partner
+        assert second is not None
+
+        def running() -> str | None:
+            task = second.task(self.name)
+            return str(task["worker_id"]) if task["state"] == "RUNNING" else None
+
+        owner = wait_for("one of two workers to run the task", running)
+        return (first, second) if owner == first.id else (second, first)
+
+    def _taken_over(self, by: Worker, former: Worker) -> None:
+        def taken() -> bool:
+            # Its own task: what it says of another's may be of before it was cut off.
+            return by.task_pid() is not None and by.task(self.name)["state"] == "RUNNING"
+
+        wait_for("the other worker to take over", taken)
+        wait_for("the former task to be over", lambda: former.task_pid() is None)
+
+    def _cut_off(self, _: Fault) -> None:
+        """The worker that has the task is cut off from Kafka, and its connections to the server are forgotten."""
+        worker, other = self._owner()
+        if worker is self.lab.partner:  # whose way to Kafka is not through the proxy
+            self._freeze_owner(Fault("freeze_owner"))
+            worker, other = self._owner()
+        self.lab.kafka_proxy.hold()
+        self.lab.pg_proxy.lose()
+        self._taken_over(other, worker)
+        self.lab.kafka_proxy.heal()
+        self.lab.pg_proxy.heal()
+
+    def _freeze_owner(self, _: Fault) -> None:
+        """The worker that has the task stands still; its task does not."""
+        worker, other = self._owner()
+        wait_for("the two workers to know of each other", lambda: worker.knows(other))
+        os.kill(worker.pid, signal.SIGSTOP)
+        try:
+            self._taken_over(other, worker)
+        finally:
+            os.kill(worker.pid, signal.SIGCONT)
 
     def _kafka_restart(self, _: Fault) -> None:
         self.lab.kafka.stop()

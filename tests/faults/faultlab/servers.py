@@ -176,7 +176,27 @@ class Worker:
             return None
         assert self._process is not None
         text = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
-        return int(text.split()[0]) if text.split() else None
+        return next((pid for pid in map(int, text.split()) if _alive(pid)), None)
+
+    @property
+    def pid(self) -> int:
+        """Its own process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def id(self) -> str:
+        """Its name in the group."""
+        return self.url.removeprefix("http://")
+
+    def knows(self, other: "Worker") -> bool:
+        """Whether it has seen another one in the group, and not seen it leave."""
+        told = [
+            line
+            for line in self.log.read_text().splitlines()
+            if f'"worker": "{other.id}", "event": "a worker' in line
+        ]
+        return bool(told) and "is in the group" in told[-1]
 
     def kill(self) -> None:
         """SIGKILL, and wait until its task is gone with it."""
@@ -258,6 +278,8 @@ class Lab:
         self.kafka_proxy = self.kafka.proxy
         self.registry_proxy = Proxy(self.registry.port) if registry else None
         self.worker = Worker(self._worker_directory(group), self.kafka.proxied, group, worker_settings or {})
+        self.partner: Worker | None = None
+        """Another one of its group, whose way to Kafka is not through the proxy."""
 
     @property
     def registry(self) -> RegistryServer:
@@ -280,6 +302,18 @@ class Lab:
         finally:
             self.worker.stop()
             self.worker = former
+
+    @contextlib.contextmanager
+    def pair_of_workers(self, group: str) -> Iterator[None]:
+        """Two workers of a group in place of the one, for as long as a `with` lasts."""
+        with self.other_worker(group, {}):
+            self.partner = Worker(self._worker_directory(f"{group}-partner"), self.kafka.bootstrap, group, {})
+            try:
+                self.partner.start()
+                yield
+            finally:
+                self.partner.stop()
+                self.partner = None
 
     def start(self) -> None:
         """Start everything."""
