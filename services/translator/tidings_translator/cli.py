@@ -14,7 +14,7 @@ import uvloop
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service import Retry, SettingsError, configure_logging, load_settings, report_error, run_service
-from tidings_translator import generations_cli, readers_cli, record_cli
+from tidings_translator import dead_letters_cli, generations_cli, readers_cli, record_cli
 from tidings_translator.domain import load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.sequencer import Sequencer
@@ -30,6 +30,7 @@ _COMMANDS = """commands:
   tidings-translator record       transactions of a real database as a file for tests
   tidings-translator readers      who still reads which version of an event
   tidings-translator generations  new rules over all history beside the live ones: compare, switch over
+  tidings-translator dead-letters list, show, replay or discard what could not be translated
 
 """
 
@@ -51,6 +52,8 @@ def translator() -> int:
         return record_cli.main(sys.argv[2:])
     if sys.argv[1:2] == ["readers"]:
         return readers_cli.main(sys.argv[2:])
+    if sys.argv[1:2] == ["dead-letters"]:
+        return dead_letters_cli.main(sys.argv[2:])
     return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator, _COMMANDS)
 
 

@@ -70,3 +70,10 @@ class GenerationError(TranslatorError):
     """A generation cannot do what it was asked to, or may not work."""
 
     code = "generation"
+
+
+class StopError(TranslatorError):
+    """A policy says that the translator must not go on past a change set; nothing has moved."""
+
+    code = "stopped"
+    default_retry = Retry.NEVER

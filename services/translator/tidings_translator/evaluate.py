@@ -25,7 +25,6 @@ from tidings_translator.domain import Domain
 from tidings_translator.errors import EventError, TranslatorError
 from tidings_translator.events import BusinessEvent, encoder_of, topic_of
 from tidings_translator.model import Aggregate
-from tidings_translator.rows import RowError
 from tidings_translator.rules import Change, Rule
 from tidings_translator.state import AggregatePlan
 from tidings_translator.tracing import trace_headers
@@ -74,6 +73,7 @@ class RuleFailure(msgspec.Struct, frozen=True):
         commit_lsn: the change set's position, with `txid`.
         txid: the transaction, None for a snapshot's row.
         reason: what happened and where, in words.
+        event_id: the one event of the rule that could not be published; None when none of them were.
     """
 
     rule: str | None
@@ -82,6 +82,19 @@ class RuleFailure(msgspec.Struct, frozen=True):
     commit_lsn: int
     txid: int | None
     reason: str
+    event_id: str | None = None
+
+    @property
+    def stage(self) -> str:
+        """Where it failed, as dead letters name it: rows, rule or publish."""
+        if self.rule is None:
+            return "rows"
+        return "rule" if self.event_id is None else "publish"
+
+    @property
+    def error(self) -> str:
+        """The class of the failure, for dead letters and metrics."""
+        return {"rows": "RowError", "rule": "RuleFailure", "publish": "TooLarge"}[self.stage]
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -163,21 +176,53 @@ class Evaluator:
         done = stored.done if stored is not None else ()
         try:
             after, orphans_after = plan.advance(before, orphans, change_set)
-        except RowError as error:
-            reason = f"{error}; {error.hint}" if error.hint else str(error)
-            return Evaluation(state, [], [_failure(None, change_set, reason)])
+        except Exception as error:  # noqa: BLE001 - rows come from outside: whatever they break, it is only them
+            return Evaluation(state, [], [_failure(None, change_set, _row_reason(error))])
         if after == before and orphans_after == orphans:
             return Evaluation(state, [], [])
         events: list[PublishedEvent] = []
         failures: list[RuleFailure] = []
         if after is not None or before is not None:
-            done = self._run(plan.name, before, after, change_set, done, events, failures)
+            done = self._run(self._rules[plan.name], before, after, change_set, done, events, failures)
         new_state = plan.encode(change_set.commit_lsn, after, orphans_after, () if after is None else done)
         return Evaluation(new_state, events, failures)
 
+    def apply_rule(
+        self, before: bytes | None, now: bytes | None, change_set: ChangeSet, rule_id: str
+    ) -> Evaluation:
+        """Let one rule speak about a change set that the aggregate has behind it: what it says now, with the same ids.
+
+        Args:
+            before: the aggregate's state before the change set.
+            now: its state today; `new_state` is this, but for a `once` rule that has had its say.
+            change_set: the change set.
+            rule_id: the rule; one that has spoken since and may do so once only says nothing.
+        """
+        plan = self._aggregates.get(change_set.aggregate)
+        rules = [one for one in self._rules.get(change_set.aggregate, ()) if one.rule.id == rule_id]
+        if plan is None or not rules:
+            reason = f"there is no rule '{rule_id}' of {change_set.aggregate} (any more)"
+            return Evaluation(now, [], [_failure(None, change_set, reason, rule_id)])
+        rule = rules[0].rule
+        try:
+            stored = plan.decode(before) if before is not None else None
+            current = plan.decode(now) if now is not None else None
+            old: Aggregate | None = stored.aggregate if stored is not None else None
+            after, _ = plan.advance(old, plan.orphans_of(stored), change_set)
+        except Exception as error:  # noqa: BLE001 - as in `apply`
+            return Evaluation(now, [], [_failure(rule, change_set, _row_reason(error))])
+        done = current.done if current is not None else ()
+        events: list[PublishedEvent] = []
+        failures: list[RuleFailure] = []
+        said = self._run(rules, old, after, change_set, done, events, failures)
+        if said != done and current is not None and current.aggregate is not None:
+            orphans = plan.orphans_of(current)
+            now = plan.encode(current.commit_lsn, current.aggregate, orphans, said)
+        return Evaluation(now, events, failures)
+
     def _run(
         self,
-        aggregate: str,
+        rules: list[_RulePlan],
         before: Aggregate | None,
         after: Aggregate | None,
         change_set: ChangeSet,
@@ -185,10 +230,10 @@ class Evaluator:
         events: list[PublishedEvent],
         failures: list[RuleFailure],
     ) -> tuple[str, ...]:
-        """Run the aggregate's rules; the ids of the rules that have had their one say are returned."""
+        """Run the rules; the ids of the rules that have had their one say are returned."""
         at = commit_time(change_set.ts_us)
         change: Change[Any] = Change(before, after, at, change_set.snapshot)
-        for plan in self._rules[aggregate]:
+        for plan in rules:
             rule = plan.rule
             if (change_set.snapshot and not rule.snapshot) or (rule.once and rule.id in done):
                 continue
@@ -196,7 +241,7 @@ class Evaluator:
                 published = self._publish(plan, change, change_set)
             except EventError as error:
                 failures.append(_failure(rule, change_set, str(error)))
-            except Exception as error:  # noqa: BLE001 - an author's code may raise anything; it is told, not hidden
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's code may raise anything; it is told
                 failures.append(_failure(rule, change_set, _where(error, rule) + _unknown(after)))
             else:
                 if published:
@@ -249,10 +294,19 @@ def _is_old(change_set: ChangeSet, commit_lsn: int) -> bool:
     return change_set.commit_lsn < commit_lsn if change_set.snapshot else change_set.commit_lsn <= commit_lsn
 
 
-def _failure(rule: Rule[Any] | None, change_set: ChangeSet, what: str) -> RuleFailure:
+def _row_reason(error: Exception) -> str:
+    """Why rows could not be applied. The text of an error that is not ours may hold a cell's value, so it is left out."""
+    if not isinstance(error, TranslatorError):
+        return f"{type(error).__name__} while its rows were applied"
+    return f"{error}; {error.hint}" if error.hint else str(error)
+
+
+def _failure(
+    rule: Rule[Any] | None, change_set: ChangeSet, what: str, rule_id: str | None = None
+) -> RuleFailure:
     reason = what if rule is None else f"rule '{rule.id}' ({rule.site}): {what}"
     return RuleFailure(
-        rule.id if rule is not None else None,
+        rule.id if rule is not None else rule_id,
         change_set.aggregate,
         change_set.id,
         change_set.commit_lsn,

@@ -30,12 +30,9 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 from tidings_service import get_logger
 from tidings_translator.errors import BrokerError, FencedError
 from tidings_translator.fault_points import reached
-from tidings_translator.records import Output, Partition
+from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
 
 log = get_logger(__name__)
-
-MAX_RECORD_BYTES = 8 * 1024 * 1024
-"""Largest record that is produced; topics created here take as much."""
 
 _REQUEST_SECONDS = 30.0
 _ATTEMPTS = 5

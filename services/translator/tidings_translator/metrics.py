@@ -84,6 +84,26 @@ STATE_ENTRIES = Gauge("tidings_state_entries", "Entries of the stage's state sto
 DEAD_LETTERS = Counter(
     "tidings_dead_letters_total", "Records sent to the dead-letter topic.", ["stage", "reason"]
 )
+DEAD_LETTERS_RESOLVED = Counter(
+    "tidings_dead_letters_resolved_total", "Dead letters replayed or discarded by people.", ["outcome"]
+)
+HELD_AGGREGATES = Gauge(
+    "tidings_held_aggregates",
+    "Aggregates whose transactions wait for a person, after a failure.",
+    ["aggregate"],
+)
+HELD_CHANGE_SETS = Gauge(
+    "tidings_held_change_sets", "Change sets of held aggregates that wait.", ["partition"]
+)
+HELD_SHARE = Gauge(
+    "tidings_held_share",
+    "Bytes of change sets that wait, by what may wait (TIDINGS_MAX_HELD_BYTES); at 1 the translator stops.",
+    ["partition"],
+)
+HELD_SINCE = Gauge(
+    "tidings_held_oldest_timestamp_seconds",
+    "Commit time of the oldest change set that waits (seconds since 1970); 0 when none does.",
+)
 KAFKA_TRANSACTIONS = Counter(
     "tidings_kafka_transactions_total",
     "Kafka transactions by outcome: committed, retried, dropped (another member owns the partitions).",

@@ -15,7 +15,7 @@ import functools
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 import msgspec
 
@@ -25,6 +25,11 @@ from tidings_translator.model import Aggregate, Row
 
 A = TypeVar("A", bound=Aggregate)
 R = TypeVar("R", bound=Row)
+
+Policy = Literal["skip", "hold", "stop"]
+"""What happens when a rule fails: its events of this change are left out (`skip`), the aggregate's later transactions wait
+for a person (`hold`), or the translator ends without moving on (`stop`)."""
+POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 RULES = "__tidings_rules__"
 """The name under which a module keeps the rules that were defined in it."""
@@ -124,6 +129,7 @@ class Rule(msgspec.Struct, Generic[A], frozen=True):
         emits: the event classes that it may yield.
         once: it yields for one aggregate only once; a later change that would make it yield again is silent.
         snapshot: it also runs on the rows of a snapshot.
+        on_failure: what happens when it raises or yields what does not fit; see `Policy`.
     """
 
     id: str
@@ -133,6 +139,7 @@ class Rule(msgspec.Struct, Generic[A], frozen=True):
     site: Site
     once: bool = False
     snapshot: bool = False
+    on_failure: Policy = "skip"
 
     def __call__(self, change: Change[A]) -> list[BusinessEvent]:
         """The events that follow from the change."""
@@ -146,6 +153,7 @@ def rule(
     id: str | None = None,  # noqa: A002 - the word that authors read in dead letters
     once: bool = False,
     snapshot: bool = False,
+    on_failure: Policy = "skip",
 ) -> Callable[[RuleFunction[A]], Rule[A]]:
     """Make a rule of a function from a `Change` to events. See `Rule` for the arguments.
 
@@ -172,9 +180,14 @@ def rule(
                 hint="pass a generated class, not its name",
             )
 
+    if on_failure not in POLICIES:
+        raise mistake(
+            site, f"@rule has on_failure={on_failure!r}", hint=f"it can be one of {', '.join(POLICIES)}"
+        )
+
     def make(function: RuleFunction[A]) -> Rule[A]:
         where = code_site(function.__code__) if hasattr(function, "__code__") else site
-        made = Rule(id or function.__name__, aggregate, classes, function, where, once, snapshot)
+        made = Rule(id or function.__name__, aggregate, classes, function, where, once, snapshot, on_failure)
         # Kept by the module itself, so that a second function of the same name is noticed and not just lost.
         function.__globals__.setdefault(RULES, []).append(made)
         return made

@@ -7,61 +7,35 @@ when a partition is assigned.
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Iterable
 
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import header
 from tidings_service import get_logger
 from tidings_translator import metrics
-from tidings_translator.changes import ChangeSet, decode_change_set
-from tidings_translator.cloudevents import STRUCTURED_HEADERS, structured
-from tidings_translator.dead_letters import dead_letter
 from tidings_translator.domain import Domain
-from tidings_translator.errors import BrokerError, ChangeSetError
-from tidings_translator.evaluate import Evaluation, Evaluator, PublishedEvent
+from tidings_translator.errors import BrokerError, StopError
+from tidings_translator.evaluate import Evaluator
 from tidings_translator.events import BusinessEvent, contract_of, topic_of
 from tidings_translator.fault_points import reached
 from tidings_translator.generation import CUT_KEY, ORIGINAL, Fact, Mode, decode_cut
 from tidings_translator.generation_gate import fact_record
-from tidings_translator.kafka import MAX_RECORD_BYTES, TopicPlan, read_partition
+from tidings_translator.held_metrics import HeldMetrics
+from tidings_translator.kafka import TopicPlan, read_partition
 from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.kafka_readers import Readers
 from tidings_translator.lifecycle import lifecycle_of, midnight
+from tidings_translator.policies import Policies
+from tidings_translator.publishing import Made, Publisher
 from tidings_translator.readers import ReaderMetrics, live_versions
-from tidings_translator.records import Batch, FetchedRecord, Output, Partition
+from tidings_translator.records import Batch, Partition
 from tidings_translator.settings import TranslatorSettings
+from tidings_translator.shard import Shard, Workings
 from tidings_translator.stage import Stage
-from tidings_translator.tracing import TRACE_HEADERS
 
 log = get_logger(__name__)
 
-_ROOM_BYTES = 64 * 1024
-"""For a record's key, headers and framing."""
-
-
-class _Shard:
-    """One partition in one generation: the state of its aggregates, and the next offset to read."""
-
-    def __init__(self, generation: int, changelog: Partition, next_offset: int, mode: Mode) -> None:
-        self.generation = generation
-        self.mode: Mode = mode
-        self.changelog = changelog
-        self.next_offset = next_offset
-        self.states: dict[bytes, bytes] = {}
-
-
-class _Made:
-    """What one batch has made."""
-
-    def __init__(self) -> None:
-        self.outputs: list[Output] = []
-        self.state: dict[tuple[Partition, bytes], bytes | None] = {}
-        self.commit_times_us: list[int] = []
-        self.events: Counter[str] = Counter()
-        self.shadows: Counter[str] = Counter()
-        self.goes_live = False
-        self.change_sets: Counter[str] = Counter()
+_STOP_SECONDS = 10.0
 
 
 class Translator:
@@ -71,10 +45,8 @@ class Translator:
         self._settings = settings
         self._domain = domain
         self._stage = stage
-        self._evaluator = Evaluator(domain)
-        self._shards: dict[Partition, _Shard] = {}
+        self._shards: dict[Partition, Shard] = {}
         self._headers: dict[str, bytes] = {}
-        self._structured = settings.cloudevents_mode == "structured"
         self._versions = live_versions(domain)
         self._readers = Readers(settings.kafka)
         self._reader_metrics = ReaderMetrics()
@@ -82,6 +54,14 @@ class Translator:
         self._names = {topic_of(e): (e.__event__, f"v{e.__major__}") for e in domain.event_classes()}
         self._shadows = {topic: settings.shadow_topic(topic) for topic in self._names}
         self._ledger: LedgerReader | None = None
+        self._workings = Workings(
+            Evaluator(domain),
+            Policies(domain, settings.on_failure, settings.on_bad_rows),
+            Publisher(self._headers, self._shadows, as_json=settings.cloudevents_mode == "structured"),
+            settings.dead_letters_topic,
+            settings.max_held_bytes,
+        )
+        self._held_metrics = HeldMetrics()
 
     def register_contracts(self, registry: RegistryClient) -> None:
         """Register every live version's contract; a value's first bytes name it.
@@ -137,12 +117,20 @@ class Translator:
         records = [record for record in batch.records if record.offset >= shard.next_offset]
         if not records:
             return
-        made = _Made()
+        made = Made()
+        stopped: StopError | None = None
         for record in records:
-            self._evaluate(shard, partition, record, made)
+            if record.key == CUT_KEY and record.value is not None:
+                self._cut(shard, partition, record.value, made)
+                continue
+            try:
+                shard.take(record, made)
+            except StopError as error:
+                stopped = error  # what comes before it is committed
+                break
         if made.goes_live:
             await self._create_business_topics()
-        shard.next_offset = records[-1].offset + 1
+        shard.next_offset = record.offset if stopped else record.offset + 1
         offsets = {partition: shard.next_offset}
         await self._stage.sink.add(
             batch.generation,
@@ -151,39 +139,11 @@ class Translator:
             state=made.state,
             on_commit=lambda: self._committed(made, offsets),
         )
+        if stopped is not None:
+            await self._stage.sink.drain(_STOP_SECONDS)
+            raise stopped
 
-    def _evaluate(self, shard: _Shard, partition: Partition, record: FetchedRecord, made: _Made) -> None:
-        key = record.key
-        if record.value is None or key is None:
-            return
-        if key == CUT_KEY:
-            self._cut(shard, partition, record.value, made)
-            return
-        if shard.mode == "retired":
-            return
-        try:
-            change_set = decode_change_set(record.value)
-        except ChangeSetError as error:
-            made.outputs.append(self._letter("decode", "ChangeSetError", str(error), partition, record))
-            return
-        state = shard.states.get(key)
-        evaluation = self._evaluator.apply(state, change_set)
-        made.change_sets[change_set.aggregate] += 1
-        new_state = evaluation.new_state
-        if new_state is not state:
-            if new_state is None:
-                shard.states.pop(key, None)
-            else:
-                shard.states[key] = new_state
-            made.state[shard.changelog, key] = new_state
-        if evaluation.events:
-            if shard.mode == "live":
-                made.commit_times_us.append(change_set.ts_us)
-            self._publish(shard, evaluation.events, partition, record, made)
-        if evaluation.failures:
-            self._fail(evaluation, change_set, partition, record, made)
-
-    def _cut(self, shard: _Shard, partition: Partition, value: bytes, made: _Made) -> None:
+    def _cut(self, shard: Shard, partition: Partition, value: bytes, made: Made) -> None:
         """From here on this partition is published, or done with; the ledger is told in the same transaction."""
         cut = decode_cut(value)
         shard.mode = cut.mode
@@ -201,79 +161,7 @@ class Translator:
         plans = self._event_plans(self._names)
         await asyncio.to_thread(self._stage.topics.create, plans, replication=self._settings.replication)
 
-    def _publish(
-        self,
-        shard: _Shard,
-        events: list[PublishedEvent],
-        partition: Partition,
-        record: FetchedRecord,
-        made: _Made,
-    ) -> None:
-        live = shard.mode == "live"
-        counts = made.events if live else made.shadows
-        for event in events:
-            body = event.body
-            if len(body) > MAX_RECORD_BYTES - _ROOM_BYTES:
-                reason = f"an event for {event.topic} has {len(body)} bytes; {MAX_RECORD_BYTES} are allowed"
-                made.outputs.append(
-                    self._letter("publish", "TooLarge", reason, partition, record, rule=event.rule)
-                )
-                continue
-            counts[event.topic] += 1
-            topic = event.topic if live else self._shadows[event.topic]
-            if self._structured:
-                headers = STRUCTURED_HEADERS + [one for one in event.headers if one[0] in TRACE_HEADERS]
-                output = Output(topic, event.key, structured(event.event, event.headers), headers)
-            else:
-                output = Output(topic, event.key, self._headers[event.topic] + body, event.headers)
-            made.outputs.append(output)
-
-    def _fail(
-        self,
-        evaluation: Evaluation,
-        change_set: ChangeSet,
-        partition: Partition,
-        record: FetchedRecord,
-        made: _Made,
-    ) -> None:
-        for failure in evaluation.failures:
-            made.outputs.append(
-                self._letter(
-                    "rows" if failure.rule is None else "rule",
-                    "RowError" if failure.rule is None else "RuleFailure",
-                    failure.reason,
-                    partition,
-                    record,
-                    rule=failure.rule,
-                    aggregate=failure.aggregate,
-                    id=failure.id,
-                    txid=change_set.txid,
-                    commit_lsn=failure.commit_lsn,
-                )
-            )
-
-    def _letter(
-        self,
-        stage: str,
-        error: str,
-        reason: str,
-        partition: Partition,
-        record: FetchedRecord,
-        **known: str | int | None,
-    ) -> Output:
-        return dead_letter(
-            self._settings.dead_letters_topic,
-            stage=stage,
-            error=error,
-            reason=reason,
-            partition=partition,
-            offset=record.offset,
-            key=record.key,
-            value=record.value,
-            **known,
-        )
-
-    def _committed(self, made: _Made, offsets: dict[Partition, int]) -> None:
+    def _committed(self, made: Made, offsets: dict[Partition, int]) -> None:
         self._stage.committed.update(offsets)
         for aggregate, count in made.change_sets.items():
             metrics.TRANSLATOR_CHANGE_SETS.labels(aggregate).inc(count)
@@ -287,7 +175,7 @@ class Translator:
 
     # --- generations
 
-    async def _restore(self, partition: Partition, generation: int) -> _Shard | None:
+    async def _restore(self, partition: Partition, generation: int) -> Shard | None:
         if self._stage.consumer.membership().generation != generation:
             return None
         self._shards = {p: s for p, s in self._shards.items() if s.generation == generation}
@@ -298,7 +186,7 @@ class Translator:
         await asyncio.to_thread(self._look_at_ledger)
         changelog = Partition(self._settings.state_topic, partition.partition)
         mode: Mode = "live" if self._settings.generation == ORIGINAL else "shadow"
-        shard = _Shard(generation, changelog, committed[partition], mode)
+        shard = Shard(self._workings, partition, changelog, generation, committed[partition], mode)
         await asyncio.to_thread(self._read_states, shard)
         if shard.mode == "live" and self._settings.generation != ORIGINAL:
             await self._create_business_topics()
@@ -311,12 +199,13 @@ class Translator:
             generation=generation,
             next_offset=shard.next_offset,
             aggregates=len(shard.states),
+            held=len(shard.held),
             mode=shard.mode,
             seconds=round(time.monotonic() - started, 3),
         )
         return shard
 
-    def _read_states(self, shard: _Shard) -> None:
+    def _read_states(self, shard: Shard) -> None:
         # The end is the high watermark, and asked for after the committed offsets: see the sequencer's.
         end = self._stage.offsets.ends([shard.changelog])[shard.changelog]
         for key, value in read_partition(self._settings.kafka, shard.changelog, end):
@@ -324,10 +213,9 @@ class Translator:
                 continue
             if key == CUT_KEY and value is not None:
                 shard.mode = "live" if value == b"live" else "retired"
-            elif value is None:
-                shard.states.pop(key, None)
             else:
-                shard.states[key] = value
+                shard.load(key, value)
+        shard.loaded()
 
     def _look_at_ledger(self) -> None:
         if self._ledger is None:
@@ -352,7 +240,9 @@ class Translator:
         ):
             self._asked_for_readers_at = now
             await self._show_readers()
-        metrics.STATE_ENTRIES.labels("translator").set(sum(len(s.states) for s in self._shards.values()))
+        shards = [shard for shard in self._shards.values() if not self._stage.sink.is_lost(shard.generation)]
+        metrics.STATE_ENTRIES.labels("translator").set(sum(len(shard.states) for shard in shards))
+        self._stage.health.set("aggregates", True, self._held_metrics.show(shards))
 
     async def _show_readers(self) -> None:
         try:

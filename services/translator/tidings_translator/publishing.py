@@ -1,0 +1,60 @@
+"""What a batch has made, and business events as records."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from tidings_translator.cloudevents import STRUCTURED_HEADERS, structured
+from tidings_translator.evaluate import PublishedEvent
+from tidings_translator.records import Output, Partition
+from tidings_translator.tracing import TRACE_HEADERS
+
+
+class Made:
+    """What one batch has made, to go into a Kafka transaction."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Output] = []
+        self.state: dict[tuple[Partition, bytes], bytes | None] = {}
+        self.commit_times_us: list[int] = []
+        self.events: Counter[str] = Counter()
+        self.shadows: Counter[str] = Counter()
+        self.goes_live = False
+        self.change_sets: Counter[str] = Counter()
+
+    def add(self, other: "Made") -> None:
+        """What was made apart; without its commit times, which say nothing of the latency of what a person asked for."""
+        self.outputs += other.outputs
+        self.state |= other.state
+        self.events += other.events
+        self.shadows += other.shadows
+        self.change_sets += other.change_sets
+
+
+class Publisher:
+    """Makes records of business events.
+
+    Args:
+        frames: by topic, the first bytes of a value, which name its schema; filled when the contracts are registered.
+        shadows: by topic, where its events go while the generation does not publish.
+        as_json: CloudEvents' structured mode.
+    """
+
+    def __init__(
+        self, frames: Mapping[str, bytes], shadows: Mapping[str, str], *, as_json: bool = False
+    ) -> None:
+        self._frames = frames
+        self._shadows = shadows
+        self._as_json = as_json
+
+    def publish(self, events: Iterable[PublishedEvent], made: Made, *, shadow: bool = False) -> None:
+        """Put the events among the outputs."""
+        frames, outputs, counts = self._frames, made.outputs, made.shadows if shadow else made.events
+        for event in events:
+            name = event.topic
+            counts[name] += 1
+            topic = self._shadows[name] if shadow else name
+            if self._as_json:
+                headers = STRUCTURED_HEADERS + [one for one in event.headers if one[0] in TRACE_HEADERS]
+                outputs.append(Output(topic, event.key, structured(event.event, event.headers), headers))
+            else:
+                outputs.append(Output(topic, event.key, frames[name] + event.body, event.headers))

@@ -1,0 +1,371 @@
+"""One partition of the change sets: the states of its aggregates, those that are held, and what follows from a record.
+
+Pure: no Kafka, no clock. What changes goes to `Made.state`, a changelog of this partition: an aggregate's state under its
+key, and under keys that begin with a zero byte the change sets that wait for a held aggregate (one entry each, so that
+adding one costs one record) and the letters that have been replayed or discarded (so that none is twice).
+
+*Held*: a change set failed under the policy `hold`. It has changed nothing and nothing of it was published; it and the
+aggregate's later change sets wait in order, until a request (`requests`) replays or discards it. Then all of them go
+through, up to the next that fails. Other aggregates go on meanwhile.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from tidings_service import get_logger
+from tidings_translator import metrics
+from tidings_translator.changes import ChangeSet, decode_change_set
+from tidings_translator.dead_letters import Origin, dead_letter, resolution
+from tidings_translator.errors import ChangeSetError, StopError
+from tidings_translator.evaluate import Evaluator, PublishedEvent, RuleFailure
+from tidings_translator.generation import Mode
+from tidings_translator.held import PREFIX as HELD_PREFIX
+from tidings_translator.held import ROWS, Failed, Held, HeldAggregates, Waiting
+from tidings_translator.policies import Policies
+from tidings_translator.publishing import Made, Publisher
+from tidings_translator.records import MAX_VALUE_BYTES, FetchedRecord, Partition
+from tidings_translator.requests import Request, request_of
+
+log = get_logger(__name__)
+
+_OURS = b"\0"
+_CLOSED = b"\0closed\0"
+
+
+class Workings(NamedTuple):
+    """What all shards of a process share."""
+
+    evaluator: Evaluator
+    policies: Policies
+    publisher: Publisher
+    letters_topic: str
+    max_held_bytes: int
+
+
+class Shard:
+    """One partition in one generation of the group."""
+
+    def __init__(
+        self,
+        workings: Workings,
+        partition: Partition,
+        changelog: Partition,
+        generation: int,
+        next_offset: int,
+        mode: Mode,
+    ) -> None:
+        self.generation = generation
+        self.mode: Mode = mode
+        self.changelog = changelog
+        self.next_offset = next_offset
+        self.states: dict[bytes, bytes] = {}
+        self.held = HeldAggregates(partition, changelog, workings.max_held_bytes)
+        self._partition = partition
+        self._workings = workings
+        self._evaluator = workings.evaluator
+        self._closed: set[bytes] = set()
+        self._stored: dict[bytes, bytes] = {}
+
+    # --- restoring
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Take in a record of the changelog; `loaded` ends it."""
+        states = self._stored if key[:1] == _OURS else self.states
+        if value is None:
+            states.pop(key, None)
+        else:
+            states[key] = value
+
+    def loaded(self) -> None:
+        """All of the changelog was taken in."""
+        stored, self._stored = self._stored, {}
+        for stored_key in sorted(stored):  # by offset: its digits come first
+            if stored_key.startswith(HELD_PREFIX):
+                self.held.load(stored_key, stored[stored_key])
+            else:
+                self._closed.add(stored_key)
+
+    # --- records
+
+    def take(self, record: FetchedRecord, made: Made) -> None:
+        """Evaluate one record.
+
+        Raises:
+            StopError: a policy says so, or too much waits; nothing of the record is in `made`.
+            TranslatorError: the domain or the stored state does not fit.
+        """
+        value, key = record.value, record.key
+        if value is None or key is None:
+            return
+        try:
+            change_set = decode_change_set(value)
+        except ChangeSetError as error:
+            request = request_of(value)
+            if request is None:
+                self._undecodable(record.offset, key, value, error, made)
+            else:
+                apart = Made()
+                self._requested(key, request, apart)
+                made.add(apart)
+            return
+        if self.mode == "retired":
+            return
+        change = Waiting(record.offset, value, change_set.ts_us, self.mode == "shadow")
+        if self.held and key in self.held:
+            made.change_sets[change_set.aggregate] += 1
+            self.held.add(key, change, made)
+            return
+        self._apply(key, change, change_set, made)
+        made.change_sets[change_set.aggregate] += 1
+
+    def _apply(
+        self,
+        key: bytes,
+        change: Waiting,
+        change_set: ChangeSet,
+        made: Made,
+        without: Failed | None = None,
+    ) -> list[Failed] | None:
+        """Evaluate a change set; what failed and was left out, or None when the aggregate is held by it now.
+
+        `without` leaves out what a person has discarded, whether it fails or not.
+        """
+        state = self.states.get(key)
+        evaluation = self._evaluator.apply(state, change_set)
+        events, failures = evaluation.events, evaluation.failures
+        if events and max([len(event.body) for event in events]) > MAX_VALUE_BYTES:
+            events, failures = _too_large(events, failures, change_set)
+        new_state = evaluation.new_state
+        if new_state is not None and len(new_state) > MAX_VALUE_BYTES:
+            reason = f"the aggregate's state would have {len(new_state)} bytes; {MAX_VALUE_BYTES} are allowed"
+            events, new_state = [], state
+            failures = [_failure(change_set, reason)]
+        if without is not None:
+            events = [one for one in events if not _is(without, one.rule, one.event_id)]
+            failures = [one for one in failures if not _is(without, one.rule, one.event_id)]
+        if failures and not self._tolerable(key, change, change_set, failures, made):
+            return None
+        if new_state is not state:
+            self._set_state(key, new_state, made)
+        if events:
+            if not change.shadow:
+                made.commit_times_us.append(change_set.ts_us)
+            self._workings.publisher.publish(events, made, shadow=change.shadow)
+        if not failures:
+            return []
+        self._write(key, change, failures, made, state=state)
+        return [(one.rule, one.event_id) for one in failures]
+
+    def _tolerable(
+        self,
+        key: bytes,
+        change: Waiting,
+        change_set: ChangeSet,
+        failures: list[RuleFailure],
+        made: Made,
+    ) -> bool:
+        """Whether the change set may pass without what failed; if not, the aggregate is held.
+
+        Raises:
+            StopError: neither.
+        """
+        policy = self._workings.policies.strictest(failures)
+        if policy == "stop":
+            first = next(one for one in failures if self._workings.policies.of(one) == "stop")
+            raise StopError(
+                f"{first.reason} (a change set of {change_set.aggregate} at {self._partition} offset {change.offset}, commit"
+                f" LSN {change_set.commit_lsn}), and its policy is stop",
+                hint="mend the domain and start again; TIDINGS_ON_FAILURE and TIDINGS_ON_BAD_ROWS set another policy",
+            )
+        if policy == "hold":
+            failed = tuple((one.rule, one.event_id) for one in failures)
+            self.held.add(key, change, made, failed)
+            self._write(key, change, failures, made, policy="hold")
+            return False
+        return True
+
+    def _set_state(self, key: bytes, state: bytes | None, made: Made) -> None:
+        if state is None:
+            self.states.pop(key, None)
+        else:
+            self.states[key] = state
+        made.state[self.changelog, key] = state
+
+    # --- held aggregates
+
+    def _release(self, key: bytes, held: Held, request: Request, made: Made) -> None:
+        """Try the first again, or go on without what failed of it; then the others, up to the next that fails."""
+        discarded = (request.rule, request.event_id) if request.do == "discard" else None
+        del self.held[key]
+        first = held.waiting[0]
+        while held.waiting:
+            waiting = self.held.next_of(key, held, made)
+            without = discarded if waiting is first else None
+            failed: list[Failed] | None = []
+            if without != ROWS:
+                change_set = decode_change_set(waiting.value)
+                failed = self._apply(key, waiting, change_set, made, without)
+            if failed is None:
+                self.held[key].waiting.extend(held.waiting)
+                break
+            if waiting is first:
+                for one in held.failed:
+                    if one not in failed:
+                        outcome = "discarded" if one == discarded else "replayed"
+                        self._close(key, waiting.offset, one, outcome, made)
+
+    # --- requests
+
+    def _requested(self, key: bytes, request: Request, made: Made) -> None:
+        held = self.held.get(key)
+        what: Failed = (request.rule, request.event_id)
+        if held is not None and held.offset == request.offset and what in held.failed:
+            self._release(key, held, request, made)
+            return
+        mark = _CLOSED + _text(request.offset, *what)
+        place = f"{self._partition}@{request.offset}"
+        if request.held or mark in self._closed:
+            log.info("a letter that was dealt with before", place=place, rule=request.rule)
+            return
+        if request.do == "replay" and not self._replayed(key, request, held, made):
+            return
+        self._closed.add(mark)
+        made.state[self.changelog, mark] = b"\1"
+        outcome = "replayed" if request.do == "replay" else "discarded"
+        self._close(key, request.offset, what, outcome, made)
+
+    def _replayed(self, key: bytes, request: Request, held: Held | None, made: Made) -> bool:
+        """Do again what failed and was left out; False when it has failed once more, and is a letter again."""
+        value = request.change_set
+        if value is None:
+            return False
+        try:
+            change_set = decode_change_set(value)
+        except ChangeSetError as error:
+            self._undecodable(request.offset, key, value, error, made)
+            return False
+        change = Waiting(request.offset, value, change_set.ts_us, request.shadow)
+        if request.rule is None:
+            return self._replay_rows(key, change, change_set, held, made)
+        found = self._evaluator.apply_rule(request.state, self.states.get(key), change_set, request.rule)
+        events, failures = found.events, found.failures
+        if request.event_id is not None:
+            events = [event for event in events if event.event_id == request.event_id]
+        events, failures = _too_large(events, failures, change_set)
+        if failures:
+            # Under the letter's own origin, whatever it fails of now.
+            again = msgspec.structs.replace(failures[0], rule=request.rule, event_id=request.event_id)
+            self._write(key, change, [again], made, state=request.state)
+            return False
+        if found.new_state is not self.states.get(key):
+            self._set_state(key, found.new_state, made)
+        self._workings.publisher.publish(events, made, shadow=request.shadow)
+        return True
+
+    def _replay_rows(
+        self, key: bytes, change: Waiting, change_set: ChangeSet, held: Held | None, made: Made
+    ) -> bool:
+        """A change set whose rows did not fit can be made up for as long as the aggregate has not changed since."""
+        found = self._evaluator.apply(self.states.get(key), change_set)
+        failures = [one for one in found.failures if one.rule is None]
+        if held is not None:
+            reason = f"the aggregate is held by offset {held.offset}: deal with that first"
+            failures = [_failure(change_set, reason)]
+        elif found.ignored:
+            reason = "the aggregate has changed since, so this cannot be made up for in order"
+            failures = [_failure(change_set, f"{reason}; read its rows anew with an incremental snapshot")]
+        if failures:
+            self._write(key, change, failures, made)
+            return False
+        failed = self._apply(key, change, change_set, made)
+        return ROWS not in (self.held[key].failed if failed is None else failed)
+
+    # --- letters
+
+    def _close(self, key: bytes, offset: int, what: Failed, outcome: str, made: Made) -> None:
+        metrics.DEAD_LETTERS_RESOLVED.labels(outcome).inc()
+        log.info("dead letter closed", outcome=outcome, place=f"{self._partition}@{offset}", rule=what[0])
+        origin = Origin(self._partition.topic, self._partition.partition, offset, *what)
+        made.outputs.append(resolution(self._workings.letters_topic, key, origin, outcome))
+
+    def _undecodable(self, offset: int, key: bytes, value: bytes, error: ChangeSetError, made: Made) -> None:
+        made.outputs.append(
+            dead_letter(
+                self._workings.letters_topic,
+                stage="decode",
+                error="ChangeSetError",
+                reason=str(error),
+                partition=self._partition,
+                offset=offset,
+                key=key,
+                value=value,
+            )
+        )
+
+    def _write(
+        self,
+        key: bytes,
+        change: Waiting,
+        failures: Iterable[RuleFailure],
+        made: Made,
+        *,
+        policy: str = "skip",
+        state: bytes | None = None,
+    ) -> None:
+        for failure in failures:
+            made.outputs.append(
+                dead_letter(
+                    self._workings.letters_topic,
+                    stage=failure.stage,
+                    error=failure.error,
+                    reason=failure.reason,
+                    partition=self._partition,
+                    offset=change.offset,
+                    key=key,
+                    value=change.value,
+                    state=state if failure.rule is not None else None,
+                    policy=policy,
+                    rule=failure.rule,
+                    event_id=failure.event_id,
+                    aggregate=failure.aggregate,
+                    id=failure.id,
+                    txid=failure.txid,
+                    commit_lsn=failure.commit_lsn,
+                    shadow="yes" if change.shadow else None,
+                )
+            )
+
+
+def _text(offset: int, rule: str | None, event_id: str | None) -> bytes:
+    return b"%020d\0%b\0%b" % (offset, (rule or "").encode(), (event_id or "").encode())
+
+
+def _is(discarded: Failed, rule: str | None, event_id: str | None) -> bool:
+    """Whether something of a rule is what a person has discarded: the whole rule, or one event."""
+    return discarded[0] == rule and discarded[1] in (None, event_id)
+
+
+def _failure(change_set: ChangeSet, reason: str) -> RuleFailure:
+    return RuleFailure(
+        None, change_set.aggregate, change_set.id, change_set.commit_lsn, change_set.txid, reason
+    )
+
+
+def _too_large(
+    events: list[PublishedEvent], failures: list[RuleFailure], change_set: ChangeSet
+) -> tuple[list[PublishedEvent], list[RuleFailure]]:
+    """The events that can be published, and a failure for each that cannot."""
+    fitting = [event for event in events if len(event.body) <= MAX_VALUE_BYTES]
+    failed = list(failures)
+    for event in events:
+        if len(event.body) > MAX_VALUE_BYTES:
+            size = len(event.body)
+            reason = f"an event for {event.topic} has {size} bytes; {MAX_VALUE_BYTES} are allowed"
+            failed.append(
+                msgspec.structs.replace(
+                    _failure(change_set, reason), rule=event.rule, event_id=event.event_id
+                )
+            )
+    return fitting, failed
