@@ -70,6 +70,7 @@ class LetterBox:
             {
                 **client_settings(self._bootstrap),
                 "enable.idempotence": True,
+                "max.in.flight.requests.per.connection": 1,  # as the translator's
                 "message.max.bytes": MAX_RECORD_BYTES,
                 "delivery.timeout.ms": int(_REQUEST_SECONDS * 1000),
             }

@@ -24,10 +24,10 @@ from tidings_translator.errors import SequenceError
 from tidings_translator.fault_points import reached
 from tidings_translator.generation import ORIGINAL
 from tidings_translator.generation_gate import Gate
-from tidings_translator.kafka import MAX_RECORD_BYTES, TopicPlan, read_partition, read_records
+from tidings_translator.kafka import TopicPlan, read_partition, read_records
 from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.memory import Memory
-from tidings_translator.records import Batch, FetchedRecord, Output, Partition
+from tidings_translator.records import MAX_RECORD_BYTES, Batch, FetchedRecord, Output, Partition
 from tidings_translator.routing import Router
 from tidings_translator.settings import SequencerSettings
 from tidings_translator.single_rows import SingleRows

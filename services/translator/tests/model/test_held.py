@@ -31,7 +31,8 @@ class Record(NamedTuple):
 
 
 class Run:
-    """A shard of the box domain whose rule `packed` refuses a box with the note "poison" until it is mended.
+    """A shard of the box domain whose rule `packed` refuses a box with the note "poison" or "both" until it is mended;
+    `item_added`, whose policy is skip, refuses "both" for ever.
 
     Rules are called afresh by each `restart`, which restores the shard from its changelog.
     """
@@ -138,7 +139,12 @@ def make(box_domain: Load, box_files: dict[str, str], monkeypatch: pytest.Monkey
         )
         rules = rules.replace(
             "def packed(change):",
-            'def packed(change):\n    if change.after and change.after.note == "poison" and POISON.on:\n'
+            'def packed(change):\n    if change.after and change.after.note in {"poison", "both"} and POISON.on:\n'
+            "        raise ValueError(change.after.note)",
+        )
+        rules = rules.replace(
+            "def item_added(change):",
+            'def item_added(change):\n    if change.after and change.after.note == "both":\n'
             "        raise ValueError(change.after.note)",
         )
         domain = box_domain({"rules.py": rules + "\n\nPOISON = None\n"})
@@ -272,6 +278,17 @@ def test_discarding_goes_on_without_the_rule_and_holds_at_the_next_failure(make:
     assert run.open() == []
     outcomes = [one.resolution for one in run.letters if one.resolution]
     assert outcomes == ["discarded", "discarded", "discarded", "replayed"]
+
+
+def test_the_strictest_policy_of_what_failed_counts(make: Callable[..., Run]) -> None:
+    run = make("hold")
+    run.commit(box(1, state="packed", note="both"), item(1, 1))
+    assert [letter.headers["policy"] for letter in run.open()] == ["hold", "hold"]
+    Poison.on = False
+    run.deal("replay", run.open()[1])
+    assert run.topics() == ["box-packed.v2", "box-packed.v1"]
+    [letter] = run.open()
+    assert (letter.headers["rule"], letter.headers["policy"]) == ("item_added", "skip")
 
 
 def test_what_is_discarded_is_left_out_also_when_it_would_not_fail_any_more(
