@@ -252,3 +252,11 @@ def test_a_promotion_leaves_no_gap_and_no_repeat_although_every_process_is_kille
         ("capitals", "live"),
     ]
     assert standings[1]["cut"] == stopped.at
+
+    # A rule that needs all of history is refused, at the first change set, by a generation that has begun without it.
+    assert new[1].terminate() == 0
+    new[1].start(BIKES_HISTORY="needed")
+    source.commit(5)
+    assert new[1].exit_code(120) != 0
+    assert "rule 'taken_back'" in new[1].log.read_text()
+    assert "needs all of history, and generation 'capitals'" in new[1].log.read_text()

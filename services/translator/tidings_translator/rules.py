@@ -130,6 +130,8 @@ class Rule(msgspec.Struct, Generic[A], frozen=True):
         once: it yields for one aggregate only once; a later change that would make it yield again is silent.
         snapshot: it also runs on the rows of a snapshot.
         on_failure: what happens when it raises or yields what does not fit; see `Policy`.
+        history: it needs all that happened to an aggregate (it counts, or says something once in a life), so that it must
+            not be added to a generation that has begun without it.
     """
 
     id: str
@@ -140,6 +142,7 @@ class Rule(msgspec.Struct, Generic[A], frozen=True):
     once: bool = False
     snapshot: bool = False
     on_failure: Policy = "skip"
+    history: bool = False
 
     def __call__(self, change: Change[A]) -> list[BusinessEvent]:
         """The events that follow from the change."""
@@ -154,6 +157,7 @@ def rule(
     once: bool = False,
     snapshot: bool = False,
     on_failure: Policy = "skip",
+    history: bool = False,
 ) -> Callable[[RuleFunction[A]], Rule[A]]:
     """Make a rule of a function from a `Change` to events. See `Rule` for the arguments.
 
@@ -187,7 +191,9 @@ def rule(
 
     def make(function: RuleFunction[A]) -> Rule[A]:
         where = code_site(function.__code__) if hasattr(function, "__code__") else site
-        made = Rule(id or function.__name__, aggregate, classes, function, where, once, snapshot, on_failure)
+        made = Rule(
+            id or function.__name__, aggregate, classes, function, where, once, snapshot, on_failure, history
+        )
         # Kept by the module itself, so that a second function of the same name is noticed and not just lost.
         function.__globals__.setdefault(RULES, []).append(made)
         return made

@@ -21,6 +21,7 @@ from tidings_translator.fault_points import reached
 from tidings_translator.generation import CUT_KEY, ORIGINAL, Fact, Mode, decode_cut
 from tidings_translator.generation_gate import fact_record
 from tidings_translator.held_metrics import HeldMetrics
+from tidings_translator.history import HISTORY_KEY, check_history, rules_since_the_beginning
 from tidings_translator.kafka import TopicPlan, read_partition
 from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.kafka_readers import Readers
@@ -62,6 +63,7 @@ class Translator:
             settings.max_held_bytes,
         )
         self._held_metrics = HeldMetrics()
+        self._history = rules_since_the_beginning(domain)
 
     def register_contracts(self, registry: RegistryClient) -> None:
         """Register every live version's contract; a value's first bytes name it.
@@ -118,6 +120,8 @@ class Translator:
         if not records:
             return
         made = Made()
+        if shard.next_offset == 0 and self._history is not None:
+            made.state[shard.changelog, HISTORY_KEY] = self._history
         stopped: StopError | None = None
         for record in records:
             if record.key == CUT_KEY and record.value is not None:
@@ -208,14 +212,19 @@ class Translator:
     def _read_states(self, shard: Shard) -> None:
         # The end is the high watermark, and asked for after the committed offsets: see the sequencer's.
         end = self._stage.offsets.ends([shard.changelog])[shard.changelog]
+        history: bytes | None = None
         for key, value in read_partition(self._settings.kafka, shard.changelog, end):
             if key is None:
                 continue
             if key == CUT_KEY and value is not None:
                 shard.mode = "live" if value == b"live" else "retired"
+            elif key == HISTORY_KEY:
+                history = value
             else:
                 shard.load(key, value)
         shard.loaded()
+        if shard.next_offset > 0:
+            check_history(self._domain, history, self._settings.generation)
 
     def _look_at_ledger(self) -> None:
         if self._ledger is None:

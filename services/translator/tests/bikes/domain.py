@@ -65,7 +65,7 @@ def paid(change: Change[Order]) -> Iterator[OrderPaidV1]:
         yield OrderPaidV1(order_id=change.current.id, payments=len(change.current.payments))
 
 
-@rule(Order, emits=PaymentTakenBackV1)
+@rule(Order, emits=PaymentTakenBackV1, history=os.environ.get("BIKES_HISTORY") == "needed")
 def taken_back(change: Change[Order]) -> Iterator[PaymentTakenBackV1]:
     if change.after is not None:
         for payment in change.removed(Order.payments):

@@ -36,11 +36,11 @@ class StageProcess:
         }
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> Self:
+    def start(self, **changes: str) -> Self:
         assert self._process is None or self._process.poll() is not None
         command = Path(sys.executable).with_name(f"tidings-{self.stage}")
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen([str(command)], env=self._environment, stderr=log)
+            self._process = subprocess.Popen([str(command)], env={**self._environment, **changes}, stderr=log)
         return self
 
     @property

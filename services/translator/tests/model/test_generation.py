@@ -10,6 +10,7 @@ import pytest
 
 from tidings_translator import sequencer as sequencer_module
 from tidings_translator.assembly import Assembler
+from tidings_translator.definition import Site
 from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError, SequenceError
 from tidings_translator.generation import (
@@ -23,9 +24,12 @@ from tidings_translator.generation import (
     decode_cut,
 )
 from tidings_translator.generation_gate import Gate, fact_record
+from tidings_translator.history import check_history, rules_since_the_beginning
 from tidings_translator.memory import Memory
+from tidings_translator.model import Aggregate
 from tidings_translator.records import Output, Partition
 from tidings_translator.routing import Router
+from tidings_translator.rules import Rule
 from tidings_translator.settings import SequencerSettings
 from tidings_translator.tracing import Traces
 
@@ -159,6 +163,26 @@ def test_who_may_run() -> None:
     told(ledger, "generation/original", Started("", "", "", discarded=True))
     with pytest.raises(GenerationError, match="was discarded"):
         ledger.check_runs("original")
+
+
+def domain_of(**rules: bool) -> Domain:
+    """A domain with rules of these names, which need history or not."""
+    made = tuple(
+        Rule(name, Aggregate, (), lambda _: None, Site("rules.py", line), history=history)
+        for line, (name, history) in enumerate(rules.items(), 1)
+    )
+    return Domain("shop", "shop", {}, made, {}, {}, {})
+
+
+def test_a_rule_that_needs_history_must_have_been_there_from_the_beginning() -> None:
+    check_history(domain_of(placed=False), None, "original")
+    stored = rules_since_the_beginning(domain_of(placed=False, paid=True))
+    assert stored is not None
+    assert rules_since_the_beginning(domain_of(placed=False)) is None
+    check_history(domain_of(paid=True), stored, "original")
+    for known in (None, stored):
+        with pytest.raises(GenerationError, match=r"'third' \(rules.py:2\) needs all of history.*'autumn'"):
+            check_history(domain_of(placed=False, third=True), known, "autumn")
 
 
 @pytest.mark.parametrize("name", ["original", "", "Capital", "a.b", "a" * 41, "-a", "a/b"])
