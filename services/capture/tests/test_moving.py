@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from row_traffic import RowTraffic
 
 from tidings_capture.properties import load_properties
+from tidings_stack.capture import call
 
 ROWS = 3
 """Of each transaction."""
@@ -80,8 +81,9 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
 
     def streams_there(server):
         def check():
-            tasks = rest(f"{server.url}/connectors/{unique_name}/status")["tasks"]
-            return tasks and tasks[0]["state"] == "RUNNING"
+            # 404 until Kafka Connect has said a first word of it, 409 while its group agrees.
+            status, body = call("GET", f"{server.url}/connectors/{unique_name}/status")
+            return status == 200 and body["tasks"] and body["tasks"][0]["state"] == "RUNNING"
 
         wait_until("Debezium to run", check, seconds=120)
 
