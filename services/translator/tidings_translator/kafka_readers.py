@@ -7,16 +7,22 @@ readers without committed offsets, such as a Spark job with offsets of its own.
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tidings_service import Retry
+from tidings_translator.errors import BrokerError
 from tidings_translator.kafka import broken, client_settings, consumer_settings, partition_ends
 from tidings_translator.readers import Reader
 from tidings_translator.records import Partition
 
 _REQUEST_SECONDS = 10.0
+_NEVER_SECONDS = 3600.0
+"""What librdkafka is told: a request to a coordinator that has timed out there, and is answered after all, ends the process
+(2.16). So patience ends here, and the request is dropped together with its client."""
 _LOOK_BACK_RECORDS = 32
 """Before a committed offset stand control records, which are never delivered; this far back there is surely a record."""
 
@@ -26,7 +32,10 @@ class Readers:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
+        self._admin = self._new_admin()
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({**client_settings(self._bootstrap), "log_level": 0})  # its errors are raised
 
     def of(self, topics: Mapping[str, int]) -> list[Reader]:
         """Who reads.
@@ -98,15 +107,14 @@ class Readers:
     def _positions(self, topics: Mapping[str, int]) -> dict[tuple[str, str], dict[int, int]]:
         """Committed offsets by partition, by group and topic."""
         listed = self._admin.list_consumer_groups(request_timeout=_REQUEST_SECONDS).result()
-        futures: list[Any] = [
+        futures: list[Future[Any]] = [
             self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group.group_id)], request_timeout=_REQUEST_SECONDS
+                [ConsumerGroupTopicPartitions(group.group_id)], request_timeout=_NEVER_SECONDS
             )[group.group_id]
             for group in listed.valid
         ]
         found: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
-        for future in futures:
-            result = future.result()
+        for result in self._answers(futures):
             for one in result.topic_partitions or ():
                 if one.topic in topics and one.offset >= 0:
                     found[result.group_id, one.topic][one.partition] = one.offset
@@ -117,6 +125,22 @@ class Readers:
         names = sorted(groups)
         if not names:
             return {}
-        futures = self._admin.describe_consumer_groups(names, request_timeout=_REQUEST_SECONDS)
-        described = {name: future.result() for name, future in futures.items()}
+        futures = self._admin.describe_consumer_groups(names, request_timeout=_NEVER_SECONDS)
+        described = dict(zip(futures, self._answers(futures.values()), strict=True))
         return {name: (one.state.name.lower(), len(one.members)) for name, one in described.items()}
+
+    def _answers(self, futures: Iterable[Future[Any]]) -> list[Any]:
+        """What coordinators say.
+
+        Raises:
+            BrokerError: one does not answer.
+        """
+        deadline = time.monotonic() + _REQUEST_SECONDS
+        try:
+            return [future.result(max(0.0, deadline - time.monotonic())) for future in futures]
+        except TimeoutError as error:
+            self._admin = self._new_admin()
+            raise BrokerError(
+                f"the coordinators of the consumer groups have not answered in {_REQUEST_SECONDS:.0f} seconds",
+                retry=Retry.TIMED,
+            ) from error

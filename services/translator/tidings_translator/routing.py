@@ -15,6 +15,7 @@ import msgspec
 from tidings_envelope.envelope import Envelope
 from tidings_translator.changes import ChangeSet, RowChange, identity
 from tidings_translator.domain import Domain, Role, TableUse
+from tidings_translator.errors import SequenceError
 from tidings_translator.memory import Memory
 from tidings_translator.model import Row
 from tidings_translator.spill import Buckets, RoutedRow
@@ -43,6 +44,12 @@ class _Table:
         self.referred = {use.key for use in uses if use.role is Role.REFERENCE}
         self.references = domain.references.get(table, ())
         self.columns = _columns(table, uses, self.references, domain)
+        ways = [use.by for use in self.roots]
+        ways += [use.key if remembered else use.by for use, remembered in self.children]
+        self.named_by = frozenset(column for way in (*ways, *self.referred) for column in way)
+        """Without these columns nobody knows whose row it is."""
+        self.placed_by = self.named_by.union(*(use.by for use, _ in self.children))
+        """And a row that is there needs these, too."""
 
 
 class Router:
@@ -53,7 +60,11 @@ class Router:
         self._tables = {table: _Table(table, domain) for table in domain.tables}
 
     def change_sets(self, transaction: CompleteTransaction) -> list[ChangeSet]:
-        """One change set for each aggregate that the transaction touched, by first touch."""
+        """One change set for each aggregate that the transaction touched, by first touch.
+
+        Raises:
+            SequenceError: a row lacks a column by which the domain knows whose it is.
+        """
         rows = list(self._mapped(transaction.rows))
         if not rows:
             return []
@@ -80,7 +91,7 @@ class Router:
         parts; an aggregate is in one of them as a whole.
 
         Raises:
-            SequenceError: the disk is full or not writable.
+            SequenceError: the disk is full or not writable, or a row lacks a column by which the domain knows whose it is.
         """
         self._remember(self._mapped(transaction.rows))
         buckets = Buckets(directory, count)
@@ -140,6 +151,9 @@ class Router:
         transaction = envelope.transaction
         columns = table.columns
         before, after = envelope.before, envelope.after
+        row, needed = (before, table.named_by) if after is None else (after, table.placed_by)
+        if row is None or not needed <= row.keys():
+            raise _without(table, envelope, needed - (row or {}).keys())
         if before is not None and len(before) > len(columns):
             before = {name: before[name] for name in columns if name in before}
         if after is not None and len(after) > len(columns):
@@ -234,6 +248,17 @@ class Router:
             if known is not None:
                 rows[key] = known
                 self._refer(self._tables[use.table], known, aggregate, references)
+
+
+def _without(table: _Table, envelope: Envelope, missing: Iterable[str]) -> SequenceError:
+    source = envelope.source
+    where = "a snapshot" if envelope.transaction is None else f"transaction {envelope.transaction.id}"
+    return SequenceError(
+        f"a row of {table.table} in {where} (LSN {source.lsn}) has no {', '.join(sorted(missing))}, by which the domain"
+        " knows whose row it is",
+        hint="capture leaves the column out, the table's replica identity does not have it, or the domain names a column"
+        " that the table has not",
+    )
 
 
 def declared_columns(domain: Domain, table: str) -> tuple[str, ...]:

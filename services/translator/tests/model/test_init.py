@@ -1,6 +1,7 @@
 """`tidings-translator init`: what it writes of a real database loads, and its test passes and can fail."""
 
 import importlib
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -79,6 +80,9 @@ def test_the_shops_tables(
     # Its test can fail: a rule that says nothing.
     rules = tmp_path / "store/rules.py"
     rules.write_text(rules.read_text().replace("if change.created:", "if change.deleted:"))
+    shutil.rmtree(
+        rules.parent / "__pycache__", ignore_errors=True
+    )  # knows the file by its second and its size
     for name in [name for name in sys.modules if name.partition(".")[0] == "store"]:
         del sys.modules[name]
     importlib.invalidate_caches()
