@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.bench.processes import cpu_seconds, resident_bytes
 from tests.bench.shop_backlog import Format, write_backlog
 
@@ -69,6 +69,14 @@ def measure(bootstrap: str, registry: str, rows: int, form: Format, logs: Path) 
     return figures
 
 
+_COORDINATOR_COMES = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""While the broker makes the topic in which groups keep their offsets."""
+
+
 class Backlog:
     """How much of some topics a group has not committed yet, in records (markers and control records included)."""
 
@@ -90,7 +98,12 @@ class Backlog:
 
     def left(self) -> int:
         """Records that are not committed."""
-        committed = self._consumer.committed(self._places, timeout=30)
+        try:
+            committed = self._consumer.committed(self._places, timeout=30)
+        except KafkaException as error:
+            if error.args[0].code() not in _COORDINATOR_COMES:
+                raise
+            return self.size  # nobody can have committed
         return self.size - sum(max(place.offset, 0) for place in committed)
 
     def wait(self, left: int, process: subprocess.Popen[bytes]) -> int:
