@@ -4,7 +4,8 @@ import secrets
 from collections.abc import Callable
 
 import pytest
-from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, Fault, Outcome, Run, make_schedule
+from faultlab.fault import Fault
+from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, Outcome, Run, make_schedule
 from faultlab.servers import BROKER_SESSION_SECONDS, Lab
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]

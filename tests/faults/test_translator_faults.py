@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from faultlab.fault import Fault
 from faultlab.servers import Lab
 from translatorlab.pipeline import Pipeline, open_pipeline
-from translatorlab.schedule import Fault, Run, Schedule
+from translatorlab.schedule import Run, Schedule
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -168,10 +168,9 @@ class KafkaGroup:
     def lease(self) -> float | None:
         """Beside others: as long as this worker may hold what it has. Alone: as if it were busy for a while; another may
         come and find the place empty."""
-        times = self._times
         if set(self._members) - {self._id}:
-            return self._seen_at + times.session - times.heartbeat
-        return time.monotonic() + max(times.session, times.rebalance)
+            return self._seen_until
+        return time.monotonic() + max(self._times.session, self._times.rebalance)
 
     @property
     def assignment(self) -> Assignment:
@@ -252,9 +251,12 @@ class KafkaGroup:
         self._wake.set()
 
     def _fresh(self) -> bool:
-        if not self._seen_at:
-            return False
-        return time.monotonic() - self._seen_at <= self._times.session - self._times.heartbeat
+        return bool(self._seen_at) and time.monotonic() <= self._seen_until
+
+    @property
+    def _seen_until(self) -> float:
+        """Until then nobody can have taken this worker for dead."""
+        return self._seen_at + self._times.session - self._times.heartbeat
 
     async def _tick_for_ever(self) -> None:
         while True:

@@ -135,11 +135,15 @@ class TopicTail:
             except KafkaException as error:
                 code = error.args[0].code()
                 if code in _STALE:
-                    self._admin = AdminClient(self._settings, logger=_LOG)
-                    self._stuck.set()
+                    self._begin_anew()
                 if code not in NOT_THERE_YET | _STALE or time.monotonic() > deadline:
                     raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
             time.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _begin_anew(self) -> None:
+        """Both clients: what they know of the brokers is no longer so."""
+        self._admin = AdminClient(self._settings, logger=_LOG)
+        self._stuck.set()
 
     def close(self) -> None:
         """Stop reading."""
@@ -174,8 +178,7 @@ class TopicTail:
                 _LOG.warning("the ends of the storage topics are not known: %s", error)
                 self._blind += 1
                 if self._blind >= _BLIND_LOOKS:
-                    self._admin = AdminClient(self._settings, logger=_LOG)
-                    self._stuck.set()
+                    self._begin_anew()
             else:
                 self._blind = 0
                 reached = dict(self._reached)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
+from faultlab.fault import Fault
 from faultlab.history import confirmed_lsn, create_tables, final_rows, read_history
 from faultlab.proxy import Proxy
 from faultlab.servers import Lab, Worker
@@ -26,26 +27,6 @@ from tidings_stack.waiting import wait_for
 
 STREAM_POINTS = [p for p in POINTS if not p.startswith(("config.", "snapshot.", "slot.created", "window."))]
 SNAPSHOT_POINTS = [p for p in POINTS if p.startswith(("snapshot.", "slot.created"))]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that goes wrong."""
-
-    kind: str
-    seconds: float = 0.0
-    """How long it lasts, where it lasts."""
-    amount: int = 0
-    """Bytes until a cut, or how often a point is passed."""
-    point: str = ""
-    records: int = 0
-    """How many more records have to arrive before it."""
-
-    def __str__(self) -> str:
-        details = [f"{self.seconds:.2f}s"] if self.seconds else []
-        details += [self.point] if self.point else []
-        details += [str(self.amount)] if self.amount else []
-        return f"{self.kind}({' '.join(details)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import psycopg
+from faultlab.fault import Fault
 from faultlab.proxy import Proxy
 
 from tidings_translator.fault_points import POINTS
@@ -41,26 +42,6 @@ LIGHT = (
     ),
 )
 HEAVY = ("broker_kill", "broker_restart", "pg_crash")
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that goes wrong."""
-
-    kind: str
-    seconds: float = 0.0
-    """How long it lasts, where it lasts."""
-    amount: int = 0
-    """Bytes until a cut, or how often a point is passed."""
-    point: str = ""
-    records: int = 0
-    """How much more has to be published before it."""
-
-    def __str__(self) -> str:
-        details = [f"{self.seconds:.2f}s"] if self.seconds else []
-        details += [self.point] if self.point else []
-        details += [str(self.amount)] if self.amount else []
-        return f"{self.kind}({' '.join(details)})"
 
 
 @dataclass(frozen=True, slots=True)
