@@ -13,7 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from faultlab.schedule import Run, make_schedule
+from faultlab.run import Run
+from faultlab.schedule import make_schedule
 from faultlab.servers import open_lab
 
 

@@ -9,7 +9,8 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from faultlab.schedule import Outcome, Run, Schedule
+from faultlab.run import Outcome, Run
+from faultlab.schedule import Schedule
 from faultlab.servers import Lab, open_lab
 
 from tidings_stack.pytest_plugin import has_failed

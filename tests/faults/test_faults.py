@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 from faultlab.fault import Fault
-from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, Outcome, Run, make_schedule
+from faultlab.run import Outcome, Run
+from faultlab.schedule import SNAPSHOT_POINTS, STREAM_POINTS, make_schedule
 from faultlab.servers import BROKER_SESSION_SECONDS, Lab
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]

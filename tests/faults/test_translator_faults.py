@@ -6,7 +6,8 @@ import pytest
 from faultlab.fault import Fault
 from faultlab.servers import Lab
 from translatorlab.pipeline import Pipeline, open_pipeline
-from translatorlab.schedule import Run, Schedule
+from translatorlab.run import Run
+from translatorlab.schedule import Schedule
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from faultlab.servers import Lab, open_lab
 from translatorlab.pipeline import Pipeline
-from translatorlab.schedule import Run, make_schedule
+from translatorlab.run import Run
+from translatorlab.schedule import make_schedule
 
 _SCHEDULES_ON_A_PIPELINE = 10
 

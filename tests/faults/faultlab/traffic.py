@@ -5,60 +5,23 @@ Seeded. Every change writes a value that no change has written before, larger th
 
 import itertools
 import random
-import threading
-from typing import Self
+from typing import Any
 
 import psycopg
 
+from faultlab.writers import THREADS, Writers
+
 KEYS = 400
-THREADS = 2
 
 
-class Traffic:
-    """Writes until its `with` ends; a connection that is lost is made again."""
+class Traffic(Writers):
+    """Writes to the tables a, b and elsewhere until its `with` ends."""
 
     def __init__(self, url: str, seed: int, *, pause: float = 0.02) -> None:
-        self._url = url
-        self._pause = pause
-        self._stop = threading.Event()
+        super().__init__(url, seed, pause=pause)
         self._versions = itertools.count(1)
-        self._threads = [
-            threading.Thread(target=self._run, args=(number, random.Random(f"{seed}-{number}")))
-            for number in range(THREADS)
-        ]
-        self._failure: BaseException | None = None
-        self.transactions = 0
 
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(60)
-        if self._failure is not None and kind is None:
-            raise self._failure
-
-    def _run(self, number: int, chance: random.Random) -> None:
-        try:
-            while not self._stop.is_set():
-                try:
-                    with psycopg.connect(self._url, connect_timeout=5) as connection:
-                        while not self._stop.is_set():
-                            self._transaction(connection, number, chance)
-                            self.transactions += 1
-                            self._stop.wait(self._pause)
-                except psycopg.OperationalError:
-                    self._stop.wait(0.1)  # the server is away; the history tells what of this was committed
-        except BaseException as error:
-            self._failure = error
-            raise
-
-    def _transaction(
-        self, connection: "psycopg.Connection[tuple[object, ...]]", number: int, chance: random.Random
-    ) -> None:
+    def transaction(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
         kind = chance.random()
         if kind < 0.01:
             self._many(connection, number, chance)
@@ -77,9 +40,7 @@ class Traffic:
         else:
             connection.commit()
 
-    def _change(
-        self, connection: "psycopg.Connection[tuple[object, ...]]", number: int, chance: random.Random
-    ) -> None:
+    def _change(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
         table = chance.choice(("a", "a", "b", "b", "elsewhere"))
         key = chance.randrange(KEYS) * THREADS + number
         kind, version = chance.random(), next(self._versions)
@@ -97,9 +58,7 @@ class Traffic:
                 {"k": key, "v": version, "p": "x" * chance.randint(0, 300)},
             )
 
-    def _many(
-        self, connection: "psycopg.Connection[tuple[object, ...]]", number: int, chance: random.Random
-    ) -> None:
+    def _many(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
         rows = chance.randint(300, 2000)
         first = next(self._versions)
         for _ in range(rows):

@@ -1,12 +1,11 @@
-"""The store's tables, and customers who keep it busy through crashes of its server."""
+"""The store's tables, and customers who keep it busy."""
 
 import random
-import threading
-from typing import Any, Self
+from typing import Any
 
 import psycopg
+from faultlab.writers import Writers
 
-THREADS = 2
 TABLES = ("customers", "orders", "items", "payments")
 """The captured tables; `elsewhere` is captured, too, but no rule has heard of it."""
 
@@ -48,49 +47,18 @@ def create_store(url: str, slot: str) -> None:
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (slot,))
 
 
-class Customers:
-    """Threads that write until the `with` ends; a connection that is lost is made again. Seeded."""
+class Customers(Writers):
+    """Place orders, pay, move and remove items until the `with` ends.
+
+    Args:
+        big: how likely a transaction is one of hundreds of items.
+    """
 
     def __init__(self, url: str, seed: int, *, pause: float = 0.03, big: float = 0.01) -> None:
-        self._url = url
-        self._pause = pause
+        super().__init__(url, seed, pause=pause)
         self._big = big
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, args=(random.Random(f"{seed}-{number}"),))
-            for number in range(THREADS)
-        ]
-        self._failure: BaseException | None = None
-        self.transactions = 0
 
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(120)
-        if self._failure is not None and kind is None:
-            raise self._failure
-
-    def _run(self, chance: random.Random) -> None:
-        try:
-            while not self._stop.is_set():
-                try:
-                    with psycopg.connect(self._url, connect_timeout=5) as connection:
-                        while not self._stop.is_set():
-                            self._transaction(connection, chance)
-                            self.transactions += 1
-                            self._stop.wait(self._pause)
-                except (psycopg.OperationalError, psycopg.errors.DeadlockDetected):
-                    self._stop.wait(0.1)  # the server is away, or both threads wanted the same two rows
-        except BaseException as error:
-            self._failure = error
-            raise
-
-    def _transaction(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+    def transaction(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
         doing = chance.random()
         if doing < self._big:
             self._place(connection, chance, chance.randint(300, 1_500))

@@ -1,0 +1,134 @@
+"""What a fault of a schedule of the whole pipeline does, beside those that capture's schedules have, too."""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import psycopg
+from faultlab.fault import Fault
+from faultlab.lab_faults import LabFaults
+from faultlab.proxy import Proxy
+
+from translatorlab.pipeline import Pipeline
+from translatorlab.processes import StageProcess, wait_until
+from translatorlab.store import TABLES
+
+
+class Strikes(LabFaults):
+    """Strikes a pipeline and the lab it is on.
+
+    Args:
+        more: waits until so many more events are published, and not for ever.
+        chance: chooses the instance that is struck.
+        strict: a named point has to be passed.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, more: Callable[[int], None], chance: random.Random, *, strict: bool
+    ) -> None:
+        super().__init__(pipeline.lab, more)
+        self.pipeline = pipeline
+        self._chance = chance
+        self._strict = strict
+
+    def _one(self, kind: str) -> StageProcess:
+        return self._chance.choice(self.pipeline.running(kind))
+
+    def _point(self, fault: Fault, stage: StageProcess) -> None:
+        first = stage.starts
+        stage.arm(fault.point, fault.amount)
+        if fault.point in {"assigned", "restored"}:
+            stage.signal(signal.SIGTERM)  # these are passed by whoever starts
+        elif fault.point in {"revoked", "drained"}:
+            # Somebody comes or goes: the group rebalances.
+            other = self.pipeline.stage(stage.kind, 2 if stage.name.endswith("1") else 1)
+            if other.wanted and len(self.pipeline.running(stage.kind)) > 1:
+                other.stop()
+            else:
+                other.start()
+        passed = wait_until(lambda: not stage.armed, 60 if self._strict else 5)
+        assert passed or not self._strict, f"{stage.name} did not pass {fault.point}\n{stage.tail()}"
+        stage.disarm()
+        if self._strict:
+            wait_until(lambda: stage.starts > first, 60)
+
+    def point_sequencer(self, fault: Fault) -> None:
+        self._point(fault, self._one("sequencer"))
+
+    def point_translator(self, fault: Fault) -> None:
+        self._point(fault, self._one("translator"))
+
+    def kill_sequencer(self, _: Fault) -> None:
+        self._one("sequencer").kill()
+
+    def kill_translator(self, _: Fault) -> None:
+        self._one("translator").kill()
+
+    def stop_sequencer(self, _: Fault) -> None:
+        self._one("sequencer").signal(signal.SIGTERM)
+
+    def stop_translator(self, _: Fault) -> None:
+        self._one("translator").signal(signal.SIGTERM)
+
+    def freeze_sequencer(self, fault: Fault) -> None:
+        self._freeze(self._one("sequencer"), fault.seconds)
+
+    def freeze_translator(self, fault: Fault) -> None:
+        self._freeze(self._one("translator"), fault.seconds)
+
+    def _freeze(self, stage: StageProcess, seconds: float) -> None:
+        stage.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        stage.signal(signal.SIGCONT)
+
+    def join_translator(self, _: Fault) -> None:
+        self.pipeline.stage("translator", self._chance.choice((2, 3))).start()
+
+    def join_sequencer(self, _: Fault) -> None:
+        self.pipeline.stage("sequencer", 2).start()
+
+    def leave_translator(self, _: Fault) -> None:
+        self._leave("translator")
+
+    def leave_sequencer(self, _: Fault) -> None:
+        self._leave("sequencer")
+
+    def _leave(self, kind: str) -> None:
+        running = self.pipeline.running(kind)
+        if len(running) > 1:
+            self._chance.choice(running).stop()
+        else:
+            self.pipeline.stage(kind, 2 if running[0].name.endswith("1") else 1).start()
+
+    def registry_away(self, fault: Fault) -> None:
+        """And both stages start meanwhile: the translator cannot, until the registry is back."""
+        proxy = self.lab.registry_proxy
+        assert isinstance(proxy, Proxy)
+        proxy.refuse()
+        self._one("translator").kill()
+        if fault.amount % 2:
+            self._one("sequencer").kill()
+        time.sleep(fault.seconds)
+        proxy.heal()
+
+    def resnapshot(self, _: Fault) -> None:
+        self.pipeline.resnapshot()
+
+    def alter(self, fault: Fault) -> None:
+        """Columns that no rule uses are renamed, added and retyped."""
+        table = self._chance.choice(TABLES)
+        with psycopg.connect(self.pipeline.url, autocommit=True) as connection:
+            found = connection.execute(
+                "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attname LIKE 'unused%%'"
+                " AND NOT attisdropped",
+                (table,),
+            ).fetchall()
+            column, number = self._chance.choice(found)[0], f"unused_{self._chance.randrange(1 << 40):x}"
+            connection.execute(
+                (
+                    f"ALTER TABLE {table} RENAME COLUMN {column} TO {number}",
+                    f"ALTER TABLE {table} ADD COLUMN {number} text DEFAULT 'new'",
+                    f"ALTER TABLE {table} ALTER COLUMN {column} TYPE text",
+                )[fault.amount % 3]
+            )
