@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
-from tidings_translator import sequencer as sequencer_module
 from tidings_translator.assembly import Assembler
 from tidings_translator.definition import Site
 from tidings_translator.domain import Domain
@@ -30,6 +29,8 @@ from tidings_translator.model import Aggregate
 from tidings_translator.records import Output, Partition
 from tidings_translator.routing import Router
 from tidings_translator.rules import Rule
+from tidings_translator.sequencer_output import Emission
+from tidings_translator.sequencer_session import Session
 from tidings_translator.settings import SequencerSettings
 from tidings_translator.tracing import Traces
 
@@ -219,16 +220,16 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     memory.progress.commit_lsn, memory.progress.parts = 40, (50, 1, 3)
     settings = SequencerSettings(kafka="k", registry="http://127.0.0.1:1", domain="d", source="s")
     domain = Domain("d", "d", {}, (), {}, {}, {})
-    sequencer = sequencer_module.Sequencer(settings, domain, cast("Stage", stage))
+    emission = Emission(settings, cast("Stage", stage))
     assembler = Assembler(frozenset(), memory.progress, {place: 0}, {place.topic: None})
     gate = Gate(ledger, "original", LEDGER, ("sets", PARTITIONS))
-    session = sequencer_module._Session(1, memory, assembler, Router(domain, memory), gate, Traces(None))
+    session = Session(1, memory, assembler, Router(domain, memory), gate, Traces(None))
     session.next_offsets = {place: 0}
 
-    asyncio.run(sequencer._emit(session, []))
+    assert asyncio.run(emission.emit(session, []))
     assert stage.outputs == []
     memory.progress.commit_lsn, memory.progress.parts = 50, None
-    asyncio.run(sequencer._emit(session, []))
+    assert asyncio.run(emission.emit(session, []))
     cuts = [decode_cut(output.value or b"") for output in stage.outputs if output.key == CUT_KEY]
     assert cuts == [Cut("retired", 50)] * PARTITIONS
     assert stage.outputs[-1] == fact_record(LEDGER, Fact(50, PARTITIONS), "stopped", "original")
@@ -241,9 +242,9 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     session.gate = Gate(ledger, "new", LEDGER, ("sets", PARTITIONS))
     assert session.gate.shut
     assert not session.waits
-    asyncio.run(sequencer._emit(session, []))
+    assert asyncio.run(emission.emit(session, []))
     assert stage.held == set()
     memory.progress.commit_lsn, memory.progress.parts = 60, None
     assert session.waits
-    asyncio.run(sequencer._emit(session, []))
+    assert asyncio.run(emission.emit(session, []))
     assert stage.outputs[-1] == fact_record(LEDGER, Fact(60), "held", "new")

@@ -1,0 +1,167 @@
+"""What belongs to one generation of the sequencer's group, and how it is restored from what was committed.
+
+Nothing of a session outlives its generation: whoever gets the partitions next begins with the offsets, the memory and the
+ledger as they were committed, and makes the same of them.
+"""
+
+import asyncio
+import time
+
+from tidings_service import get_logger
+from tidings_translator.assembly import Assembler
+from tidings_translator.domain import Domain
+from tidings_translator.errors import SequenceError
+from tidings_translator.fault_points import reached
+from tidings_translator.generation_gate import Gate
+from tidings_translator.kafka import read_partition
+from tidings_translator.kafka_generations import LedgerReader
+from tidings_translator.memory import Memory
+from tidings_translator.records import Partition
+from tidings_translator.routing import Router
+from tidings_translator.settings import SequencerSettings
+from tidings_translator.single_rows import SingleRows
+from tidings_translator.stage import Stage
+from tidings_translator.tracing import Traces
+
+log = get_logger(__name__)
+
+
+class Session:
+    """The partitions of one generation of the group, and everything derived from what was committed."""
+
+    def __init__(
+        self,
+        generation: int,
+        memory: Memory,
+        assembler: Assembler,
+        router: Router,
+        gate: Gate,
+        traces: Traces,
+    ) -> None:
+        self.generation = generation
+        self.memory = memory
+        self.assembler = assembler
+        self.router = router
+        self.gate = gate
+        self.traces = traces
+        self.next_offsets: dict[Partition, int] = {}
+        self.sent_offsets: dict[Partition, int] = {}
+        self.unreadable_in_a_row = 0
+
+    @property
+    def waits(self) -> bool:
+        """The gate lets nothing out. A transaction that has begun to come out in parts does so to its end first: it belongs
+        to one side of a cut as a whole."""
+        return self.gate.shut and self.memory.progress.parts is None
+
+
+class Sessions:
+    """The session there is: another one for each generation of the group."""
+
+    def __init__(self, settings: SequencerSettings, domain: Domain, stage: Stage) -> None:
+        self._settings = settings
+        self._domain = domain
+        self._stage = stage
+        self._tables = frozenset(domain.tables)
+        self._changelog = Partition(settings.sequencer_state_topic, 0)
+        self._ledger: LedgerReader | None = None
+        self.current: Session | None = None
+        """None before the first, and after one has lost its partitions."""
+
+    async def of(self, generation: int) -> Session | None:
+        """The generation's session, restored when it has just begun; None when the generation is over."""
+        if self._stage.sink.is_lost(generation):
+            return None
+        if self.current is None or self.current.generation != generation:
+            self.current = await self._restore(generation)
+        return self.current
+
+    async def _restore(self, generation: int) -> Session | None:
+        partitions = self._stage.consumer.assignment()
+        if self._stage.consumer.membership().generation != generation or not partitions:
+            return None
+        reached("assigned")
+        started = time.monotonic()
+        if self.current is not None:
+            self.current.assembler.close()
+        await self._stage.sink.begin_life()
+        committed = await asyncio.to_thread(self._stage.offsets.committed, partitions)
+        gate = await asyncio.to_thread(self._open_gate)
+        memory = await asyncio.to_thread(self._read_memory)
+        single = self._settings.transactions == "none"
+        if memory.progress.rows and not single:
+            raise SequenceError(
+                "this source was read row by row so far, and positions of transactions do not go on from there",
+                hint="leave TIDINGS_TRANSACTIONS=none, or remove the sequencer's state and offsets to begin anew",
+            )
+        assembler = (SingleRows if single else Assembler)(
+            self._tables,
+            memory.progress,
+            committed,
+            {p.topic: self._table_of(p.topic) for p in partitions},
+            max_buffered_rows=self._settings.max_buffered_rows,
+            read_ahead_rows=self._settings.read_ahead_rows,
+            grace_seconds=self._settings.malformed_grace_seconds,
+            spill_directory=self._settings.spill_directory,
+        )
+        session = Session(
+            generation,
+            memory,
+            assembler,
+            Router(self._domain, memory),
+            gate,
+            Traces(self._settings.trace_column),
+        )
+        session.next_offsets = dict(committed)
+        session.sent_offsets = dict(committed)
+        self._stage.committed.update(committed)
+        reached("restored")
+        log.info(
+            "partitions assigned",
+            partitions=len(partitions),
+            generation=generation,
+            remembered=len(memory),
+            seconds=round(time.monotonic() - started, 3),
+        )
+        return session
+
+    def drop(self) -> None:
+        """The generation is over: what was not committed is somebody else's."""
+        if self.current is not None:
+            self.current.assembler.close()
+        self.current = None
+
+    def _table_of(self, topic: str) -> str | None:
+        return (
+            None
+            if topic == self._settings.transaction_topic
+            else topic.removeprefix(f"{self._settings.source}.")
+        )
+
+    async def follow_ledger(self, session: Session) -> None:
+        """Obey what the ledger of generations has been told since."""
+        assert self._ledger is not None
+        if await asyncio.to_thread(self._ledger.poll):
+            session.gate.look()
+        self._stage.note_generation(self._ledger.ledger, session.gate.detail, ended=session.gate.ended)
+
+    def _open_gate(self) -> Gate:
+        # As with the memory below: whoever could have written another fact is fenced by now.
+        settings = self._settings
+        if self._ledger is None:
+            self._ledger = LedgerReader(settings.kafka, settings.source)
+        ledger = self._ledger.catch_up()
+        ledger.check_runs(settings.generation)
+        change_sets = settings.change_sets_topic
+        partitions = self._stage.topics.partitions()[change_sets]
+        return Gate(ledger, settings.generation, settings.ledger_topic, (change_sets, partitions))
+
+    def _read_memory(self) -> Memory:
+        # After the committed offsets were read with require_stable nobody of an older generation can commit any more,
+        # but the commit markers of the last one may still be on their way to the changelog: hence the high watermark.
+        memory = Memory()
+        end = self._stage.offsets.ends([self._changelog])[self._changelog]
+        for key, value in read_partition(self._settings.kafka, self._changelog, end):
+            if key is not None:
+                memory.load(key, value)
+        return memory
