@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from tidings_translator.errors import BrokerError, FencedError
-from tidings_translator.kafka import Membership
+from tidings_translator.kafka_transactions import Membership
 from tidings_translator.records import Output, Partition
 from tidings_translator.sink import TransactionalSink
 

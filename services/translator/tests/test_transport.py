@@ -14,9 +14,10 @@ from faust.transport import conductor
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 
-from tidings_translator.kafka import Membership
+from tidings_translator.faust_batches import AllToOneAssignor, BatchConsumer, BatchConsumerThread
+from tidings_translator.kafka_transactions import Membership
 from tidings_translator.records import Batch
-from tidings_translator.transport import AllToOneAssignor, BatchConsumer, BatchConsumerThread, GroupConsumer
+from tidings_translator.transport import GroupConsumer
 
 
 def test_the_pinned_versions() -> None:

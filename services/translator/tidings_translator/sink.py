@@ -15,14 +15,14 @@ from typing import Protocol
 from tidings_service import get_logger
 from tidings_translator import metrics
 from tidings_translator.errors import BrokerError, FencedError, TranslatorError
-from tidings_translator.kafka import Membership
+from tidings_translator.kafka_transactions import Membership
 from tidings_translator.records import Output, Partition
 
 log = get_logger(__name__)
 
 
 class Producer(Protocol):
-    """What the sink needs of `kafka.TransactionalProducer`; both calls block."""
+    """What the sink needs of `kafka_transactions.TransactionalProducer`; both calls block."""
 
     def begin_life(self) -> None: ...
 

@@ -19,7 +19,8 @@ from tidings_translator import metrics
 from tidings_translator.errors import BrokerError, TranslatorError
 from tidings_translator.fault_points import reached
 from tidings_translator.generation import Ledger
-from tidings_translator.kafka import Offsets, TopicPlan, Topics, TransactionalProducer
+from tidings_translator.kafka import Offsets, TopicPlan, Topics
+from tidings_translator.kafka_transactions import TransactionalProducer
 from tidings_translator.records import Batch, Partition
 from tidings_translator.settings import StageSettings
 from tidings_translator.sink import TransactionalSink

@@ -1,0 +1,163 @@
+"""Outputs and consumer offsets in one Kafka transaction, fenced by the consumer group's member and generation (KIP-447).
+
+All calls block and are meant for threads. Kafka's errors become `BrokerError`, which names TIDINGS_KAFKA.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from tidings_service import get_logger
+from tidings_translator.errors import BrokerError, FencedError
+from tidings_translator.fault_points import reached
+from tidings_translator.kafka import REQUEST_SECONDS, broken, client_settings
+from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
+
+log = get_logger(__name__)
+
+_ATTEMPTS = 5
+
+# The partitions belong to somebody else by now; the group's next generation reads from the committed offsets.
+_LOST_MEMBERSHIP = {
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.REBALANCE_IN_PROGRESS,
+}
+
+
+class Membership(NamedTuple):
+    """Who is producing: this process's place in the consumer group."""
+
+    group: str
+    member: str
+    generation: int
+    instance: str | None
+
+    def serialized(self) -> bytes:
+        """librdkafka's form of it, as `Consumer.consumer_group_metadata` returns it (rd_kafka_consumer_group_metadata_write).
+
+        The consumer is Faust's and not librdkafka's, so it is built here; a test compares it with librdkafka's own.
+        """
+        instance = b"\1" if self.instance is None else b"\0" + self.instance.encode() + b"\0"
+        return b"".join(
+            (
+                b"CGMDv2:",
+                struct.pack("=i", self.generation),
+                self.group.encode(),
+                b"\0",
+                self.member.encode(),
+                b"\0",
+                instance,
+            )
+        )
+
+
+class TransactionalProducer:
+    """Produces and commits offsets atomically; one per process, used by one thread at a time."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, *, transaction_timeout_seconds: float) -> None:
+        self.transactional_id = transactional_id
+        self._producer = Producer(
+            {
+                **client_settings(bootstrap),
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": int(transaction_timeout_seconds * 1000),
+                "linger.ms": 5,
+                # With more, librdkafka may report a producer's first records in a partition as delivered that a broker
+                # which has only just become its leader has refused (see capture's kafka.py, and tests/faults/new_topics.py).
+                "max.in.flight.requests.per.connection": 1,
+                "retry.backoff.ms": 5,  # the default adds 100 ms to each transaction that follows another
+                "batch.size": 262_144,
+                "message.max.bytes": MAX_RECORD_BYTES,
+                "partitioner": "murmur2_random",
+                "queue.buffering.max.messages": 500_000,
+            }
+        )
+
+    def begin_life(self) -> None:
+        """Fence a predecessor with the same transactional id and abort what it left open.
+
+        Raises:
+            BrokerError: Kafka did not answer in time or refused.
+        """
+        try:
+            self._producer.init_transactions(REQUEST_SECONDS)
+        except KafkaException as error:
+            raise broken(error, f"the transactional id {self.transactional_id} cannot be used") from error
+
+    def transact(
+        self,
+        outputs: Iterable[Output],
+        offsets: Mapping[Partition, int],
+        member: Membership,
+        *,
+        on_retry: Callable[[], None] | None = None,
+    ) -> None:
+        """Produce `outputs` and commit `offsets` (next offset to read, per partition), all or nothing.
+
+        Raises:
+            FencedError: `member` does not own the partitions any more; nothing was committed.
+            BrokerError: it failed for another reason; whether it was committed must be asked of the committed offsets.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._attempt(outputs, offsets, member)
+                return
+            except KafkaException as error:
+                self._abort(error, last=attempt == _ATTEMPTS)
+                log.warning("transaction aborted, trying again", error=error.args[0].name())
+                if on_retry is not None:
+                    on_retry()
+
+    def _attempt(
+        self, outputs: Iterable[Output], offsets: Mapping[Partition, int], member: Membership
+    ) -> None:
+        producer = self._producer
+        producer.begin_transaction()
+        reached("transaction.begun")
+        produce = producer.produce
+        for topic, key, value, headers, partition in outputs:
+            while True:
+                try:
+                    produce(topic, value, key, partition, headers=headers)  # type: ignore[arg-type]  # lists are invariant
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        reached("outputs.produced")
+        producer.send_offsets_to_transaction(
+            [TopicPartition(p.topic, p.partition, offset) for p, offset in offsets.items()],
+            member.serialized(),
+            REQUEST_SECONDS,
+        )
+        reached("offsets.sent")
+        while True:
+            try:
+                producer.commit_transaction(REQUEST_SECONDS)
+                reached("transaction.committed")
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+
+    def _abort(self, error: KafkaException, *, last: bool) -> None:
+        """End a failed transaction; returns when it may be tried again."""
+        cause: KafkaError = error.args[0]
+        if cause.fatal():
+            raise broken(
+                error, f"another process uses the transactional id {self.transactional_id}"
+            ) from error
+        try:
+            self._producer.abort_transaction(REQUEST_SECONDS)
+        except KafkaException as abort_error:
+            raise broken(abort_error, "a Kafka transaction could not be aborted") from error
+        if cause.code() in _LOST_MEMBERSHIP:
+            raise FencedError(f"the group has moved on: {cause.name()}") from error
+        if cause.code() == KafkaError.FENCED_INSTANCE_ID:
+            raise BrokerError(
+                "another process has the same TIDINGS_INSTANCE",
+                hint="give every process of a group an instance name of its own",
+            ) from error
+        if last or not cause.txn_requires_abort():
+            raise broken(error, "a Kafka transaction failed") from error
