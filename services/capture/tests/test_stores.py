@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, ConfigStore, Status, StatusStore
 
 
@@ -67,6 +69,31 @@ def test_a_stopped_connector_has_no_tasks_and_gets_them_back():
     assert topic.keys == ["target-state-a", "task-a-0", "commit-a"]
     assert topic.store.connectors["a"].tasks == 1
     assert json.loads(topic.records[b"task-a-0"])["properties"]["x"] == "2"
+
+
+def test_after_a_record_that_may_still_come_everything_is_written():
+    """A stop that was half written, and comes late: the connector that is started after it has its task nevertheless."""
+    topic = configs()
+    topic.store.put_connector("a", {"x": "1"})
+    put = topic.put_and_wait
+    late = []
+
+    def lose(_topic, key, value):
+        late.append((key, value))
+        if key == b"commit-a":
+            raise TimeoutError
+
+    topic.put_and_wait = lose
+    with pytest.raises(TimeoutError):
+        topic.store.put_target_state("a", STOPPED)
+    assert topic.store.in_doubt
+    topic.put_and_wait = put
+    for key, value in late:
+        topic.records[key] = value  # in the topic, and not heard yet
+    topic.store.put_target_state("a", STARTED)
+    assert not topic.store.in_doubt
+    found = replayed(topic)["a"]
+    assert (found.target_state, found.tasks) == (STARTED, 1)
 
 
 def test_the_same_configuration_again_is_a_new_revision():

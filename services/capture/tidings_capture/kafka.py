@@ -269,13 +269,29 @@ class AcknowledgedProducer:
         Raises:
             BrokerError: it was not acknowledged in time.
         """
-        stored: list[bool] = []
-        self.put(topic, key, value, lambda: stored.append(True))
-        self.flush(_REQUEST_SECONDS)
-        if not stored:
+        answers: list[KafkaError | None] = []
+        try:
+            self._producer.produce(
+                topic, value, key, on_delivery=lambda error, _message: answers.append(error)
+            )
+        except (KafkaException, BufferError) as error:
+            raise describe_failure(f"cannot write to {topic}", error) from error
+        self._producer.flush(_REQUEST_SECONDS)
+        if not answers:
             raise BrokerError(
                 f"cannot write to {topic}: no acknowledgement from bootstrap.servers", retry=Retry.TIMED
             )
+        if answers[0] is not None:
+            raise describe_failure(f"cannot write to {topic}", answers[0])
+
+    def settle(self) -> None:
+        """Wait until it is decided for every record whether it is stored: one that `put_and_wait` gave up may still be sent.
+
+        Raises:
+            BrokerError: Kafka still does not answer.
+        """
+        if self._producer.flush(_REQUEST_SECONDS):
+            raise BrokerError("no acknowledgement from bootstrap.servers", retry=Retry.TIMED)
 
     def poll(self) -> None:
         """Serve callbacks.

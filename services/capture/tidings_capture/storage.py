@@ -7,7 +7,7 @@ other workers.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from tidings_capture.errors import CaptureError
 from tidings_capture.kafka import AcknowledgedProducer, TopicAdmin
@@ -15,6 +15,8 @@ from tidings_capture.kafka_tail import TopicTail
 from tidings_capture.stores import ConfigStore, StatusStore, StoredConnector
 from tidings_capture.worker_config import StorageTopic, WorkerConfig
 from tidings_service import get_logger
+
+_DELIVERY_MS: Final = 10_000
 
 _log = get_logger(__name__)
 
@@ -53,7 +55,9 @@ class KafkaStorage:
         self._loop = asyncio.get_running_loop()
         self.cluster_id = ""
         client = worker.common_client()
-        self.configs = ConfigStore(AcknowledgedProducer(client), worker.config_topic.name)
+        # librdkafka waits so long for an answer on a connection that a firewall has forgotten; who asks waits longer.
+        self._producer = AcknowledgedProducer({**client, "delivery.timeout.ms": _DELIVERY_MS})
+        self.configs = ConfigStore(self._producer, worker.config_topic.name)
         self.statuses = StatusStore(
             AcknowledgedProducer(client), worker.status_topic.name, worker_id, self._status_lost
         )
@@ -80,6 +84,9 @@ class KafkaStorage:
 
     async def settle(self) -> None:
         assert self._tail is not None
+        # A write that was not acknowledged in time may still come: whoever asked was told that it failed, and asks for
+        # something else.
+        await asyncio.to_thread(self._producer.settle)
         await asyncio.to_thread(self._tail.wait_end)
 
     async def stop(self) -> None:

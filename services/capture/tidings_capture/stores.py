@@ -56,6 +56,8 @@ class ConfigStore:
     connectors: dict[str, StoredConnector] = field(default_factory=dict)
     on_log_level: Callable[[str, str], None] = lambda _namespace, _level: None
     """Hears of log levels for all workers; those from before a worker's start are not for it."""
+    in_doubt: bool = False
+    """The last record was not acknowledged: it may be stored, or still come, before the next one is."""
     _values: dict[str, Any] = field(default_factory=dict)
     _revisions: dict[str, int] = field(default_factory=dict)
 
@@ -95,9 +97,9 @@ class ConfigStore:
 
     def put_target_state(self, name: str, state: str) -> None:
         """Store what a connector is to do; a stopped one has no tasks, and gets its own again afterwards."""
-        known = self.connectors.get(name)
+        known, in_doubt = self.connectors.get(name), self.in_doubt
         self._put_state(name, state)
-        if known is not None and (known.tasks == 0) != (state == STOPPED):
+        if known is not None and (in_doubt or (known.tasks == 0) != (state == STOPPED)):
             self._put_tasks(name, known.config, state)
 
     def delete_connector(self, name: str) -> None:
@@ -120,7 +122,9 @@ class ConfigStore:
         self._put(f"commit-{name}", {"tasks": 0 if state == STOPPED else 1})
 
     def _put(self, key: str, value: object | None) -> None:
+        self.in_doubt = True
         self.producer.put_and_wait(self.topic, key.encode(), None if value is None else orjson.dumps(value))
+        self.in_doubt = False
 
 
 _LOG_LEVEL: Final = "logger-cluster-"

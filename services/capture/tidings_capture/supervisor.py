@@ -225,7 +225,7 @@ class Supervisor:
         assert state in {STARTED, PAUSED, STOPPED}
         async with self._writing:
             storage = await self.leading()
-            if self.run_of(name).target_state == state:
+            if self.run_of(name).target_state == state and not storage.configs.in_doubt:
                 return
             await asyncio.to_thread(storage.configs.put_target_state, name, state)
             await self._take_effect(name)
@@ -293,17 +293,20 @@ class Supervisor:
             run.set_log_levels(levels)
 
     async def leading(self) -> Storage:
-        """The storage, when this worker leads; waits while the group finds its leader.
+        """The storage, when this worker leads, with all that was ever asked for known; waits while the group finds its leader.
 
         Raises:
             ConflictError: another leads, or nobody for now.
+            BrokerError: it is not known whether something that was asked for before is stored.
         """
         deadline = time.monotonic() + _LEADER_SECONDS
         while True:
             if self.group is not None and self.storage is not None:
                 if self.group.leads:
-                    return self.storage
-                if self.group.leader_url is not None:
+                    await self.storage.settle()
+                    if self.group.leads:
+                        return self.storage
+                elif self.group.leader_url is not None:
                     raise ConflictError(
                         "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
                     )
