@@ -56,9 +56,35 @@ def start_worker(workers: CaptureWorkers) -> Callable[..., Worker]:
 
 
 @pytest.fixture(scope="session")
-def worker(worker_properties: Callable[..., Path], start_worker: Callable[..., Worker]) -> Worker:
+def points_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `worker` looks for the point at which one of its processes is to end (`tidings_capture.fault_points`)."""
+    return tmp_path_factory.mktemp("points") / "armed"
+
+
+@pytest.fixture(scope="session")
+def worker(
+    worker_properties: Callable[..., Path], start_worker: Callable[..., Worker], points_file: Path
+) -> Worker:
     """One worker for all tests that do not harm it."""
-    return start_worker(worker_properties(f"capture-tests-{os.getpid()}"))
+    return start_worker(
+        worker_properties(f"capture-tests-{os.getpid()}"),
+        environment={"TIDINGS_FAULT_POINTS": str(points_file)},
+    )
+
+
+@pytest.fixture
+def arm(points_file: Path) -> Iterator[Callable[..., Callable[[], bool]]]:
+    """`arm("offset.stored", 2)`: whichever task of `worker` passes the point for the third time is killed there, or frozen
+    with `action="freeze"`; gives what tells whether that has happened."""
+
+    def write(point: str, skip: int = 0, *, action: str = "kill") -> Callable[[], bool]:
+        made = points_file.with_suffix(".new")
+        made.write_text(f"{point} {action} {skip}", encoding="ascii")
+        made.replace(points_file)
+        return lambda: not points_file.exists()
+
+    yield write
+    points_file.unlink(missing_ok=True)
 
 
 @pytest.fixture
