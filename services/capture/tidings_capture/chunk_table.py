@@ -64,7 +64,7 @@ class ChunkTable:
         if not found:
             return None
         if self._parts.notifier.enabled:
-            self.total = self._parts.session.value(count_query(self.route.table, self._condition))
+            self.total = self._parts.session.slow_value(count_query(self.route.table, self._condition))
         return [_text(cell) for cell in parse_copy_line(found[0])]
 
     def rows(self, after: Key | None, maximum: Key | None, limit: int) -> list[Cells]:

@@ -130,6 +130,7 @@ def read_endpoint(config: Mapping[str, str]) -> Endpoint:
         sslmode=value.text("database.sslmode").lower(),
         initial_statements=_initial_statements(value.text("database.initial.statements")),
         query_timeout_ms=value.integer("database.query.timeout.ms"),
+        answer_seconds=value.integer("tidings.receive.timeout.ms") / 1000,
         extra=tuple((libpq, config[name]) for name, libpq in names.items() if config.get(name)),
     )
 

@@ -27,6 +27,7 @@ _READ_BYTES: Final = 4_000_000
 """About how much of the stream is held in memory at once, whatever the rows' size."""
 _POSTGRES_EPOCH_US: Final = 946_684_800_000_000
 _CONNECT_SECONDS: Final = 10
+_WAIT_INTERVAL_SECONDS: Final = 0.1
 _STATUS = struct.Struct(">cQQQqB")
 _KEEPALIVE = struct.Struct(">QqB")
 _SQLSTATE_OF_REFUSAL: Final = (
@@ -54,6 +55,9 @@ class Endpoint:
     """SQL that every ordinary session runs first (``database.initial.statements``)."""
     query_timeout_ms: int = 0
     """How long a statement of an ordinary session may take, milliseconds; 0: as the server says. COPY may take longer."""
+    answer_seconds: float = 300.0
+    """How long an ordinary session waits for the answer to a statement before it takes the connection for lost; 0: for
+    ever. Of COPY only the kernel knows."""
     extra: tuple[tuple[str, str], ...] = ()
     """Further libpq parameters, for example ``sslrootcert``."""
 
@@ -143,6 +147,26 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """Does not wait for ever: a proxy that has forgotten a connection takes what is sent, so that not even the kernel
+    notices, and a stream whose task waits here is not read any more."""
+
+    answer_seconds = 0.0
+
+    def wait(self, gen: Any, interval: float = _WAIT_INTERVAL_SECONDS, timeout: float | None = None) -> Any:
+        limit = timeout or self.answer_seconds or None
+        began = time.monotonic()
+        try:
+            return super().wait(gen, interval, limit)
+        except psycopg.OperationalError as error:
+            if limit is None or time.monotonic() - began < limit or self.pgconn.status != pq.ConnStatus.OK:
+                raise
+            self.pgconn.finish()  # an answer that comes later would be taken for another statement's
+            raise psycopg.OperationalError(
+                f"the server has not answered in {limit:.0f} seconds (tidings.receive.timeout.ms)"
+            ) from error
+
+
 class Session:
     """An ordinary connection in autocommit.
 
@@ -152,11 +176,12 @@ class Session:
 
     def __init__(self, endpoint: Endpoint) -> None:
         try:
-            self._connection = psycopg.connect(
+            self._connection = _Connection.connect(
                 psycopg.conninfo.make_conninfo(**endpoint.parameters()), autocommit=True
             )
         except psycopg.Error as error:
             raise _refused(endpoint, str(error)) from error
+        self._connection.answer_seconds = endpoint.answer_seconds
         self._endpoint = endpoint
         try:
             if endpoint.query_timeout_ms:
@@ -187,6 +212,14 @@ class Session:
             return cursor.fetchall() if cursor.description is not None else []
         except psycopg.Error as error:
             raise _translated("PostgreSQL refused a query of the connector's", error) from error
+
+    def slow_value(self, query: str) -> Any:
+        """As `value`, of a query whose answer takes as long as it takes."""
+        usual, self._connection.answer_seconds = self._connection.answer_seconds, 0.0
+        try:
+            return self.value(query)
+        finally:
+            self._connection.answer_seconds = usual
 
     def value(self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> Any:
         """The first column of the first row, None without rows."""
