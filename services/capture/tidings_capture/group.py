@@ -28,6 +28,8 @@ from tidings_capture.storage import Storage, running
 from tidings_capture.worker_config import WorkerConfig
 from tidings_service import get_logger
 
+_ALONE_SESSIONS: Final = 3
+"""After so many session timeouts without a sign of life of its worker a task ends where nobody else was in the group."""
 _TICK_SECONDS: Final = 0.5
 
 _log = get_logger(__name__)
@@ -166,11 +168,11 @@ class KafkaGroup:
 
     @property
     def lease(self) -> float | None:
-        """Beside others: as long as this worker may hold what it has. Alone: as if it were busy for a while; another may
-        come and find the place empty."""
+        """Beside others: as long as this worker may hold what it has. Alone: whether Kafka answers or not, but no longer than
+        a worker may be busy; another may come, find the place empty as soon as the session is over, and need the slot."""
         if set(self._members) - {self._id}:
             return self._seen_until
-        return time.monotonic() + max(self._times.session, self._times.rebalance)
+        return time.monotonic() + _ALONE_SESSIONS * self._times.session
 
     @property
     def assignment(self) -> Assignment:
