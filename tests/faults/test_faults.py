@@ -90,7 +90,7 @@ def test_a_full_disk_at_the_broker(survive: Survive) -> None:
 
 
 def test_exactly_once(lab: Lab, survive: Survive) -> None:
-    """Killed at every point, and cut off: who reads committed records sees each event once."""
+    """Killed at every point, and cut off: who reads committed records sees each event once, and each row of a snapshot."""
     points = [point for point in STREAM_POINTS if point != "records.acknowledged"]
     with lab.other_worker(f"once-{secrets.token_hex(3)}", {"exactly.once.source.support": "enabled"}):
         survive(
@@ -102,3 +102,27 @@ def test_exactly_once(lab: Lab, survive: Survive) -> None:
             Fault("kill_worker", records=20),
             options=EXACTLY_ONCE,
         )
+        outcome = survive(
+            at("snapshot.rows", 1),
+            at("offset.written", 1),
+            at("snapshot.sent"),
+            # So that a slow machine, too, sends a table in one transaction.
+            options=EXACTLY_ONCE
+            | {"snapshot.mode": "initial", "producer.override.transaction.timeout.ms": "600000"},
+            rows=6_000,
+        )
+        assert outcome.verdict.snapshot_rows >= 6_000
+        assert outcome.verdict.snapshot_repeated == 0
+
+
+def test_killed_within_an_incremental_snapshot(survive: Survive) -> None:
+    outcome = survive(
+        Fault("snapshot", point="window.read", amount=2),
+        at("window.sent", 2),
+        options={
+            "signal.data.collection": "public.signals",
+            "incremental.snapshot.chunk.size": "500",
+        },
+        rows=8_000,
+    )
+    assert outcome.verdict.snapshot_rows >= 8_000

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from faultlab.history import confirmed_lsn, create_tables
-from faultlab.schedule import connector_config
+from faultlab.run import connector_config
 from faultlab.servers import Lab
 from faultlab.verdict import Ends, read_topics
 

@@ -4,7 +4,8 @@ import asyncio
 import secrets
 
 import pytest
-from faultlab.servers import JSON, Lab
+from faultlab.servers import Lab
+from faultlab.worker import JSON
 
 from tidings_capture.errors import BrokerError
 from tidings_capture.stores import PAUSED, STOPPED
@@ -15,6 +16,7 @@ from tidings_service import Health
 
 @pytest.mark.stack
 @pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore:list_groups")  # the only call that tells a group's protocol
 def test_a_pause_that_could_not_be_written_does_not_undo_what_is_asked_for_after_it(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

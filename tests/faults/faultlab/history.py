@@ -12,6 +12,8 @@ import psycopg
 
 TABLES = ("a", "b")
 """The captured tables; `elsewhere` is not captured."""
+SIGNALS = "signals"
+"""Captured where a connector has it as ``signal.data.collection``; its own marks of a window are in it, too."""
 _CHANGE = re.compile(r"table public\.(\w+): (INSERT|UPDATE|DELETE): (.*)", re.DOTALL)
 _CELL = re.compile(r"(\w+)\[[^\]]+\]:('(?:[^']|'')*'|\S+)")
 
@@ -34,7 +36,7 @@ class Event:
 
 @dataclass(slots=True)
 class Transaction:
-    """A committed transaction that changed a captured table."""
+    """A committed transaction that changed a captured table, or the signal table: then it has no events here."""
 
     txid: str
     end_lsn: int = 0
@@ -75,12 +77,14 @@ def parse_history(rows: list[tuple[int, str]]) -> list[Transaction]:
             current, changes = Transaction(line.split()[1]), []
         elif line.startswith("COMMIT"):
             current.end_lsn = lsn
+            signals = any(table == SIGNALS for table, _, _ in changes)
             counts = dict.fromkeys(TABLES, 0)
             for change in changes:
-                _add(current, counts, *change)
-            if current.events:
+                if change[0] in TABLES:
+                    _add(current, counts, *change)
+            if current.events or signals:
                 found.append(current)
-        elif (match := _CHANGE.match(line)) and match[1] in TABLES:
+        elif (match := _CHANGE.match(line)) and match[1] in (*TABLES, SIGNALS):
             changes.append((match[1], match[2], match[3]))
     return found
 

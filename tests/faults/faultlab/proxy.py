@@ -66,6 +66,7 @@ class Proxy:
         self._open.set()
         self._refusing = False
         self._delay = 0.0
+        self._rate = 0.0
         self._cut_after: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.forwarded = 0
@@ -119,11 +120,15 @@ class Proxy:
         """Every piece of data waits so long, in both directions."""
         self._do(lambda: setattr(self, "_delay", seconds))
 
+    def throttle(self, rate: float) -> None:
+        """Of each connection so many bytes a second pass, in each direction."""
+        self._do(lambda: setattr(self, "_rate", rate))
+
     def heal(self) -> None:
         """Stop all of it; lost connections are reset."""
 
         def mend() -> None:
-            self._refusing, self._delay, self._cut_after = False, 0.0, None
+            self._refusing, self._delay, self._rate, self._cut_after = False, 0.0, 0.0, None
             self._open.set()
             for connection in [one for one in self._connections if one.lost]:
                 connection.reset()
@@ -198,6 +203,8 @@ class Proxy:
         while data := await reader.read(65536):
             if self._delay:
                 await asyncio.sleep(self._delay)
+            if self._rate:
+                await asyncio.sleep(len(data) / self._rate)
             await self._open.wait()
             if connection.lost:
                 continue  # read and thrown away, as if it never arrived

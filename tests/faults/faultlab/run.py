@@ -147,6 +147,8 @@ class Run:
             raise AssertionError(f"{error}; {state}\n{self.lab.worker.tail()}") from None
         self._look()
         self._say(f"  {time.monotonic() - began:.1f} caught up")
+        if snapshot_asked:
+            truth = read_history(self._url, history)  # with the windows that were opened and closed meanwhile
         decode = self.lab.decoder() if "AvroConverter" in str(self.schedule.options) else json.loads
         records = read_topics(self.lab.kafka.bootstrap, self.name, decode)
         first_streamed = 0

@@ -157,8 +157,10 @@ class Strikes(LabFaults):
         """The worker that has the task is cut off from Kafka, and its connections to the server are forgotten."""
         worker, other = self._owner()
         if worker is self.lab.partner:  # whose way to Kafka is not through the proxy
-            self.freeze_owner(Fault("freeze_owner"))
-            worker, other = self._owner()
+            worker.stop()
+            self._taken_over(other, worker)
+            worker.start()
+            worker, other = other, worker
         self.lab.kafka_proxy.hold()
         self.lab.pg_proxy.lose()
         self._taken_over(other, worker)
