@@ -107,6 +107,47 @@ def test_references_are_as_of_the_commit_also_when_their_row_comes_later(router:
     assert third.references == {"public.customers": {}}
 
 
+def snapshot(table: str, **row: Any) -> SnapshotRow:
+    schema, name = table.split(".")
+    source = Source(
+        name="p", db="d", schema=schema, table=name, ts_ms=5, ts_us=5_001, lsn=90, snapshot="true"
+    )
+    return SnapshotRow(Envelope(op="r", source=source, after=row))
+
+
+def test_a_snapshot_s_row_gets_its_reference_also_when_that_is_read_later(
+    router: Router, memory: Memory
+) -> None:
+    """Topics are read in any order; without this the reference would stay unknown until the row itself changes."""
+    memory.progress.snapshot_open = True
+    [first] = router.snapshot_row(snapshot("public.orders", id=1, customer_id=3, status="placed"))
+    assert first.references == {"public.customers": {}}
+    again = Memory()
+    for key, value in memory.take_changes().items():
+        again.load(key, value)
+    restarted = Router(load_domain(bikes_domain.__package__ or ""), again)
+    for one in (router, restarted):
+        [second] = one.snapshot_row(snapshot("public.customers", id=3, name="Ann"))
+        assert (second.aggregate, second.id, second.snapshot, second.commit_lsn) == ("Order", "1", True, 90)
+        assert second.rows[0].after == {"id": 1, "customer_id": 3, "status": "placed"}
+        assert second.references == {"public.customers": {"3": {"id": 3, "name": "Ann"}}}
+        assert one.snapshot_row(snapshot("public.customers", id=3, name="Ann")) == []
+    for key, value in memory.take_changes().items():
+        again.load(key, value)
+    assert len(again) == len(memory) == 1
+
+
+def test_what_a_snapshot_has_not_read_is_not_waited_for_behind_it(router: Router, memory: Memory) -> None:
+    memory.progress.snapshot_open = True
+    router.snapshot_row(snapshot("public.orders", id=1, customer_id=3, status="placed"))
+    memory.take_changes()
+    memory.progress.snapshot_open = False
+    committed(router, order("u"))
+    assert len(memory) == 0
+    [forgotten] = [key for key, value in memory.take_changes().items() if value is None]
+    assert b"public.customers" in forgotten
+
+
 def test_an_unchanged_toast_value_of_a_reference_is_remembered(router: Router) -> None:
     committed(router, customer("a very long name"))
     committed(router, customer("__debezium_unavailable_value", "u"))

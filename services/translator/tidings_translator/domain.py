@@ -5,55 +5,24 @@ definition can know. The sequencer reads `Domain.tables` and `Domain.references`
 evaluator reads the rest.
 """
 
-import importlib
-import pkgutil
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
-from types import ModuleType
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import ModuleType, NoneType
+from typing import Any, get_args
 
 import msgspec
 
 from tidings_translator.conversions import EventPlan, event_plan
-from tidings_translator.definition import Site, mistake, nearest
+from tidings_translator.definition import mistake, nearest
 from tidings_translator.errors import DomainError
 from tidings_translator.events import CONVERSIONS, BusinessEvent, DownConversion, is_generated
-from tidings_translator.model import Aggregate, Row, check_columns, declared_columns
+from tidings_translator.importing import import_all
+from tidings_translator.model import Aggregate, Relation, Row, check_columns, declared_columns
 from tidings_translator.purity import impure_names
 from tidings_translator.rule_source import check_rule, check_yields
 from tidings_translator.rules import RULES, Rule
 from tidings_translator.state import AggregatePlan
-
-
-class Role(StrEnum):
-    """What a table is to an aggregate."""
-
-    ROOT = "root"
-    CHILD = "child"
-    REFERENCE = "reference"
-
-
-class TableUse(msgspec.Struct, frozen=True):
-    """One use of a table by an aggregate.
-
-    Attributes:
-        aggregate: the aggregate's name.
-        table: ``schema.table``.
-        role: root, child or reference.
-        key: the table's primary key columns.
-        by: child: its columns that hold the root's key. Reference: the columns of `of` that hold this table's key.
-            Root: its key columns, so that ``identity(row, use.by)`` is the aggregate's id for root and child alike.
-        of: reference: the table that refers to it; None otherwise.
-    """
-
-    aggregate: str
-    table: str
-    role: Role
-    key: tuple[str, ...]
-    by: tuple[str, ...]
-    of: str | None = None
+from tidings_translator.table_uses import ChildUse, TableUse, child_uses, uses_of
 
 
 class Domain(msgspec.Struct, frozen=True):
@@ -92,7 +61,7 @@ def load_domain(package: str) -> Domain:
     Raises:
         DomainError: the package cannot be imported or has a mistake; the message names file, line and likely cause.
     """
-    modules = list(_import_all(package))
+    modules = list(import_all(package))
     aggregates = _aggregates(modules)
     rules = _collect(modules, RULES, Rule)
     conversions: tuple[DownConversion[Any, Any], ...] = _collect(modules, CONVERSIONS, DownConversion)
@@ -106,7 +75,7 @@ def load_domain(package: str) -> Domain:
         )
     _check_rules(rules, aggregates)
     events = _events(rules, conversions)
-    uses = [use for aggregate in aggregates.values() for use in _uses(aggregate)]
+    uses = [use for aggregate in aggregates.values() for use in uses_of(aggregate)]
     return Domain(
         name=_name(rules),
         package=package,
@@ -116,59 +85,6 @@ def load_domain(package: str) -> Domain:
         tables=_grouped((use.table, use) for use in uses),
         references=_grouped((use.of, use) for use in uses if use.of is not None),
     )
-
-
-def _import_all(package: str) -> Iterator[ModuleType]:
-    top = _import(package, package)
-    yield top
-    for found in pkgutil.walk_packages(getattr(top, "__path__", ()), f"{package}."):
-        yield _import(found.name, package)
-
-
-def _import(name: str, package: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise _import_mistake(error, name, package) from error
-    except SyntaxError as error:
-        raise mistake(
-            Site(error.filename or name, error.lineno or 0), f"syntax error: {error.msg}"
-        ) from error
-    except DomainError:
-        raise
-    except Exception as error:
-        site = _last_site(error) or Site(name, 0)
-        raise mistake(site, f"importing it raises {type(error).__name__}: {error}") from error
-
-
-def _import_mistake(error: ImportError, name: str, package: str) -> DomainError:
-    if isinstance(error, ModuleNotFoundError) and error.name and f"{package}.".startswith(f"{error.name}."):
-        return DomainError(
-            f"the domain's package '{package}' cannot be found",
-            hint="TIDINGS_DOMAIN names an importable package, such as tidings_shop.domain; is it installed?",
-        )
-    site = _last_site(error) or Site(name, 0)
-    wanted = re.search(r"cannot import name '(\w+)'", str(error))
-    if wanted is None or error.name is None:
-        return mistake(site, f"import fails: {error}")
-    offered = [word for word in vars(sys.modules.get(error.name, ModuleType(""))) if not word.startswith("_")]
-    close = nearest(wanted[1], offered)
-    return mistake(
-        site,
-        f"{error.name} has no '{wanted[1]}'",
-        hint=close
-        if close.startswith("did")
-        else "if it is an event, write its contract and run `tidings-schemas generate`",
-    )
-
-
-def _last_site(error: BaseException) -> Site | None:
-    trace, site = error.__traceback__, None
-    while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith("<frozen"):
-            site = Site(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-        trace = trace.tb_next
-    return site
 
 
 def _aggregates(modules: list[ModuleType]) -> dict[str, type[Aggregate]]:
@@ -192,6 +108,7 @@ def _aggregates(modules: list[ModuleType]) -> dict[str, type[Aggregate]]:
                 raise mistake(
                     value.__site__, f"{value.__table__} is already the root of {roots[value.__table__]}"
                 )
+            _check_children(value)
             _compile(value)
             found[value.__name__] = value
             roots[value.__table__] = value.__name__
@@ -232,6 +149,14 @@ def _check_relations(row: type[Row]) -> None:
                 f" {holder.__name__} has {len(holder.__key__)}",
                 hint=f"name the columns of {other.__table__} that hold {holder.__key__}",
             )
+        if relation.kind == "reference" and any(
+            one.kind == "children" for one in relation.row.__relations__.values()
+        ):
+            raise mistake(
+                relation.site,
+                f"{row.__name__}.{field}: {relation.row.__name__} has children, and a referenced row has none",
+                hint=f"declare another Row on {relation.row.__table__} with the columns that are needed here",
+            )
         declared = declared_columns(other)
         for column in relation.by:
             # It need not be declared, but what is nearly spelt like a declared one is hardly another one.
@@ -242,6 +167,57 @@ def _check_relations(row: type[Row]) -> None:
                     f"{row.__name__}.{field}: {other.__name__} declares no column '{column}'",
                     hint=f"{hint} If not, declare `{column}` in {other.__name__}",
                 )
+        if relation.kind == "children" and not issubclass(row, Aggregate):
+            _check_nested(row, field, relation)
+
+
+def _check_nested(row: type[Row], field: str, relation: Relation) -> None:
+    """A child's children are found again in the state, by values that must be there and can be compared."""
+    child = relation.row
+    types = {one.encode_name: one.type for one in msgspec.structs.fields(child)}
+    keys = {one.encode_name: one.type for one in msgspec.structs.fields(row)}
+    for column, key in zip(relation.by, row.__key__, strict=True):
+        if column not in types:
+            raise mistake(
+                relation.site,
+                f"{row.__name__}.{field}: {child.__name__} declares no column '{column}'",
+                hint=f"declare `{column}` in {child.__name__}: it says which {row.__name__} the row belongs to",
+            )
+        if _without_none(types[column]) != _without_none(keys[key]):
+            raise mistake(
+                relation.site,
+                f"{row.__name__}.{field}: {child.__name__}.{column} and {row.__name__}.{key} are declared differently",
+                hint="the one holds the other's value, so declare both alike",
+            )
+
+
+def _without_none(annotation: object) -> frozenset[object]:
+    return frozenset(get_args(annotation) or (annotation,)) - {NoneType}
+
+
+def _check_children(aggregate: type[Aggregate]) -> None:
+    """A row has one place in an aggregate."""
+    places: dict[str, str] = {}
+    for child in child_uses(aggregate):
+        table = child.use.table
+        site = child.row.__site__ if child.above is None else child.above.row.__relations__[child.field].site
+        if table in places:
+            raise mistake(
+                site,
+                f"{aggregate.__name__}: {table} is at {places[table]} and at {_place(child)}",
+                hint="use each child table once and pick rows in the rule",
+            )
+        if table == aggregate.__table__ and child.above is not None:
+            raise mistake(
+                site,
+                f"{aggregate.__name__}: {_place(child)} is the root's own table again",
+                hint="rows of the root's table can be children of the root, not of its children",
+            )
+        places[table] = _place(child)
+
+
+def _place(child: ChildUse) -> str:
+    return child.field if child.above is None else f"{_place(child.above)}.{child.field}"
 
 
 def _collect(modules: list[ModuleType], name: str, kind: type[Any]) -> tuple[Any, ...]:
@@ -311,26 +287,6 @@ def _versions(event: type[BusinessEvent]) -> list[type[BusinessEvent]]:
     }
     same = [one for one in found if (one.__domain__, one.__event__) == (event.__domain__, event.__event__)]
     return sorted(same, key=lambda one: -one.__major__)
-
-
-def _uses(aggregate: type[Aggregate]) -> Iterator[TableUse]:
-    name = aggregate.__name__
-    yield TableUse(name, aggregate.__table__, Role.ROOT, aggregate.__key__, aggregate.__key__)
-    rows: list[type[Row]] = [aggregate]
-    for relation in aggregate.__relations__.values():
-        if relation.kind == "children":
-            row = relation.row
-            yield TableUse(name, row.__table__, Role.CHILD, row.__key__, relation.by)
-            rows.append(row)
-    while rows:
-        row = rows.pop()
-        for relation in row.__relations__.values():
-            if relation.kind == "reference":
-                other = relation.row
-                yield TableUse(
-                    name, other.__table__, Role.REFERENCE, other.__key__, relation.by, row.__table__
-                )
-                rows.append(other)
 
 
 def _grouped(pairs: Iterable[tuple[str, TableUse]]) -> dict[str, tuple[TableUse, ...]]:

@@ -1,8 +1,10 @@
-"""What the sequencer remembers of rows: which root a child belongs to, and rows that others refer to.
+"""What the sequencer remembers of rows: which root a child belongs to, rows that others refer to, and, during a snapshot,
+rows that refer to one which was not read yet.
 
 Every change is kept until `take_changes`, which gives it as changelog records; `load` takes them back after a restart.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +16,16 @@ PROGRESS_KEY = b"progress"
 """The changelog's key of how far the sequencer has got; written in each of its transactions."""
 
 
+class Waiting(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A row of a snapshot, with its key, and the aggregate that it was told to."""
+
+    aggregate: str
+    root: str
+    table: str
+    key: str
+    row: _Row
+
+
 class Memory:
     """Held in memory; keys and values on the changelog are msgpack."""
 
@@ -21,15 +33,18 @@ class Memory:
         self.progress = Progress()
         self._roots: dict[tuple[str, str, str], str] = {}
         self._rows: dict[str, dict[str, _Row]] = {}
-        self._dirty: set[tuple[str, str, str] | tuple[str, str]] = set()
+        self._waiting: dict[tuple[str, str], dict[str, bytes]] = {}
+        self._dirty: set[tuple[str, ...]] = set()
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode_key = msgspec.msgpack.Decoder(tuple[Literal["c", "r"], str, str, str]).decode
+        self._decode_key = msgspec.msgpack.Decoder(tuple[Literal["c", "r", "w"], str, str, str]).decode
         self._decode_row = msgspec.msgpack.Decoder(_Row).decode
         self._decode_root = msgspec.msgpack.Decoder(str).decode
+        self._decode_waiting = msgspec.msgpack.Decoder(Waiting).decode
         self._decode_progress = msgspec.msgpack.Decoder(Progress).decode
 
     def __len__(self) -> int:
-        return len(self._roots) + sum(map(len, self._rows.values()))
+        rows = sum(map(len, self._rows.values())) + sum(map(len, self._waiting.values()))
+        return len(self._roots) + rows
 
     def root(self, aggregate: str, table: str, key: str) -> str | None:
         """The id of the aggregate that a child row belongs to, if it was seen."""
@@ -51,6 +66,10 @@ class Memory:
         rows = self._rows.get(table)
         return None if rows is None else rows.get(key)
 
+    def rows(self, table: str) -> Iterator[tuple[str, _Row]]:
+        """Key and row of all that is remembered of a table."""
+        return iter(self._rows.get(table, {}).items())
+
     def set_row(self, table: str, key: str, row: _Row | None) -> None:
         """Remember, or with None forget, a row."""
         rows = self._rows.setdefault(table, {})
@@ -61,6 +80,28 @@ class Memory:
         else:
             rows[key] = row
         self._dirty.add((table, key))
+
+    @property
+    def awaits(self) -> bool:
+        """Whether any row waits for one that it refers to."""
+        return bool(self._waiting)
+
+    def wait(self, table: str, key: str, row: "Waiting") -> None:
+        """Keep a row until that with this key comes."""
+        name = f"{row.aggregate}/{row.root}/{row.table}/{row.key}"
+        self._waiting.setdefault((table, key), {})[name] = self._encode(row)
+        self._dirty.add(("w", table, key, name))
+
+    def take_waiting(self, table: str, key: str) -> list["Waiting"]:
+        """The rows that waited for one, which are then forgotten."""
+        found = self._waiting.pop((table, key), {})
+        self._dirty.update(("w", table, key, name) for name in found)
+        return [self._decode_waiting(row) for row in found.values()]
+
+    def forget_waiting(self) -> None:
+        """The snapshot is over: what has not come is not there."""
+        for table, key in list(self._waiting):
+            self.take_waiting(table, key)
 
     def take_progress(self) -> dict[bytes, bytes | None]:
         """The progress' changelog record alone; everything else that has changed still has to be taken."""
@@ -79,7 +120,10 @@ class Memory:
         else:
             taken = {self._dirty.pop() for _ in range(at_most)}
         for place in taken:
-            if len(place) == 3:
+            if len(place) == 4:
+                _, table, key, name = place
+                changes[encode(place)] = self._waiting.get((table, key), {}).get(name)
+            elif len(place) == 3:
                 root = self._roots.get(place)
                 changes[encode(("c", *place))] = None if root is None else encode(root)
             else:
@@ -109,6 +153,13 @@ class Memory:
                 self._roots.pop(place, None)
             else:
                 self._roots[place] = self._decode_root(value)
+        elif kind == "w":
+            if value is not None:
+                self._waiting.setdefault((first, second), {})[third] = value
+            elif (first, second) in self._waiting:
+                self._waiting[first, second].pop(third, None)
+                if not self._waiting[first, second]:
+                    del self._waiting[first, second]
         elif value is None:
             self._rows.get(first, {}).pop(second, None)
         else:

@@ -17,6 +17,8 @@ A row declares the columns that the rules use, and only these are read, kept in 
 nobody declared can be added, renamed or retyped in the database and nothing changes. Instances are frozen msgspec
 structs, equal when their values are.
 
+A child may have children, too: ``Line.parts = children(Part, by="line_id")``.
+
 Mistakes are reported when the class is defined, with file, line and the likely cause.
 """
 
@@ -28,6 +30,9 @@ import msgspec
 from msgspec import StructMeta
 
 from tidings_translator.definition import Site, caller_site, mistake, nearest
+from tidings_translator.temporal import MICROSECONDS, MILLISECONDS
+
+__all__ = ["MICROSECONDS", "MILLISECONDS", "Aggregate", "Row", "children", "reference"]
 
 Columns = str | tuple[str, ...]
 R = TypeVar("R", bound="Row")
@@ -72,11 +77,11 @@ def _relation(kind: str, row: object, by: Columns | None) -> Relation:
 
 
 def children(row: type[R], *, by: Columns | None = None) -> tuple[R, ...]:
-    """The child rows of an aggregate, ordered by their key.
+    """The child rows of an aggregate, or of a child, ordered by their key.
 
     Args:
         row: the child table's Row class.
-        by: the child's column or columns that hold the root's key, in the order of the root's key.
+        by: the child's column or columns that hold the key of the row above, in the order of that key.
     """
     return cast("tuple[R, ...]", _relation("children", row, by))
 
@@ -116,7 +121,7 @@ class RowMeta(StructMeta):
         for field in relations:
             del namespace[field]
         _check_class_line(site, name, bases, table, root, key)
-        _check_relations(name, bases, relations)
+        _check_relations(name, relations)
         if relations:
             bases = (_with_fields(name, bases, relations),)
         namespace["__site__"] = site
@@ -169,18 +174,11 @@ def _check_class_line(
         raise mistake(site, f"{name} lacks `key=`, the primary key of {given}", hint=f"write {example}")
 
 
-def _check_relations(name: str, bases: tuple[type, ...], relations: dict[str, Relation]) -> None:
-    aggregate = any(issubclass(base, Aggregate) for base in bases)
+def _check_relations(name: str, relations: dict[str, Relation]) -> None:
     tables: dict[str, str] = {}
     for field, relation in relations.items():
         if relation.kind != "children":
             continue
-        if not aggregate:
-            raise mistake(
-                relation.site,
-                f"{name}.{field}: only an aggregate has children",
-                hint="derive it from Aggregate",
-            )
         table = relation.row.__table__
         if table in tables:
             raise mistake(

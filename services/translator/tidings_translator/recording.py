@@ -5,7 +5,7 @@ The file is JSON: ``given`` are the rows that the recorded transactions build on
 were published. It holds the columns that the domain declares and no others. Rows are as Debezium represents them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -13,11 +13,12 @@ import msgspec
 
 from tidings_envelope.envelope import Envelope, TransactionMarker, lsn_of, txid_of
 from tidings_translator.changes import identity
-from tidings_translator.domain import Domain, Role
+from tidings_translator.domain import Domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.routing import declared_columns
+from tidings_translator.table_uses import Role, root_of
+from tidings_translator.toast import is_unavailable
 
-_UNAVAILABLE = "__debezium_unavailable_value"
 _Row = dict[str, Any]
 
 
@@ -179,6 +180,10 @@ class Recorder:
     ) -> Iterator[tuple[str, _Row]]:
         """The rows of every aggregate that is touched, and what these and the recorded rows refer to."""
         touched: set[tuple[str, str]] = set()
+
+        def find(table: str, key: str) -> _Row | None:
+            return before.get(table, {}).get(key)
+
         rows: list[tuple[str, _Row]] = []
         found: set[tuple[str, str]] = set()
         for change in (change for transaction in transactions for change in transaction.rows):
@@ -186,13 +191,13 @@ class Recorder:
             old = before.get(change.table, {}).get(key)
             if old is not None:
                 found.add((change.table, key))
-                touched |= self._roots(change.table, old)
+                touched |= self._roots(change.table, old, find)
             if change.op != "d":
-                touched |= self._roots(change.table, change.values)
+                touched |= self._roots(change.table, change.values, find)
                 rows.append((change.table, change.values))
         for table, known in before.items():
             for key, row in known.items():
-                if (table, key) in found or touched & self._roots(table, row):
+                if (table, key) in found or touched & self._roots(table, row, find):
                     found.add((table, key))
                     rows.append((table, row))
         self._add_referred(before, rows, found)
@@ -217,11 +222,11 @@ class Recorder:
                     found.add(place)
                     rows.append((use.table, other))
 
-    def _roots(self, table: str, row: _Row) -> set[tuple[str, str]]:
+    def _roots(self, table: str, row: _Row, find: Callable[[str, str], _Row | None]) -> set[tuple[str, str]]:
         return {
-            (use.aggregate, identity(row, use.by))
+            (use.aggregate, root)
             for use in self._domain.tables[table]
-            if use.role is not Role.REFERENCE
+            if use.role is not Role.REFERENCE and (root := root_of(use, row, find)) is not None
         }
 
     def _masked(self, table: str, row: _Row) -> _Row:
@@ -259,7 +264,7 @@ class _Tables:
         known = rows.get(key)
         row = {column: envelope.after[column] for column in self._columns[table] if column in envelope.after}
         for column, value in row.items():
-            if value == _UNAVAILABLE and known is not None:
+            if known is not None and is_unavailable(value):
                 row[column] = known[column]
         rows[key] = row
         return RecordedChange("c" if known is None else "u", table, row)

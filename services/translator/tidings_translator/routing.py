@@ -7,49 +7,85 @@ are attached as of the commit: all rows of the transaction are remembered before
 
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
 
 from tidings_envelope.envelope import Envelope
 from tidings_translator.changes import ChangeSet, RowChange, identity
-from tidings_translator.domain import Domain, Role, TableUse
+from tidings_translator.descent import Descent
+from tidings_translator.domain import Domain
 from tidings_translator.errors import SequenceError
-from tidings_translator.memory import Memory
+from tidings_translator.memory import Memory, Waiting
 from tidings_translator.model import Row
 from tidings_translator.spill import Buckets, RoutedRow
+from tidings_translator.table_uses import Role, TableUse, child_uses
+from tidings_translator.toast import has_unavailable, without_unavailable
 from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 _Row = dict[str, Any]
 _References = dict[str, dict[str, _Row]]
 
-_UNAVAILABLE = "__debezium_unavailable_value"
 _ROW_OPS = frozenset("cudr")
 
 
 class _Table:
     """What the domain does with one table."""
 
-    def __init__(self, table: str, domain: Domain) -> None:
+    def __init__(self, table: str, domain: Domain, descent: Descent) -> None:
         uses = domain.tables[table]
         self.table = table
+        self.key = uses[0].key
+        self.nested = descent.uses(table)
         self.roots = tuple(use for use in uses if use.role is Role.ROOT)
         self.children = tuple(
             # Where the root's key is part of the child's own, nothing needs to be remembered.
             (use, not set(use.by) <= set(use.key))
             for use in uses
-            if use.role is Role.CHILD
+            if use.role is Role.CHILD and use not in self.nested
         )
-        self.referred = {use.key for use in uses if use.role is Role.REFERENCE}
+        self.referred = any(use.role is Role.REFERENCE for use in uses)
+        self.kept = {use.key for use in uses if use.role is Role.REFERENCE or use in self.nested}
+        """The key of a table of which rows are remembered."""
         self.references = domain.references.get(table, ())
         self.columns = _columns(table, uses, self.references, domain)
         ways = [use.by for use in self.roots]
         ways += [use.key if remembered else use.by for use, remembered in self.children]
-        self.named_by = frozenset(column for way in (*ways, *self.referred) for column in way)
+        self.named_by = frozenset(column for way in (*ways, *self.kept) for column in way)
         """Without these columns nobody knows whose row it is."""
-        self.placed_by = self.named_by.union(*(use.by for use, _ in self.children))
+        self.placed_by = self.named_by.union(
+            *(use.by for use, _ in self.children), *(use.by for use in self.nested)
+        )
         """And a row that is there needs these, too."""
+
+
+class _Branch(NamedTuple):
+    """A reference that rows of an aggregate hold, and those of the row that it leads to."""
+
+    table: str
+    by: tuple[str, ...]
+    branches: tuple["_Branch", ...]
+
+
+def _branches(row: type[Row]) -> tuple[_Branch, ...]:
+    return tuple(
+        _Branch(relation.row.__table__, relation.by, _branches(relation.row))
+        for relation in row.__relations__.values()
+        if relation.kind == "reference"
+    )
+
+
+def _references(domain: Domain) -> dict[tuple[str, str], tuple[_Branch, ...]]:
+    """Aggregate and table to the references of its root or child rows."""
+    found: dict[tuple[str, str], tuple[_Branch, ...]] = {}
+    for aggregate in domain.aggregates.values():
+        for row in (aggregate, *(child.row for child in child_uses(aggregate))):
+            place = (aggregate.__name__, row.__table__)
+            branches = (*found.get(place, ()), *_branches(row))
+            if branches:
+                found[place] = branches
+    return found
 
 
 class Router:
@@ -57,7 +93,9 @@ class Router:
 
     def __init__(self, domain: Domain, memory: Memory) -> None:
         self._memory = memory
-        self._tables = {table: _Table(table, domain) for table in domain.tables}
+        self._descent = Descent(domain, memory)
+        self._held = _references(domain)
+        self._tables = {table: _Table(table, domain, self._descent) for table in domain.tables}
 
     def change_sets(self, transaction: CompleteTransaction) -> list[ChangeSet]:
         """One change set for each aggregate that the transaction touched, by first touch.
@@ -68,14 +106,12 @@ class Router:
         rows = list(self._mapped(transaction.rows))
         if not rows:
             return []
+        self._end_snapshot()
+        origins = self._descent.begin(change for _, change in rows) if self._descent else {}
         self._remember(rows)
         source = next(iter(transaction.rows)).source
         return self._gather(
-            (
-                (aggregate, root, table, change)
-                for table, change in rows
-                for aggregate, root in self._aggregates(table, change)
-            ),
+            self._routed(rows, origins),
             commit_lsn=transaction.commit_lsn,
             txid=transaction.txid,
             ts_us=source.ts_us or source.ts_ms * 1000,
@@ -93,13 +129,16 @@ class Router:
         Raises:
             SequenceError: the disk is full or not writable, or a row lacks a column by which the domain knows whose it is.
         """
+        self._end_snapshot()
+        origins: dict[tuple[str, str, str], str | None] = {}
+        if self._descent:
+            origins = self._descent.begin(change for _, change in self._mapped(transaction.rows))
         self._remember(self._mapped(transaction.rows))
         buckets = Buckets(directory, count)
         try:
-            for table, change in self._mapped(transaction.rows):
-                for aggregate, root in self._aggregates(table, change):
-                    number = crc32(f"{aggregate}/{root}".encode()) % count
-                    buckets.add(number, RoutedRow(aggregate, root, change))
+            for aggregate, root, _, change in self._routed(self._mapped(transaction.rows), origins):
+                number = crc32(f"{aggregate}/{root}".encode()) % count
+                buckets.add(number, RoutedRow(aggregate, root, change))
             source = next(iter(transaction.rows)).source
             tables = self._tables
             for number in range(count):
@@ -131,14 +170,33 @@ class Router:
         if table is None or envelope.after is None:
             return []
         change = self._change(table, envelope)
+        origins = self._descent.begin([change]) if table.nested else {}
         self._remember([(table, change)])
+        routed = [*self._routed([(table, change)], origins), *self._waited(table, envelope.after)]
         source = envelope.source
         # An incremental snapshot's rows have no LSN: they are as new as the last commit.
         lsn = source.lsn if source.lsn is not None else self._memory.progress.commit_lsn or 0
-        routed = [(aggregate, root, table, change) for aggregate, root in self._aggregates(table, change)]
         return self._gather(
             routed, commit_lsn=lsn, txid=None, ts_us=source.ts_us or source.ts_ms * 1000, snapshot=True
         )
+
+    def _waited(self, table: _Table, row: _Row) -> Iterator[tuple[str, str, _Table, RowChange]]:
+        """The rows that a snapshot has read before this one, which they refer to: told again."""
+        if not table.referred or not self._memory.awaits:
+            return
+        for one in self._memory.take_waiting(table.table, identity(row, table.key)):
+            if one.table in self._tables:
+                yield (
+                    one.aggregate,
+                    one.root,
+                    self._tables[one.table],
+                    RowChange(one.table, "r", None, one.row),
+                )
+
+    def _end_snapshot(self) -> None:
+        """Before a transaction: it comes behind all rows of the snapshot before it."""
+        if self._memory.awaits and not self._memory.progress.snapshot_open:
+            self._memory.forget_waiting()
 
     def learn(self, envelopes: Iterable[Envelope]) -> None:
         """Remember rows of a transaction that is not translated: they were committed all the same."""
@@ -169,17 +227,29 @@ class Router:
     def _remember(self, rows: Iterable[tuple[_Table, RowChange]]) -> None:
         memory = self._memory
         for table, change in rows:
-            for columns in table.referred:
-                after = change.after
-                if change.op == "d" or after is None:
-                    if change.before is not None:
-                        memory.set_row(change.table, identity(change.before, columns), None)
+            for columns in table.kept:
+                row = change.after if change.op != "d" else None
+                known_by = row if row is not None else change.before
+                if known_by is None:
                     continue
-                key = identity(after, columns)
-                if _UNAVAILABLE in after.values():
-                    known = memory.row(change.table, key) or {}
-                    after = {n: known.get(n, v) if v == _UNAVAILABLE else v for n, v in after.items()}
-                memory.set_row(change.table, key, after)
+                key = identity(known_by, columns)
+                old = memory.row(change.table, key)
+                if row is not None and has_unavailable(row):
+                    row = without_unavailable(row, old or {})
+                memory.set_row(change.table, key, row)
+                if table.nested:
+                    self._descent.remembered(change.table, key, old)
+
+    def _routed(
+        self, rows: Iterable[tuple[_Table, RowChange]], origins: dict[tuple[str, str, str], str | None]
+    ) -> Iterator[tuple[str, str, _Table, RowChange]]:
+        """Every change with each aggregate and root that it goes to."""
+        for table, change in rows:
+            for aggregate, root in self._aggregates(table, change):
+                yield aggregate, root, table, change
+            if table.nested:
+                for aggregate, root, moved in self._descent.routed(change, origins):
+                    yield aggregate, root, self._tables[moved.table], moved
 
     def _gather(
         self,
@@ -196,8 +266,12 @@ class Router:
             if found is None:
                 found = gathered[aggregate, root] = ([], {})
             found[0].append(change)
-            if table.references and change.after is not None:
-                self._refer(table, change.after, aggregate, found[1])
+            after = change.after
+            if table.references and after is not None:
+                for unknown in self._refer(self._held.get((aggregate, table.table), ()), after, found[1]):
+                    if snapshot:
+                        key = identity(after, table.key)
+                        self._memory.wait(*unknown, Waiting(aggregate, root, table.table, key, after))
         return [
             ChangeSet(aggregate, root, commit_lsn, txid, ts_us, snapshot, tuple(changes), references)
             for (aggregate, root), (changes, references) in gathered.items()
@@ -210,7 +284,8 @@ class Router:
         found = [(use.aggregate, identity(row, use.by)) for use in table.roots]
         for use, remembered in table.children:
             found += [(use.aggregate, root) for root in self._roots_of(use, change, remembered=remembered)]
-        return found
+        # A row of a table that is root and child of one aggregate may be its own parent.
+        return found if len(found) < 2 else dict.fromkeys(found)
 
     def _roots_of(self, use: TableUse, change: RowChange, *, remembered: bool) -> list[str]:
         """The root that a child row belongs to, and the one it has left."""
@@ -235,19 +310,25 @@ class Router:
         memory.set_root(use.aggregate, use.table, key, root)
         return [one for one in dict.fromkeys((left, root)) if one is not None]
 
-    def _refer(self, table: _Table, row: _Row, aggregate: str, references: _References) -> None:
-        """Attach the rows that `row` refers to, and those that they refer to."""
-        for use in table.references:
-            if use.aggregate != aggregate or any(row.get(column) is None for column in use.by):
+    def _refer(
+        self, held: tuple[_Branch, ...], row: _Row, references: _References
+    ) -> Iterator[tuple[str, str]]:
+        """Attach the rows that `row` refers to, and those that they refer to; table and key of what is not known."""
+        for branch in held:
+            if any(row.get(column) is None for column in branch.by):
                 continue
-            key = identity(row, use.by)
-            rows = references.setdefault(use.table, {})
-            if key in rows:
-                continue
-            known = self._memory.row(use.table, key)
-            if known is not None:
+            key = identity(row, branch.by)
+            rows = references.setdefault(branch.table, {})
+            known = rows.get(key)
+            if known is None:
+                known = self._memory.row(branch.table, key)
+                if known is None:
+                    yield branch.table, key
+                    continue
                 rows[key] = known
-                self._refer(self._tables[use.table], known, aggregate, references)
+            elif not branch.branches:
+                continue
+            yield from self._refer(branch.branches, known, references)
 
 
 def _without(table: _Table, envelope: Envelope, missing: Iterable[str]) -> SequenceError:
@@ -280,7 +361,10 @@ def _columns(
     todo: list[type[Row]] = list(domain.aggregates.values())
     while todo:
         cls = todo.pop()
-        todo += [relation.row for relation in cls.__relations__.values()]
+        for relation in cls.__relations__.values():
+            todo.append(relation.row)
+            if relation.kind == "children" and relation.row.__table__ == table:
+                found |= dict.fromkeys(relation.by)
         if cls.__table__ == table:
             names = {field.name: field.encode_name for field in msgspec.structs.fields(cls)}
             found |= {column: None for name, column in names.items() if name not in cls.__relations__}

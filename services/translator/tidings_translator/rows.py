@@ -1,18 +1,19 @@
 """From rows as Debezium represents them to an author's typed rows, by a plan that is compiled once per Row class.
 
 msgspec does nearly all of it (text to Decimal, UUID, aware datetime, enum; checks of every type). What Debezium writes
-as a bare number is converted here: `date` is days since 1970, `timestamp` microseconds since 1970, `time` microseconds
-since midnight. A json column arrives as text. A TOAST placeholder means "unchanged", so the value comes from the row
-that the state holds. Formats: Debezium's PostgreSQL connector, "Data type mappings", with time.precision.mode=adaptive
-and default precision.
+as a bare number is converted here (`tidings_translator.temporal`). A json column arrives as text. A TOAST placeholder means
+"unchanged", so the value comes from the row that the state holds. Formats: Debezium's PostgreSQL connector, "Data type
+mappings".
 """
 
 import re
 import types
-from base64 import b64encode
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta
-from typing import Any, Union, get_args, get_origin
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from uuid import UUID
 
 import msgspec
 
@@ -20,18 +21,20 @@ from tidings_translator.changes import identity
 from tidings_translator.errors import TranslatorError
 from tidings_translator.model import Row
 from tidings_translator.rules import key_getter
-
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp column has no zone
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_UNAVAILABLE = "__debezium_unavailable_value"
-_PLACEHOLDERS: tuple[object, ...] = (
-    _UNAVAILABLE,
-    _UNAVAILABLE.encode(),
-    b64encode(_UNAVAILABLE.encode()).decode(),
-    [_UNAVAILABLE],
+from tidings_translator.temporal import (
+    DoubtfulTimeError,
+    Unit,
+    datetime_conversion,
+    time_conversion,
+    to_date,
 )
+from tidings_translator.toast import is_unavailable
+
 Raw = Mapping[str, Any]
 References = Mapping[str, Mapping[str, Raw]]
+
+_NARROW = (bool, int, float, Decimal, UUID, date, datetime, time)
+"""Types of columns that are never TOASTed; a numeric would need thousands of digits."""
 
 
 class RowError(TranslatorError):
@@ -40,41 +43,53 @@ class RowError(TranslatorError):
     code = "row"
 
 
-def _to_date(value: Any) -> Any:
-    return date.fromordinal(_EPOCH_DAY + value) if type(value) is int else value
-
-
-def _to_datetime(value: Any) -> Any:
-    return _EPOCH + timedelta(microseconds=value) if type(value) is int else value
-
-
-def _to_time(value: Any) -> Any:
-    return (_EPOCH + timedelta(microseconds=value)).time() if type(value) is int else value
-
-
 def _to_json(value: Any) -> Any:
     return msgspec.json.decode(value) if type(value) is str else value
 
 
-_CONVERTED: dict[object, Callable[[Any], Any]] = {date: _to_date, datetime: _to_datetime, time: _to_time}
-
-
-def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """The types an annotation allows besides None, without their arguments."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(kind for part in get_args(annotation) for kind in _kinds(part))
+def _parts(annotation: Any) -> tuple[tuple[Any, Unit | None], ...]:
+    """The types that an annotation allows besides None, without their arguments, and the unit that it names."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *metadata = get_args(annotation)
+        unit = next((one for one in metadata if isinstance(one, Unit)), None)
+        return tuple((kind, unit or own) for kind, own in _parts(inner))
+    if origin in (Union, types.UnionType):
+        return tuple(part for one in get_args(annotation) for part in _parts(one))
     if annotation is type(None):
         return ()
-    return (get_origin(annotation) or annotation,)
+    # NewType, and `type X = ...` of Python 3.12
+    named = getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)
+    if named is not None and not isinstance(annotation, type):
+        return _parts(named)
+    return ((origin or annotation, None),)
 
 
 def _conversion(annotation: Any) -> Callable[[Any], Any] | None:
-    for kind in _kinds(annotation):
-        if kind in _CONVERTED:
-            return _CONVERTED[kind]
+    for kind, unit in _parts(annotation):
+        if kind is date:
+            return to_date
+        if kind is datetime:
+            return datetime_conversion(unit)
+        if kind is time:
+            return time_conversion(unit)
         if kind in (dict, list, tuple) or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
             return _to_json
     return None
+
+
+def is_temporal(annotation: Any) -> bool:
+    """Whether a column is declared as a timestamp or a time of day."""
+    return any(kind in (datetime, time) for kind, _ in _parts(annotation))
+
+
+def _may_be_toasted(annotation: Any) -> bool:
+    return any(
+        kind is not Literal
+        and kind not in _NARROW
+        and not (isinstance(kind, type) and issubclass(kind, Enum))
+        for kind, _ in _parts(annotation)
+    )
 
 
 class ReferencePlan(msgspec.Struct, frozen=True):
@@ -83,7 +98,6 @@ class ReferencePlan(msgspec.Struct, frozen=True):
     field: str
     by: tuple[str, ...]
     plan: "RowPlan"
-    key_of: Callable[[Row], Any]
 
 
 class RowPlan:
@@ -98,14 +112,11 @@ class RowPlan:
             for field in fields
             if (convert := _conversion(field.type)) is not None
         )
-        wide = (str, bytes, dict, list, tuple)
         self.may_be_unavailable = tuple(
-            (field.encode_name, field.name)
-            for field in fields
-            if any(kind in wide for kind in _kinds(field.type))
+            (field.encode_name, field.name) for field in fields if _may_be_toasted(field.type)
         )
         self.references = tuple(
-            ReferencePlan(name, relation.by, RowPlan(relation.row), key_getter(relation.row))
+            ReferencePlan(name, relation.by, RowPlan(relation.row))
             for name, relation in cls.__relations__.items()
             if relation.kind == "reference"
         )
@@ -118,6 +129,11 @@ class RowPlan:
             for f in fields
             if f.encode_name in cls.__key__
         ]
+        self._key_conversions = tuple(one for one in self.conversions if one[0] in cls.__key__)
+        self.key_is_text = all(
+            kind in (int, str, UUID) for _, type_, _ in key_fields for kind, _ in _parts(type_)
+        )
+        """Whether a key's `identity` can be told from the typed row."""
         self._key_struct = msgspec.defstruct(f"{cls.__name__}Key", key_fields, kw_only=True)
 
     def load(self, raw: Raw, previous: Row | None, references: References, **more: object) -> Row:
@@ -135,17 +151,12 @@ class RowPlan:
         changed: dict[str, Any] = more
         for column, field in self.may_be_unavailable:
             value = raw.get(column)
-            if value is not None and value in _PLACEHOLDERS:
+            if value is not None and is_unavailable(value):
                 changed[column] = self._unchanged(column, field, previous)
         for column, convert in self.conversions:
             value = raw.get(column)
             if value is not None and column not in changed:
-                try:
-                    changed[column] = convert(value)
-                except (ValueError, OverflowError, msgspec.DecodeError) as error:
-                    raise RowError(
-                        f"{self.table}.{column}: {type(error).__name__} while its value was read"
-                    ) from error
+                changed[column] = self._converted(column, convert, value)
         for reference in self.references:
             changed[reference.field] = self._refer(reference, raw, previous, references)
         try:
@@ -163,6 +174,11 @@ class RowPlan:
         Raises:
             RowError: a key column is missing or of another type.
         """
+        if self._key_conversions:
+            raw = {**raw}
+            for column, convert in self._key_conversions:
+                if raw.get(column) is not None:
+                    raw[column] = self._converted(column, convert, raw[column])
         try:
             return self._raw_key(msgspec.convert(raw, self._key_struct))
         except msgspec.ValidationError as error:
@@ -170,19 +186,47 @@ class RowPlan:
                 f"{self.table}: the key does not fit {self.cls.__name__}: {_words(error)}"
             ) from error
 
+    def _converted(self, column: str, convert: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return convert(value)
+        except DoubtfulTimeError as error:
+            raise RowError(
+                f"{self.table}.{column}: its number is hardly one of microseconds",
+                hint="where the column's precision is 3 or less, declare Annotated[..., MILLISECONDS] (from"
+                " tidings_translator.model); with values near 1970 or midnight Annotated[..., MICROSECONDS]; and a date"
+                " column is declared `date`",
+            ) from error
+        except (ValueError, OverflowError, msgspec.DecodeError) as error:
+            raise RowError(
+                f"{self.table}.{column}: {type(error).__name__} while its value was read"
+            ) from error
+
+    def names(self, key: str, raw_key: Raw, row: Row) -> bool:
+        """Whether a typed row is the one with this key.
+
+        Args:
+            key: the key as `identity` gives it.
+            raw_key: the same by column.
+        """
+        known = self.key_of(row)
+        return _text(known) == key if self.key_is_text else bool(self.key(raw_key) == known)
+
     def refresh(self, row: Row, references: References) -> dict[str, Row]:
         """The references of an unchanged row for which there is a newer row, by field."""
         fresh: dict[str, Row] = {}
         for reference in self.references:
             known: Row | None = getattr(row, reference.field)
-            found = (
-                references.get(reference.plan.table, {}).get(_text(reference.key_of(known)))
-                if known
-                else None
-            )
+            found = reference.plan.among(references, known) if known is not None else None
             if found is not None:
                 fresh[reference.field] = reference.plan.load(found, known, references)
         return fresh
+
+    def among(self, references: References, row: Row) -> Raw | None:
+        """The newer row of a typed one."""
+        rows = references.get(self.table, {})
+        if self.key_is_text:
+            return rows.get(_text(self.key_of(row)))
+        return next((raw for key, raw in rows.items() if self.names(key, raw, row)), None)
 
     def _unchanged(self, column: str, field: str, previous: Row | None) -> object:
         if previous is None:
@@ -202,7 +246,10 @@ class RowPlan:
         found = references.get(reference.plan.table, {}).get(wanted)
         if found is not None:
             return reference.plan.load(found, known, references)
-        return known if known is not None and _text(reference.key_of(known)) == wanted else None
+        if known is None:
+            return None
+        columns = dict(zip(reference.plan.cls.__key__, (raw[column] for column in reference.by), strict=True))
+        return known if reference.plan.names(wanted, columns, known) else None
 
 
 def _text(key: object) -> str:

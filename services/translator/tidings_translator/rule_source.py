@@ -17,7 +17,9 @@ from tidings_translator.definition import Site, mistake, nearest
 from tidings_translator.events import BusinessEvent, BusinessRecord
 from tidings_translator.model import Aggregate, Row
 from tidings_translator.rules import Change, Rule
+from tidings_translator.table_uses import child_uses
 
+_QUESTIONS = ("changed", "became", "added", "removed")
 _SIDES = ("before", "after", "current")
 
 
@@ -91,7 +93,40 @@ class _Reader(ast.NodeVisitor):
         made = self._global(node.func)
         if isinstance(made, type) and issubclass(made, BusinessRecord):
             self._check_event(made, node)
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in _QUESTIONS
+            and self._class_of(node.func.value) is Change
+            and node.args
+            and isinstance(node.args[0], ast.Attribute)
+        ):
+            self._check_question(node.func.attr, node.args[0])
         self.generic_visit(node)
+
+    def _check_question(self, question: str, field: ast.Attribute) -> None:
+        """What is asked about a field must be about one of the aggregate, or about child rows below it."""
+        owner = self._global(field.value)
+        if not (isinstance(owner, type) and issubclass(owner, Row)) or not hasattr(owner, field.attr):
+            return
+        aggregate: type[Aggregate] = self._rule.aggregate
+        kind = getattr(owner.__relations__.get(field.attr), "kind", None)
+        site = Site(self._file, field.lineno)
+        if question in ("added", "removed"):
+            if kind != "children":
+                raise mistake(
+                    site,
+                    f"rule '{self._rule.id}': {owner.__name__}.{field.attr} is not a field of child rows",
+                    hint=f"ask change.changed({owner.__name__}.{field.attr})",
+                )
+            holders = (aggregate, *(child.row for child in child_uses(aggregate)))
+        else:
+            holders = (aggregate,)
+        if owner not in holders:
+            raise mistake(
+                site,
+                f"rule '{self._rule.id}': {owner.__name__}.{field.attr} is no field of {aggregate.__name__}",
+                hint=f"change.{question} is about {' or '.join(one.__name__ for one in holders)}",
+            )
 
     def _global(self, node: ast.AST) -> object:
         if isinstance(node, ast.Name) and node.id not in self._assigned:

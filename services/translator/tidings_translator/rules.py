@@ -75,30 +75,33 @@ class Change(msgspec.Struct, Generic[A], frozen=True, gc=False):
         """Whether a field of the existing aggregate has another value now: ``change.changed(Product.price)``."""
         if self.before is None or self.after is None:
             return False
-        name = _name(field)
+        name = _name(field, self.after)
         return bool(getattr(self.before, name) != getattr(self.after, name))
 
     def became(self, field: object, value: object) -> bool:
         """Whether a field has this value now and had not before: ``change.became(Order.status, "paid")``."""
         if self.after is None:
             return False
-        name = _name(field)
+        name = _name(field, self.after)
         if getattr(self.after, name) != value:
             return False
         return self.before is None or bool(getattr(self.before, name) != value)
 
     def added(self, field: tuple[R, ...]) -> tuple[R, ...]:
-        """The child rows that are new: ``change.added(Order.shipments)``."""
-        return self._only_in(self.after, self.before, _name(field))
+        """The child rows that are new: ``change.added(Order.shipments)``, or below children ``change.added(Line.parts)``."""
+        return self._only_in(self.after, self.before, field)
 
     def removed(self, field: tuple[R, ...]) -> tuple[R, ...]:
         """The child rows that are gone: ``change.removed(Order.lines)``."""
-        return self._only_in(self.before, self.after, _name(field))
+        return self._only_in(self.before, self.after, field)
 
     @staticmethod
-    def _only_in(one: A | None, other: A | None, name: str) -> tuple[Any, ...]:
-        rows: tuple[Row, ...] = getattr(one, name) if one is not None else ()
-        others: tuple[Row, ...] = getattr(other, name) if other is not None else ()
+    def _only_in(one: A | None, other: A | None, field: object) -> tuple[Any, ...]:
+        if one is None:
+            return ()
+        path = _path(type(one), getattr(field, "__objclass__", None), _text(field))
+        rows = _rows_at(one, path)
+        others = _rows_at(other, path) if other is not None else ()
         if rows is others or not rows:
             return ()
         key = key_getter(type(rows[0]))
@@ -106,9 +109,40 @@ class Change(msgspec.Struct, Generic[A], frozen=True, gc=False):
         return tuple(row for row in rows if key(row) not in known)
 
 
-def _name(field: object) -> str:
+def _text(field: object) -> str:
     """The name of a field given as ``Order.status`` (at run time a member descriptor) or as text."""
     return field if isinstance(field, str) else cast("str", field.__name__)  # type: ignore[attr-defined]
+
+
+def _name(field: object, aggregate: Aggregate) -> str:
+    """The name of a field of the aggregate.
+
+    Raises:
+        TypeError: it is another class's; by its name alone it would be taken for the aggregate's own.
+    """
+    owner = getattr(field, "__objclass__", None)
+    if owner is not None and not isinstance(aggregate, owner):
+        raise TypeError(f"{owner.__name__}.{_text(field)} is no field of {type(aggregate).__name__}")
+    return _text(field)
+
+
+@functools.cache
+def _path(cls: type[Row], owner: type | None, name: str) -> tuple[str, ...]:
+    """The fields that lead from an aggregate to the child rows that `owner` keeps in field `name`."""
+    if owner is None or issubclass(cls, owner):
+        return (name,)
+    for field, relation in cls.__relations__.items():
+        if relation.kind == "children":
+            try:
+                return (field, *_path(relation.row, owner, name))
+            except TypeError:
+                continue
+    raise TypeError(f"{owner.__name__}.{name} is not in {cls.__name__}")
+
+
+def _rows_at(row: Row, path: tuple[str, ...]) -> tuple[Row, ...]:
+    rows: tuple[Row, ...] = getattr(row, path[0])
+    return rows if len(path) == 1 else tuple(one for below in rows for one in _rows_at(below, path[1:]))
 
 
 @functools.cache

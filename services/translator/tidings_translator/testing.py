@@ -11,7 +11,7 @@
     assert told.events == [OrderPlaced(...)]
 
 Rows are given as Debezium represents them (see `tidings_translator.rows`). The rehearsal keeps the tables' rows, so that
-an update names only what it changes and a delete only the key, and it groups rows by aggregate like the sequencer.
+an update names only what it changes and a delete only the key; the sequencer's own code finds whose each row is.
 """
 
 import itertools
@@ -21,11 +21,15 @@ from typing import Any, Self
 
 import msgspec
 
-from tidings_translator.changes import ChangeSet, RowChange, decode_change_set, encode_change_set, identity
-from tidings_translator.domain import Domain, Role
+from tidings_envelope.envelope import Envelope, Source, TransactionRef
+from tidings_translator.changes import ChangeSet, decode_change_set, encode_change_set, identity
+from tidings_translator.domain import Domain
 from tidings_translator.evaluate import Evaluator, PublishedEvent, RuleFailure
 from tidings_translator.events import BusinessEvent
+from tidings_translator.memory import Memory
 from tidings_translator.recording import Recording, decode_recording
+from tidings_translator.routing import Router
+from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 START_US = 1_767_225_600_000_000
 """The commit time of the first transaction: 2026-01-01T00:00:00Z. Each further one is a second later."""
@@ -119,6 +123,7 @@ class Rehearsal:
         self.ts_us = START_US
         self.txid = 1000
         self._rows: dict[str, dict[str, dict[str, Any]]] = {}
+        self._router = Router(domain, Memory())
         self._newest = set(domain.events)
 
     def given(self, *statements: Statement) -> Self:
@@ -180,63 +185,31 @@ class Rehearsal:
             self.lsn += _STEP_LSN
             self.ts_us += 1_000_000
             self.txid += 1
-        grouped: dict[tuple[str, str], list[RowChange]] = {}
-        for ordinal, statement in enumerate(statements, 1):
-            change, targets = self._change(statement, 0 if snapshot else ordinal, snapshot=snapshot)
-            for target in targets:
-                grouped.setdefault(target, []).append(change)
-        return [
-            ChangeSet(
-                aggregate,
-                root,
-                self.lsn,
-                None if snapshot else self.txid,
-                self.ts_us,
-                snapshot,
-                tuple(rows),
-                self._references(rows),
-            )
-            for (aggregate, root), rows in grouped.items()
-        ]
+        envelopes = [self._envelope(one, number, snapshot) for number, one in enumerate(statements, 1)]
+        if not snapshot:
+            return self._router.change_sets(CompleteTransaction(self.txid, self.lsn, envelopes))
+        return [made for one in envelopes for made in self._router.snapshot_row(SnapshotRow(one))]
 
-    def _change(
-        self, statement: Statement, ordinal: int, *, snapshot: bool
-    ) -> tuple[RowChange, dict[tuple[str, str], None]]:
+    def _envelope(self, statement: Statement, ordinal: int, snapshot: bool) -> Envelope:
+        schema, _, name = statement.table.rpartition(".")
         uses = self.domain.tables.get(statement.table, ())
         rows = self._rows.setdefault(statement.table, {})
         key = identity(statement.values, uses[0].key) if uses else str(statement.values)
         old = rows.get(key)
+        new: dict[str, Any] | None = None
         if statement.op == "d":
             assert old is not None, f"{statement.table} has no row {key} to delete"
-            new = None
             del rows[key]
         else:
             assert statement.op == "c" or old is not None, f"{statement.table} has no row {key} to update"
             new = rows[key] = {**(old or {}), **statement.values}
-        targets = {
-            (use.aggregate, identity(row, use.by)): None
-            for use in uses
-            if use.role is not Role.REFERENCE
-            for row in (old, new)
-            if row is not None
-        }
-        # As under REPLICA IDENTITY DEFAULT: an update tells nothing of the row before, a delete only the key.
-        before = dict(statement.values) if statement.op == "d" else None
-        op: Any = "r" if snapshot else statement.op
-        return RowChange(statement.table, op, before, new, ordinal), targets
-
-    def _references(self, rows: list[RowChange]) -> dict[str, dict[str, dict[str, Any]]]:
-        found: dict[str, dict[str, dict[str, Any]]] = {}
-        for table, row in self._held(rows):
-            for use in self.domain.references.get(table, ()):
-                if any(row.get(column) is None for column in use.by):
-                    continue
-                key = identity(row, use.by)
-                referred = self._rows.get(use.table, {}).get(key)
-                if referred is not None:
-                    found.setdefault(use.table, {})[key] = referred
-        return found
-
-    @staticmethod
-    def _held(rows: list[RowChange]) -> Iterator[tuple[str, dict[str, Any]]]:
-        return ((change.table, change.after) for change in rows if change.after is not None)
+        return Envelope(
+            op="r" if snapshot else statement.op,
+            source=Source(
+                "rehearsal", "rehearsal", schema, name, self.ts_us // 1000, self.ts_us, lsn=self.lsn
+            ),
+            # As under REPLICA IDENTITY DEFAULT: an update tells nothing of the row before, a delete only the key.
+            before=dict(statement.values) if statement.op == "d" else None,
+            after=new,
+            transaction=None if snapshot else TransactionRef(f"{self.txid}:{self.lsn}", ordinal, ordinal),
+        )

@@ -3,12 +3,13 @@
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from tidings_translator.model import Row, reference
+from tidings_translator.model import MICROSECONDS, MILLISECONDS, Row, reference
 from tidings_translator.rows import RowError, RowPlan
 
 CODE = "6f1c2a9e-3f4b-5d6c-8e7f-0a1b2c3d4e5f"
@@ -17,6 +18,10 @@ PLACEHOLDER = "__debezium_unavailable_value"
 
 class Colour(StrEnum):
     RED = "red"
+
+
+class Size(msgspec.Struct, frozen=True):
+    height: int
 
 
 class Wide(Row, table="public.wide", key="id"):
@@ -33,6 +38,13 @@ class Wide(Row, table="public.wide", key="id"):
     numbers: list[int] | None = None
     text: str | None = None
     weight: float | None = None
+    early: Annotated[datetime, MICROSECONDS] | None = None
+    at_ms: Annotated[datetime | None, MILLISECONDS] = None
+    clock_ms: Annotated[time, MILLISECONDS] | None = None
+    size: Size | None = None
+    short: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+    codes: list[UUID] | None = None
+    tags: dict[str, str | None] | None = None
 
 
 @pytest.mark.parametrize(
@@ -42,7 +54,14 @@ class Wide(Row, table="public.wide", key="id"):
         ("amount", Decimal("10.10"), Decimal("10.10")),
         ("at", "2026-01-01T00:00:01.000002Z", datetime(2026, 1, 1, 0, 0, 1, 2, tzinfo=UTC)),
         ("at", 1_767_225_601_000_002, datetime.fromisoformat("2026-01-01T00:00:01.000002")),
-        ("at", -1, datetime.fromisoformat("1969-12-31T23:59:59.999999")),
+        ("at", -(10**15), datetime.fromisoformat("1938-04-24T22:13:20")),
+        ("at", 0, datetime.fromisoformat("1970-01-01T00:00:00")),
+        ("early", -1, datetime.fromisoformat("1969-12-31T23:59:59.999999")),
+        ("at_ms", 1_767_225_601_002, datetime.fromisoformat("2026-01-01T00:00:01.002")),
+        ("at_ms", "2026-01-01T00:00:01.002000", datetime.fromisoformat("2026-01-01T00:00:01.002")),
+        ("clock_ms", 3_661_001, time(1, 1, 1, 1000)),
+        ("clock", "01:01:01.001000", time(1, 1, 1, 1000)),
+        ("clock", 0, time(0, 0)),
         ("day", 20468, date(2026, 1, 15)),
         ("day", -1, date(1969, 12, 31)),
         ("clock", 3_661_000_001, time(1, 1, 1, 1)),
@@ -70,6 +89,10 @@ def test_values(column: str, raw: Any, value: Any) -> None:
     [
         ("amount", "secret", r"public\.wide does not fit Wide: Invalid decimal string - at `\$\.amount`"),
         ("at", "infinity", r"Invalid RFC3339 encoded datetime - at `\$\.at`"),
+        ("at", 1_767_225_601_002, r"public\.wide\.at: its number is hardly one of microseconds"),
+        ("at", 20468, r"public\.wide\.at: its number is hardly one of microseconds"),
+        ("clock", 3_661_001, r"public\.wide\.clock: its number is hardly one of microseconds"),
+        ("clock", 3_661_001_000_000, r"public\.wide\.clock: OverflowError while its value was read"),
         ("at", 9223372036825200000, r"public\.wide\.at: OverflowError while its value was read"),
         ("day", 10**9, r"public\.wide\.day: \w+Error while its value was read"),
         ("code", "secret", r"Invalid UUID - at `\$\.code`"),
@@ -99,6 +122,12 @@ def test_a_missing_column_is_told_with_a_hint() -> None:
         ("blob", b"long", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="),
         ("data", {"a": 1}, PLACEHOLDER),
         ("numbers", [1], [PLACEHOLDER]),
+        ("numbers", [1], list(PLACEHOLDER.encode())),
+        ("size", '{"height": 1}', PLACEHOLDER),
+        ("short", "a", PLACEHOLDER),
+        ("codes", [CODE], ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]),
+        ("tags", {"a": "b"}, {PLACEHOLDER: PLACEHOLDER}),
+        ("tags", {"a": "b"}, f'{{"{PLACEHOLDER}":"{PLACEHOLDER}"}}'),
     ],
 )
 def test_unchanged_toast_values_are_those_of_the_row_before(column: str, raw: Any, placeholder: Any) -> None:
@@ -152,3 +181,34 @@ def test_a_key_needs_only_the_keys_columns() -> None:
         RowError, match=r"public\.countries: the key does not fit Country: .*missing required field `code`"
     ):
         plan.key({"continent": "EU"})
+
+
+class Day(Row, table="public.days", key=("shop", "day")):
+    shop: int
+    day: date
+    name: str = ""
+
+
+class Shift(Row, table="public.shifts", key=("day", "no")):
+    day: date
+    no: int
+    shop: int | None = None
+    calendar = reference(Day, by=("shop", "day"))
+
+
+def test_keys_of_dates_are_the_same_in_rows_and_in_states() -> None:
+    plan = RowPlan(Shift)
+    raw = {"day": 20468, "no": 1, "shop": 2}
+    days: dict[str, dict[str, dict[str, Any]]] = {
+        "public.days": {"2,20468": {"shop": 2, "day": 20468, "name": "a"}}
+    }
+    known = plan.load(raw, None, days)
+    assert isinstance(known, Shift)
+    assert plan.key({"day": 20468, "no": 1}) == plan.key_of(known) == (date(2026, 1, 15), 1)
+    assert known.calendar == Day(shop=2, day=date(2026, 1, 15), name="a")
+    assert plan.load(raw, known, {}) == known, "the row that it refers to has not changed"
+    fresh: dict[str, dict[str, dict[str, Any]]] = {
+        "public.days": {"2,20468": {"shop": 2, "day": 20468, "name": "b"}}
+    }
+    assert plan.refresh(known, fresh) == {"calendar": Day(shop=2, day=date(2026, 1, 15), name="b")}
+    assert plan.load({**raw, "shop": 3}, known, {}).calendar is None  # type: ignore[attr-defined]

@@ -1,0 +1,81 @@
+"""Dates and times of rows: what Debezium writes as bare numbers, and in which unit it counts.
+
+A `timestamp` column of precision 4 to 6 is microseconds since 1970, of precision 0 to 3 milliseconds
+(`time.precision.mode=adaptive`); `time` likewise, since midnight. Where the topic has schemas (Avro, JSON with schemas) the
+sequencer knows the unit, and what is not in microseconds comes here as text. In JSON without schemas nothing tells, so an
+author says it: ``at: Annotated[datetime, MILLISECONDS]``. Without that, microseconds are assumed, and a number that would
+be read as a moment near 1970 (near midnight) is refused: it is rather in milliseconds, or a date.
+"""
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp column has no zone
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_DAY_US = 86_400_000_000
+_DOUBTFUL_US = 10**14
+"""Milliseconds up to the year 5138, read as microseconds, are below this: March 1973."""
+_DOUBTFUL_TIME_US = 86_400_000
+"""The milliseconds of a day."""
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """What a column's numbers count, for `Annotated`."""
+
+    name: str
+    microseconds: int
+
+
+MILLISECONDS: Final = Unit("milliseconds", 1_000)
+"""``Annotated[datetime, MILLISECONDS]``: a timestamp or time column of precision 0 to 3, in JSON without schemas."""
+MICROSECONDS: Final = Unit("microseconds", 1)
+"""Like a bare `datetime` or `time`, but with moments near 1970 (near midnight)."""
+
+
+class DoubtfulTimeError(ValueError):
+    """A number that is more likely in another unit than in the one assumed."""
+
+
+def to_date(value: Any) -> Any:
+    """A date of days since 1970; what is no number is left to the type's own reading."""
+    return date.fromordinal(_EPOCH_DAY + value) if type(value) is int else value
+
+
+def datetime_conversion(unit: Unit | None) -> Callable[[Any], Any]:
+    """From numbers of a timestamp column; None is microseconds unless in doubt."""
+    if unit is None:
+        return _to_datetime
+    scale = unit.microseconds
+
+    def convert(value: Any) -> Any:
+        return _EPOCH + timedelta(microseconds=value * scale) if type(value) is int else value
+
+    return convert
+
+
+def _to_datetime(value: Any) -> Any:
+    if type(value) is not int:
+        return value
+    if -_DOUBTFUL_US < value < _DOUBTFUL_US and value != 0:
+        raise DoubtfulTimeError
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def time_conversion(unit: Unit | None) -> Callable[[Any], Any]:
+    """From numbers of a time column; None is microseconds unless in doubt."""
+    scale = 1 if unit is None else unit.microseconds
+
+    def convert(value: Any) -> Any:
+        if type(value) is not int:
+            return value
+        if unit is None and 0 < value < _DOUBTFUL_TIME_US:
+            raise DoubtfulTimeError
+        us = value * scale
+        if not 0 <= us < _DAY_US:
+            raise OverflowError
+        return (_EPOCH + timedelta(microseconds=us)).time()
+
+    return convert
