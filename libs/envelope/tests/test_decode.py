@@ -129,6 +129,36 @@ def test_an_envelope_in_avro_has_decimals_and_keeps_days_as_numbers() -> None:
     assert envelope == EnvelopeDecoder().envelope(json_with_schema(ENVELOPE, EVENT))
 
 
+TIMES = [
+    (semantic.TIMESTAMP, 1_767_225_600_123, "2026-01-01T00:00:00.123000"),
+    (semantic.CONNECT_TIMESTAMP, 1_767_225_600_123, "2026-01-01T00:00:00.123000"),
+    (semantic.MICRO_TIMESTAMP, 1_767_225_600_123_456, 1_767_225_600_123_456),
+    (semantic.MICRO_TIMESTAMP, 1_123_456, "1970-01-01T00:00:01.123456"),
+    (semantic.NANO_TIMESTAMP, 1_767_225_600_123_456_000, "2026-01-01T00:00:00.123456"),
+    (semantic.TIMESTAMP, 9_223_372_036_825_200, 9_223_372_036_825_200),
+    (semantic.TIME, 3_661_001, "01:01:01.001000"),
+    (semantic.CONNECT_TIME, 3_661_001, "01:01:01.001000"),
+    (semantic.MICRO_TIME, 3_661_001_000, 3_661_001_000),
+    (semantic.MICRO_TIME, 61_000_000, "00:01:01.000000"),
+    (semantic.NANO_TIME, 3_661_001_000_000, "01:01:01.001000"),
+    (semantic.CONNECT_DATE, 20_000, 20_000),
+]
+
+
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize(("type_", "number", "read"), TIMES)
+def test_times_that_are_asked_for_say_their_unit(
+    type_: ConnectSchema, number: int, read: object, optional: bool
+) -> None:
+    """In the unit that the schema tells; what is outside the calendar stays as it is."""
+    column = type_.as_optional() if optional else type_
+    schema = semantic.struct("shop.public.t.Value", [("at", column), ("other", column)])
+    value = {"at": number, "other": number}
+    decoder = EnvelopeDecoder(OneSchemaRegistry(schema), times=frozenset(("at",)))  # type: ignore[arg-type]
+    assert decoder.key(json_with_schema(schema, value)) == {"at": read, "other": number}
+    assert decoder.key(frame(42, AvroCodec().encoder(schema)(value))) == {"at": read, "other": number}
+
+
 def test_keys() -> None:
     schema = semantic.struct(
         "shop.public.t.Key", [("id", ConnectSchema(ConnectType.INT64)), ("n", semantic.decimal(1))]

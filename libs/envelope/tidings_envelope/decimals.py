@@ -1,4 +1,4 @@
-"""Finds the decimals of a row by its schema, and turns them into `decimal.Decimal`.
+"""Finds the decimals of a row by its schema, and turns them into `decimal.Decimal`; and the times that are asked for.
 
 Connect's Decimal is the unscaled value as big-endian two's complement bytes, with the scale in the schema; Debezium's
 VariableScaleDecimal is a struct of scale and such bytes. In JSON bytes are base64.
@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from tidings_envelope.errors import DecodeError
+from tidings_envelope.times import time_conversion
 
 CONNECT_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_SCALE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
@@ -20,7 +21,7 @@ _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=deci
 """Moves the point of numbers of any length; PostgreSQL's numeric has up to 147,455 digits."""
 
 RowConversion: TypeAlias = Callable[[dict[str, Any]], None]
-"""Replaces the decimals of a row in place."""
+"""Replaces values of a row in place."""
 _ValueConversion: TypeAlias = Callable[[Any], Any]
 
 
@@ -43,20 +44,29 @@ def int_to_bytes(number: int) -> bytes:
     return number.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
-def decimal_conversion(schema: Any) -> RowConversion | None:
-    """What to do with rows (or a key) of a schema, in JSON or Avro form; None when they hold no decimals.
+def row_conversion(schema: Any, times: frozenset[str] = frozenset()) -> RowConversion | None:
+    """What to do with rows (or a key) of a schema, in JSON or Avro form; None when there is nothing to do.
 
-    Takes the schema of an envelope (its ``after`` field's) or of a key.
+    Args:
+        schema: of an envelope (its ``after`` field's) or of a key.
+        times: columns whose timestamps or times of day are to become text (`tidings_envelope.times`).
     """
     if "namespace" in schema or schema.get("type") == "record":
         fields = _avro_row_fields(schema)
         conversions = {
-            name: found for name, type_ in fields.items() if (found := _avro_value(type_)) is not None
+            name: found
+            for name, type_ in fields.items()
+            if (found := _avro_value(type_) or (_avro_time(type_) if name in times else None)) is not None
         }
     else:
         fields = _json_row_fields(schema)
         conversions = {
-            name: found for name, type_ in fields.items() if (found := _json_value(type_)) is not None
+            name: found
+            for name, field in fields.items()
+            if (
+                found := _json_value(field) or (time_conversion(field.get("name")) if name in times else None)
+            )
+            is not None
         }
     return _row_conversion(conversions) if conversions else None
 
@@ -111,6 +121,12 @@ def _avro_value(type_: Any) -> _ValueConversion | None:
         scale = int(type_["connect.parameters"]["scale"])
         return lambda value: decimal_from_bytes(value, scale)
     return None
+
+
+def _avro_time(type_: Any) -> _ValueConversion | None:
+    if isinstance(type_, list):
+        return next((found for branch in type_ if (found := _avro_time(branch)) is not None), None)
+    return time_conversion(type_.get("connect.name")) if isinstance(type_, dict) else None
 
 
 def _variable_scale(value: dict[str, Any]) -> Decimal:

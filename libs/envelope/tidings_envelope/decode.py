@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import fastavro
 import msgspec
 
-from tidings_envelope.decimals import RowConversion, decimal_conversion
+from tidings_envelope.decimals import RowConversion, row_conversion
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, TransactionRef
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.logical_types import without_temporal_types
@@ -45,10 +45,15 @@ class EnvelopeDecoder:
 
     Args:
         registry: where Avro schemas are; may be None when no topic is in Avro.
+        times: names of columns in which timestamps and times of day become text where a schema tells their unit, so that
+            nobody can mistake it (`tidings_envelope.times`).
     """
 
-    def __init__(self, registry: RegistryClient | None = None) -> None:
+    def __init__(
+        self, registry: RegistryClient | None = None, *, times: frozenset[str] = frozenset()
+    ) -> None:
         self._registry = registry
+        self._times = times
         self._envelope = msgspec.json.Decoder(Envelope)
         self._marker = msgspec.json.Decoder(TransactionMarker)
         self._object = msgspec.json.Decoder(dict[str, Any])
@@ -113,7 +118,7 @@ class EnvelopeDecoder:
         return marker
 
     def _json(self, raw: bytes, what: str) -> tuple[bytes | msgspec.Raw | memoryview, RowConversion | None]:
-        """The payload's bytes, and what its schema says about decimals."""
+        """The payload's bytes, and what its schema says about values."""
         if not raw or raw[0] != _JSON_START:
             raise DecodeError(f"not an {what}: neither JSON nor the registry's wire format")
         if not raw.startswith(_SCHEMA_START):
@@ -126,7 +131,7 @@ class EnvelopeDecoder:
     def _learn(self, raw: bytes, what: str) -> tuple[msgspec.Raw, RowConversion | None]:
         """Reads a schema that comes for the first time, and remembers the bytes before the payload."""
         message = _parse(self._with_schema.decode, raw, what)
-        convert = decimal_conversion(message.schema) if message.schema else None
+        convert = row_conversion(message.schema, self._times) if message.schema else None
         payload = bytes(message.payload)
         if raw.endswith(_PAYLOAD + payload + b"}"):
             prefix = raw[: len(raw) - len(payload) - 1]
@@ -155,7 +160,7 @@ class EnvelopeDecoder:
         if self._registry is None:
             raise DecodeError("the record is in Avro, but no schema registry is set")
         parsed = self._registry.schema_by_id(schema_id)
-        return without_temporal_types(parsed), decimal_conversion(parsed)
+        return without_temporal_types(parsed), row_conversion(parsed, self._times)
 
 
 def _parse(decode: Callable[[Any], Any], payload: Any, what: str) -> Any:

@@ -13,11 +13,12 @@ from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
-from tidings_translator.domain import load_domain
+from tidings_translator.domain import Domain, load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.kafka import Topics, read_partition
 from tidings_translator.recording import Recorder, encode_recording
 from tidings_translator.records import Partition
+from tidings_translator.rows import time_columns
 
 
 class RecordSettings(ServiceSettings):
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
             raise TranslatorError(f"{options.file} is there already", hint="choose another file")
         domain = load_domain(settings.domain)
         recorder = Recorder(settings.source, domain, options.mask)
-        _read(settings, recorder, list(domain.tables))
+        _read(settings, recorder, domain)
         recording = recorder.cut(last=max(options.last, 1), first=options.first, until=options.until)
         options.file.write_bytes(encode_recording(recording))
     except (TidingsError, EnvelopeError) as error:
@@ -73,11 +74,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(settings: RecordSettings, recorder: Recorder, tables: list[str]) -> None:
+def _read(settings: RecordSettings, recorder: Recorder, domain: Domain) -> None:
     topics = Topics(settings.kafka)
     have = topics.partitions()
     transactions = f"{settings.source}.transaction"
-    wanted = [transactions, *(f"{settings.source}.{table}" for table in sorted(tables))]
+    wanted = [transactions, *(f"{settings.source}.{table}" for table in sorted(domain.tables))]
     if transactions not in have:
         raise TranslatorError(
             f"there is no topic {transactions}", hint="TIDINGS_SOURCE; provide.transaction.metadata=true"
@@ -85,7 +86,7 @@ def _read(settings: RecordSettings, recorder: Recorder, tables: list[str]) -> No
     places = [Partition(topic, number) for topic in wanted for number in range(have.get(topic, 0))]
     with ExitStack() as stack:
         registry = stack.enter_context(RegistryClient(settings.registry)) if settings.registry else None
-        decoder = EnvelopeDecoder(registry)
+        decoder = EnvelopeDecoder(registry, times=time_columns(domain.aggregates.values()))
         for place, end in topics.ends(places).items():
             for _, value in read_partition(settings.kafka, place, end):
                 if value is None:

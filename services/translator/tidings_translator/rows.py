@@ -8,7 +8,7 @@ mappings".
 
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -78,9 +78,17 @@ def _conversion(annotation: Any) -> Callable[[Any], Any] | None:
     return None
 
 
-def is_temporal(annotation: Any) -> bool:
-    """Whether a column is declared as a timestamp or a time of day."""
-    return any(kind in (datetime, time) for kind, _ in _parts(annotation))
+def time_columns(aggregates: Iterable[type[Row]]) -> frozenset[str]:
+    """Names of columns that are declared as a timestamp or a time of day, and nowhere as anything else."""
+    found: dict[str, bool] = {}
+    todo = list(aggregates)
+    while todo:
+        cls = todo.pop()
+        todo += [relation.row for relation in cls.__relations__.values()]
+        for field in msgspec.structs.fields(cls):
+            is_time = any(kind in (datetime, time) for kind, _ in _parts(field.type))
+            found[field.encode_name] = found.get(field.encode_name, True) and is_time
+    return frozenset(name for name, is_time in found.items() if is_time)
 
 
 def _may_be_toasted(annotation: Any) -> bool:

@@ -16,6 +16,7 @@ from tidings_translator.errors import SequenceError
 from tidings_translator.generation import ORIGINAL
 from tidings_translator.kafka import TopicPlan
 from tidings_translator.records import Batch, Output
+from tidings_translator.rows import time_columns
 from tidings_translator.sequencer_intake import Intake
 from tidings_translator.sequencer_output import Emission
 from tidings_translator.sequencer_session import Session, Sessions
@@ -42,7 +43,9 @@ class Sequencer:
         self._tables = frozenset(domain.tables)
         self._sessions = Sessions(settings, domain, stage)
         self._intake = Intake(
-            EnvelopeDecoder(RegistryClient(settings.registry)),
+            EnvelopeDecoder(
+                RegistryClient(settings.registry), times=time_columns(domain.aggregates.values())
+            ),
             settings.dead_letters_topic,
             settings.max_unreadable_in_a_row,
         )
