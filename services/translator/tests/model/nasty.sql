@@ -27,7 +27,7 @@ create table parcel_items (
 -- A child because it is deleted with its parcel; named like a field that is there already.
 create table parcel_category (id bigint primary key, country char(2) not null, parcel bigint not null,
     foreign key (country, parcel) references parcels on delete cascade, "table" text, self text);
--- Its parent is a child itself, so it is an aggregate of its own.
+-- Its parent is a child itself.
 create table parcel_item_scans (id bigint primary key, country char(2) not null, parcel bigint not null,
     no smallint not null, at timestamptz not null, foreign key (country, parcel, no) references parcel_items on delete cascade);
 create table rows (at timestamptz, weight numeric(12, 4), primary key (at, weight));

@@ -150,7 +150,7 @@ def _summary(into: Path, package: str, proposal: Proposal) -> str:
     for aggregate in proposal.aggregates:
         root = aggregate.root
         lines.append(f"{root.cls}: {root.table.name}")
-        lines += [f"  {c.field}: {c.member.table.name}, because {c.why}" for c in aggregate.children]
+        lines += [f"  {c.field}: {c.member.table.name}, because {c.why}" for c in aggregate.descendants()]
         lines += [
             f"  {held.field}: refers to {held.key.table}{' (guessed from the name)' if held.key.guessed else ''}"
             for held in root.references

@@ -175,7 +175,7 @@ def _base(name: str, modifier: int) -> Kind | None:
         return known.decimal(packed >> 16 & 0xFFFF, scale - 0x800 if scale & 0x400 else scale)
     if name in ("timestamp", "time"):
         if 0 <= modifier <= _MILLISECONDS:
-            return known.MILLISECONDS
+            return known.TIMESTAMP_MS if name == "timestamp" else known.TIME_MS
         return known.TIMESTAMP if name == "timestamp" else known.TIME
     if name == "bit":
         return known.BOOLEAN if modifier == 1 else known.BYTES

@@ -2,7 +2,8 @@
 
 A table is taken as the child of another one when its rows cannot be without it: the foreign key is part of its own
 primary key, or the rows go with the other's (ON DELETE CASCADE), or the foreign key is never null and nobody refers to
-the table. Every other table with a primary key is the root of an aggregate. It is a proposal: the reasons are told.
+the table. A child may be a child's. Every other table with a primary key is the root of an aggregate. It is a proposal:
+the reasons are told.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,12 +31,13 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A child table of an aggregate and why it is taken as one."""
+    """A child table of an aggregate, or of a child, and why it is taken as one."""
 
     field: str
     key: ForeignKey
     member: Member
     why: str
+    children: tuple["Child", ...] = ()
 
 
 class Proposed(msgspec.Struct, frozen=True):
@@ -43,6 +45,14 @@ class Proposed(msgspec.Struct, frozen=True):
 
     root: Member
     children: tuple[Child, ...]
+
+    def descendants(self) -> Iterator[Child]:
+        """The children with theirs, each before its own."""
+        todo = list(self.children)
+        while todo:
+            child = todo.pop(0)
+            yield child
+            todo += child.children
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -85,14 +95,12 @@ def propose(tables: Iterable[Table], roots: Iterable[str] = ()) -> Proposal:
     aggregates = []
     for name, member in members.items():
         if name not in parents:
-            mine = [(child, found) for child, found in parents.items() if found[0].table == name]
-            aggregates.append(_aggregate(member, [(members[child], *found) for child, found in mine]))
+            aggregates.append(Proposed(member, _children(member, members, parents)))
     return Proposal(tuple(referred.values()), tuple(aggregates), tuple(notes))
 
 
 def _parents(tables: dict[str, Table], roots: set[str]) -> dict[str, tuple[ForeignKey, str]]:
-    """Child table to the foreign key that makes it one, and why. A child's own children are aggregates: an aggregate
-    has the rows that hold its own key."""
+    """Child table to the foreign key that makes it one, and why; a table that would be below itself is a root."""
     wanted: dict[str, tuple[ForeignKey, str]] = {}
     referred = {
         key.table for table in tables.values() for key in table.foreign_keys if key.table != table.name
@@ -102,7 +110,23 @@ def _parents(tables: dict[str, Table], roots: set[str]) -> dict[str, tuple[Forei
             found = _parent(table, tables, leaf=table.name not in referred)
             if found is not None:
                 wanted[table.name] = found
-    return {name: found for name, found in wanted.items() if found[0].table not in wanted}
+    for name in list(wanted):
+        passed, above = {name}, wanted[name][0].table
+        while above in wanted and above not in passed:
+            passed.add(above)
+            above = wanted[above][0].table
+        if above == name or not _same_types(tables[name], tables, wanted[name][0]):
+            del wanted[name]
+    return wanted
+
+
+def _same_types(table: Table, tables: dict[str, Table], key: ForeignKey) -> bool:
+    """A row finds the row above it by values, which must be declared alike."""
+    other = tables[key.table]
+    return all(
+        table.column(mine).kind.python == other.column(theirs).kind.python
+        for mine, theirs in zip(key.columns, other.key, strict=True)
+    )
 
 
 def _parent(table: Table, tables: dict[str, Table], *, leaf: bool) -> tuple[ForeignKey, str] | None:
@@ -154,20 +178,25 @@ def _field(key: ForeignKey, taken: set[str]) -> str:
     return found
 
 
-def _aggregate(root: Member, children: list[tuple[Member, ForeignKey, str]]) -> Proposed:
-    taken = {identifier(column.name) for column in root.table.columns} | {
-        held.field for held in root.references
+def _children(
+    above: Member, members: dict[str, Member], parents: dict[str, tuple[ForeignKey, str]]
+) -> tuple[Child, ...]:
+    taken = {identifier(column.name) for column in above.table.columns} | {
+        held.field for held in above.references
     }
     made = []
-    for member, key, why in children:
-        name = member.table.name.partition(".")[2]
-        prefix = f"{singular(root.table.name.partition('.')[2])}_"
-        field = identifier(name.removeprefix(prefix) or name)
+    for name, (key, why) in parents.items():
+        if key.table != above.table.name:
+            continue
+        member = members[name]
+        short = name.partition(".")[2]
+        prefix = f"{singular(above.table.name.partition('.')[2])}_"
+        field = identifier(short.removeprefix(prefix) or short)
         while field in taken:
             field += "_rows"
         taken.add(field)
-        made.append(Child(field, key, member, why))
-    return Proposed(root, tuple(made))
+        made.append(Child(field, key, member, why, _children(member, members, parents)))
+    return tuple(made)
 
 
 def key_columns(table: Table) -> list[Column]:

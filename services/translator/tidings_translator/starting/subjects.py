@@ -15,8 +15,8 @@ from tidings_translator.starting.tables import Column, ForeignKey, Kind, Table
 
 _SEMANTIC: dict[str, Kind] = {
     "io.debezium.time.Date": known.DATE,
-    "io.debezium.time.Timestamp": known.MILLISECONDS,
-    "io.debezium.time.Time": known.MILLISECONDS,
+    "io.debezium.time.Timestamp": known.TIMESTAMP_MS,
+    "io.debezium.time.Time": known.TIME_MS,
     "io.debezium.time.MicroTimestamp": known.TIMESTAMP,
     "io.debezium.time.MicroTime": known.TIME,
     "io.debezium.time.ZonedTimestamp": known.TIMESTAMPTZ,

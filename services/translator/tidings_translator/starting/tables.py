@@ -91,7 +91,9 @@ TIMESTAMPTZ = Kind(
     "datetime(2026, 1, 1, 12, tzinfo=UTC)",
     {"type": "long", "logicalType": "timestamp-micros"},
 )
-MILLISECONDS = Kind("int", 43_200_000, "43_200_000", "long", "milliseconds: its precision is 3 or less")
+TIME_MS = Kind("Annotated[time, MILLISECONDS]", 43_200_000, TIME.literal, TIME.avro)
+TIMESTAMP_MS = Kind("Annotated[datetime, MILLISECONDS]", 1_767_225_600_000, TIMESTAMP.literal, TIMESTAMP.avro)
+"""Of precision 0 to 3; in JSON without schemas only the annotation tells."""
 INTERVAL = Kind("int", 1_000_000, "1_000_000", "long", "microseconds, a month taken as 30.4375 days")
 ZONED_TIME = Kind("str", "12:00:00Z", '"12:00:00Z"', "string", "a time with zone, as text")
 JSON = Kind("str", "{}", '"{}"', None, "JSON as text; dict[str, Any] or list[Any] to have it read")
@@ -110,7 +112,8 @@ def array(element: Kind) -> Kind:
     """An array. Dates and times inside it stay numbers."""
     python = element.python
     note = element.note
-    if python in ("date", "time", "datetime") and isinstance(element.sample, int):
-        note = f"{'days' if python == 'date' else 'microseconds'}, as numbers"
+    if isinstance(element.sample, int) and element in (DATE, TIME, TIMESTAMP, TIME_MS, TIMESTAMP_MS):
+        unit = "milliseconds" if element in (TIME_MS, TIMESTAMP_MS) else "microseconds"
+        note = f"{'days' if element is DATE else unit}, as numbers"
         python = "int"
     return Kind(f"list[{python}]", [], "[]", None, note)

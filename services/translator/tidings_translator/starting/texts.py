@@ -12,7 +12,7 @@ from tidings_translator.starting.tables import Column, Table
 _IMPORTS = (
     ("from datetime import {}", ("UTC", "date", "datetime", "time")),
     ("from decimal import {}", ("Decimal",)),
-    ("from typing import {}", ("Any",)),
+    ("from typing import {}", ("Annotated", "Any")),
     ("from uuid import {}", ("UUID",)),
 )
 
@@ -62,16 +62,16 @@ def aggregates_text(proposal: Proposal) -> str:
     blocks = [_block(member, f'Row, table="{member.table.name}"', ()) for member in proposal.referred]
     for aggregate in proposal.aggregates:
         blocks += [
-            _block(child.member, f'Row, table="{child.member.table.name}"', ())
-            for child in aggregate.children
+            _block(child.member, f'Row, table="{child.member.table.name}"', child.children)
+            for child in reversed(list(aggregate.descendants()))
         ]
         root = aggregate.root
         blocks.append(_block(root, f'Aggregate, root="{root.table.name}"', aggregate.children))
     body = "\n\n\n".join(blocks)
     used = [
         word
-        for word in ("Aggregate", "Row", "children", "reference")
-        if f"{word}(" in body or f"({word}" in body
+        for word in ("MILLISECONDS", "Aggregate", "Row", "children", "reference")
+        if f"{word}(" in body or f"({word}" in body or f", {word}]" in body
     ]
     imports = list(_imports(body))
     if "field(name=" in body:
@@ -95,7 +95,7 @@ def _imports(body: str) -> Iterator[str]:
             yield line.format(", ".join(found))
 
 
-_MARKS = [(mark, end) for mark in (": ", "[", ", ", "=", "(") for end in ("\n", " ", "(", "]", ")", ",")]
+_MARKS = [(mark, end) for mark in (": ", "[", ", ", "=", "(") for end in ("\n", " ", "(", "[", "]", ")", ",")]
 
 
 def _block(member: Member, base: str, children: tuple[Child, ...]) -> str:
@@ -168,7 +168,7 @@ def test_text(package: str, proposal: Proposal) -> str:
     blocks = []
     for aggregate in proposal.aggregates:
         rows = list(_rows_around(aggregate, proposal))
-        root, children = aggregate.root, [child.member for child in aggregate.children]
+        root, children = aggregate.root, [child.member for child in aggregate.descendants()]
         event = camel(event_name(aggregate))
         literals = [f"{identifier(c.name)}={c.kind.literal}" for c in event_fields(aggregate)]
         lines = [
@@ -205,8 +205,8 @@ def test_text(package: str, proposal: Proposal) -> str:
 def _rows_around(aggregate: Proposed, proposal: Proposal) -> Iterator[Table]:
     """The tables that the aggregate's rows refer to, without its own."""
     tables = {member.cls: member.table for member in proposal.referred}
-    own = {aggregate.root.table.name, *(child.member.table.name for child in aggregate.children)}
-    members: Iterable[Member] = (aggregate.root, *(child.member for child in aggregate.children))
+    own = {aggregate.root.table.name, *(child.member.table.name for child in aggregate.descendants())}
+    members: Iterable[Member] = (aggregate.root, *(child.member for child in aggregate.descendants()))
     found = {tables[held.cls].name: tables[held.cls] for member in members for held in member.references}
     return (table for name, table in found.items() if name not in own)
 
