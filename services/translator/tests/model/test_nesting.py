@@ -181,6 +181,8 @@ def test_a_table_may_be_root_and_child_of_one_aggregate(tree: Rehearsal) -> None
     assert (inner(1), inner(9)) == ([], [2, 9])
     assert told(tree, delete("public.boxes", id=2)) == [("box-gone", 2)]
     assert (inner(9), aggregate_of(tree, 2)) == ([9], None)
+    [own] = tree.change_sets(update("public.boxes", id=9, state="b"))
+    assert len(own.rows) == 1, "root and child in one"
 
 
 def test_references_are_followed_no_further_than_declared(tree: Rehearsal) -> None:
