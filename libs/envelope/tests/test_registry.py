@@ -1,6 +1,8 @@
 """The registry client against a real registry, and its one clear sentence where there is none."""
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -67,3 +69,10 @@ def test_an_unreachable_registry_is_named() -> None:
 def test_an_address_that_is_no_url_is_refused() -> None:
     with pytest.raises(RegistryError, match="is no http"):
         RegistryClient("registry:8080")
+
+
+def test_the_command_line_of_httpx_is_not_loaded() -> None:
+    """It would bring rich, click and pygments into every service, where another dependency has installed them."""
+    loaded = "import sys, tidings_envelope.registry; print('rich' in sys.modules, 'httpx' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "True"]

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import gc
+import importlib
 import inspect
 import itertools
 import sys
@@ -14,25 +15,26 @@ import uvloop
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service import Retry, SettingsError, configure_logging, load_settings, report_error, run_service
-from tidings_translator import dead_letters_cli, generations_cli, readers_cli, record_cli
 from tidings_translator.domain import load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.sequencer import Sequencer
 from tidings_translator.settings import SequencerSettings, StageSettings, TranslatorSettings
 from tidings_translator.stage import Stage
-from tidings_translator.starting import cli as init_cli
 from tidings_translator.translation import Translator
 
 _GC_THRESHOLD = (100_000, 20, 50)
 
-_COMMANDS = """commands:
-  tidings-translator init         a starting domain from a database's tables
-  tidings-translator record       transactions of a real database as a file for tests
-  tidings-translator readers      who still reads which version of an event
-  tidings-translator generations  new rules over all history beside the live ones: compare, switch over
-  tidings-translator dead-letters list, show, replay or discard what could not be translated
-
-"""
+_COMMANDS = {
+    "init": ("starting.cli", "a starting domain from a database's tables"),
+    "record": ("record_cli", "transactions of a real database as a file for tests"),
+    "readers": ("readers_cli", "who still reads which version of an event"),
+    "generations": (
+        "generations_cli",
+        "new rules over all history beside the live ones: compare, switch over",
+    ),
+    "dead-letters": ("dead_letters_cli", "list, show, replay or discard what could not be translated"),
+}
+"""What ``tidings-translator`` does beside translating: the module of each is loaded when it is asked for."""
 
 S = TypeVar("S", bound=StageSettings)
 
@@ -44,17 +46,13 @@ def sequencer() -> int:
 
 def translator() -> int:
     """Change sets to versioned business events: as many as there are partitions."""
-    if sys.argv[1:2] == ["init"]:
-        return init_cli.main(sys.argv[2:])
-    if sys.argv[1:2] == ["generations"]:
-        return generations_cli.main(sys.argv[2:])
-    if sys.argv[1:2] == ["record"]:
-        return record_cli.main(sys.argv[2:])
-    if sys.argv[1:2] == ["readers"]:
-        return readers_cli.main(sys.argv[2:])
-    if sys.argv[1:2] == ["dead-letters"]:
-        return dead_letters_cli.main(sys.argv[2:])
-    return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator, _COMMANDS)
+    if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS:
+        module = importlib.import_module(f"tidings_translator.{_COMMANDS[sys.argv[1]][0]}")
+        code: int = module.main(sys.argv[2:])
+        return code
+    commands = [f"  tidings-translator {name:12} {text}" for name, (_, text) in _COMMANDS.items()]
+    epilog = "\n".join(("commands:", *commands, "", ""))
+    return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator, epilog)
 
 
 async def _run_sequencer(settings: SequencerSettings, stop: asyncio.Event) -> int:
