@@ -19,8 +19,8 @@ from tidings_capture.converters import (
     make_converter,
 )
 from tidings_capture.event_context import EventContext
-from tidings_capture.key_header import struct_text
 from tidings_capture.plan_markers import MarkerPlan, compile_markers
+from tidings_capture.value_text import struct_text
 from tidings_envelope import semantic
 from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.schema import ConnectSchema, ConnectType

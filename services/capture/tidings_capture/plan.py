@@ -14,7 +14,6 @@ from tidings_capture.conversion_options import ConversionOptions, FailureHandlin
 from tidings_capture.converters import Converter
 from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.event_context import EventContext
-from tidings_capture.key_header import struct_text
 from tidings_capture.naming import KeyField, adjusted
 from tidings_capture.pgoutput import UNCHANGED, Cells, Delete, Insert, Update, decode_message
 from tidings_capture.plan_code import (
@@ -29,6 +28,7 @@ from tidings_capture.plan_layout import column_codes, fields, key_columns
 from tidings_capture.plan_source import source_writer
 from tidings_capture.relations import Table
 from tidings_capture.types.conversion import ConversionError, UnknownLabelError
+from tidings_capture.value_text import struct_text
 from tidings_envelope import semantic
 from tidings_envelope.json_codec import JsonCodec
 

@@ -1,22 +1,18 @@
 """A capture worker as a process of its own: started, asked, killed and looked into as people do it."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tidings_stack.capture import JSON_CONVERTER, call
 from tidings_stack.waiting import wait_for
-
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 class Worker:
@@ -39,9 +35,9 @@ class Worker:
             **{f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")},
             **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
             "offset.storage.partitions": "1",
-            "key.converter": JSON,
+            "key.converter": JSON_CONVERTER,
             "key.converter.schemas.enable": "false",
-            "value.converter": JSON,
+            "value.converter": JSON_CONVERTER,
             "value.converter.schemas.enable": "false",
             "offset.flush.interval.ms": "100",
             "session.timeout.ms": "6000",
@@ -75,21 +71,12 @@ class Worker:
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON body of an answer."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self.url + path, data=data, method=method, headers={"Content-Type": "application/json"}
-        )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                status, text = answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                status, text = error.code, error.read()
+            return call(method, self.url + path, body)
         except OSError as error:
             if self._process is not None and (code := self._process.poll()) is not None:
                 raise AssertionError(f"the worker has ended with {code}: {self.tail()}") from error
             raise
-        return status, json.loads(text) if text.startswith((b"{", b"[")) else text.decode()
 
     def ask(self, method: str, path: str, body: Any, *wanted: int) -> None:
         """A request that has to be granted: 409 and 5xx, while a group agrees or a server is away, are asked again."""

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidings_capture.transforms.record import DataError
-from tidings_capture.transforms.values import UNIT_MS
+from tidings_capture.value_text import UNIT_MS
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
 _32: Final = 0xFFFFFFFF

@@ -1,11 +1,14 @@
 """Which class a transform's or predicate's ``type`` names."""
 
 import importlib
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeVar
 
 from tidings_capture.transforms import debezium, kafka
 from tidings_capture.transforms.config import SettingError
 from tidings_capture.transforms.record import Predicate, Transform
+
+T = TypeVar("T", bound=Transform | Predicate)
 
 _KAFKA: Final = "org.apache.kafka.connect.transforms."
 _DEBEZIUM: Final = "io.debezium."
@@ -34,33 +37,26 @@ def find_transform(kind: str) -> type[Transform]:
     Raises:
         SettingError: there is none; about option ``type``.
     """
-    if kind in TRANSFORMS:
-        return TRANSFORMS[kind]
-    if ":" in kind:
-        found = _imported(kind)
-        if issubclass(found, Transform):
-            return found
-        raise SettingError(
-            "type", f"{kind}\0it is no subclass of tidings_capture.transforms.record.Transform"
-        )
     if kind in _NOT_IMPLEMENTED:
         raise SettingError("type", f"{kind}\0a transform of Debezium's that is not implemented here")
-    if kind.removesuffix("$Key") + "$Value" in TRANSFORMS:
+    if kind not in TRANSFORMS and kind.removesuffix("$Key") + "$Value" in TRANSFORMS:
         raise SettingError("type", f"{kind}\0it is {kind}$Key or {kind}$Value")
-    raise SettingError("type", f"{kind}\0Class {kind} could not be found.")
+    return _find(kind, TRANSFORMS, Transform)  # type: ignore[type-abstract]  # a subclass is looked for
 
 
 def find_predicate(kind: str) -> type[Predicate]:
     """The class of a predicate; as `find_transform`."""
-    if kind in PREDICATES:
-        return PREDICATES[kind]
+    return _find(kind, PREDICATES, Predicate)  # type: ignore[type-abstract]  # a subclass is looked for
+
+
+def _find(kind: str, known: Mapping[str, type[T]], base: type[T]) -> type[T]:
+    if kind in known:
+        return known[kind]
     if ":" in kind:
         found = _imported(kind)
-        if issubclass(found, Predicate):
+        if issubclass(found, base):
             return found
-        raise SettingError(
-            "type", f"{kind}\0it is no subclass of tidings_capture.transforms.record.Predicate"
-        )
+        raise SettingError("type", f"{kind}\0it is no subclass of {base.__module__}.{base.__name__}")
     raise SettingError("type", f"{kind}\0Class {kind} could not be found.")
 
 

@@ -12,7 +12,7 @@ from tidings_capture.transforms.chain import Chain, TransformError
 from tidings_capture.transforms.encoding import Encoding
 from tidings_capture.transforms.intermediate import IntermediateConverter
 from tidings_capture.transforms.record import DataError, Header, SourceRecord
-from tidings_capture.transforms.values import connect_text
+from tidings_capture.value_text import connect_text
 from tidings_envelope import semantic
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.schema import ConnectSchema

@@ -1,6 +1,5 @@
 """Cast: other types for fields, or for the whole key or value. Numbers are narrowed as Java narrows them."""
 
-import base64
 import math
 import re
 import struct
@@ -19,7 +18,8 @@ from tidings_capture.transforms.schemas import (
     require_map,
     require_struct,
 )
-from tidings_capture.transforms.values import UNIT_MS, date_text, number_text, shortest_float32
+from tidings_capture.transforms.values import shortest_float32
+from tidings_capture.value_text import connect_text
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType, Field
 
 _BITS: Final = {ConnectType.INT8: 8, ConnectType.INT16: 16, ConnectType.INT32: 32, ConnectType.INT64: 64}
@@ -125,7 +125,7 @@ def cast(schema: ConnectSchema | None, value: Any, kind: ConnectType) -> Any:
     if (schema is not None and schema.type in _NOT_CAST) or isinstance(value, (list, dict)):
         raise DataError(f"Cast transformation does not support casting from {type(value).__name__}")
     if kind is ConnectType.STRING:
-        return _to_string(schema, value)
+        return connect_text(schema, value)
     if isinstance(value, bytes):
         raise DataError("binary fields can only be cast to string")
     if kind is ConnectType.BOOLEAN:
@@ -135,20 +135,6 @@ def cast(schema: ConnectSchema | None, value: Any, kind: ConnectType) -> Any:
     if kind in _BITS:
         return _parsed_integer(value, kind) if isinstance(value, str) else _integer(value, kind)
     return _floating(schema, value, kind)
-
-
-def _to_string(schema: ConnectSchema | None, value: Any) -> str:
-    if schema is not None and schema.name in UNIT_MS:
-        return date_text(value * UNIT_MS[schema.name])
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return number_text(schema, value)
-        case bytes():
-            return base64.b64encode(value).decode()
-        case _:
-            return str(value)
 
 
 def _parsed_integer(text: str, kind: ConnectType) -> int:

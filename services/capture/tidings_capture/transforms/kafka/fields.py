@@ -24,7 +24,7 @@ from tidings_capture.transforms.schemas import (
     require_map,
     require_struct,
 )
-from tidings_capture.transforms.values import UNIT_MS
+from tidings_capture.value_text import UNIT_MS
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 

@@ -7,7 +7,7 @@ from tidings_capture.transforms.kafka.sides import Sided
 from tidings_capture.transforms.record import DataError
 from tidings_capture.transforms.schemas import PerSchema, basics, copied, require_map, require_struct
 from tidings_capture.transforms.simple_date_format import SimpleDateFormat
-from tidings_capture.transforms.values import DAY_MS, UNIT_MS
+from tidings_capture.value_text import DAY_MS, UNIT_MS
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 
