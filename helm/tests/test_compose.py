@@ -115,6 +115,14 @@ def test_every_mounted_file_and_build_file_exists(compose: dict[str, Any], root:
     }
 
 
+def test_what_is_too_large_for_memory_is_put_aside_on_a_disk(compose: dict[str, Any]) -> None:
+    """A tmpfs is memory."""
+    for name in ("capture", "sequencer"):
+        service = compose["x-service"] | compose["services"][name]
+        assert "/tmp" not in str(service["tmpfs"]), name
+        assert f"{name}-tmp:/tmp" in service["volumes"], name
+
+
 def test_the_connector_of_compose_is_the_shop_of_the_services(compose: dict[str, Any], root: Path) -> None:
     connector = json.loads((root / "deploy/connectors/shop.json").read_text())
     source = compose["x-environment"]["TIDINGS_SOURCE"]
