@@ -12,6 +12,10 @@ export UV_DEFAULT_INDEX ?= $(shell $(PYTHON) -m pip config get global.index-url 
 ifeq ($(strip $(UV_DEFAULT_INDEX)),)
 unexport UV_DEFAULT_INDEX
 endif
+# uv brings certificates of its own, and pip trusts the system's, to which a company's proxy may have added one.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem),)
+export UV_SYSTEM_CERTS ?= 1
+endif
 
 # Set on many build machines: every start of a service would compile all of its modules anew, which takes longer than the rest.
 unexport PYTHONDONTWRITEBYTECODE

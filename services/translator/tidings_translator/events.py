@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from tidings_translator.avro import Encoder, compile_encoder
+from tidings_translator.avro import compile_encoder
+from tidings_translator.avro_values import Encoder
 from tidings_translator.definition import Site, caller_site, code_site, mistake
 
 CONVERSIONS = "__tidings_conversions__"
