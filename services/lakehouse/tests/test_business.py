@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Lake, Topics
+    from lakelab.lake import Lake
+    from lakelab.topics import Topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

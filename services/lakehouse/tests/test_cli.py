@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Topics
+    from lakelab.topics import Topics
 
 DEADLINE_SECONDS = 240.0
 

@@ -19,7 +19,8 @@ def local(*parts: int) -> dt.datetime:
 
 
 if TYPE_CHECKING:
-    from conftest import Lake, TableTopic, Topics
+    from lakelab.lake import Lake
+    from lakelab.topics import TableTopic, Topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -1,0 +1,1 @@
+"""What the lakehouse's tests are made of: topics as capture and the translator write them, and the job."""

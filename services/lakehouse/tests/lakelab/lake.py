@@ -1,0 +1,70 @@
+"""The job, run to the end of what is on the topics, or to a crash."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pytest
+
+from tidings_lakehouse.errors import LakehouseError
+from tidings_lakehouse.failpoints import Failpoint
+from tidings_lakehouse.job import Job
+from tidings_lakehouse.registry import Registry
+from tidings_lakehouse.settings import LakehouseSettings
+from tidings_service import Health
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Lake:
+    """The job on the session that all tests share: every test has topics, and so tables, of its own."""
+
+    def __init__(self, session: SparkSession, settings: LakehouseSettings) -> None:
+        self.session, self.settings = session, settings
+        self.streams = ["technical"]
+
+    def drain(self, failpoint: Failpoint | None = None) -> None:
+        """Write what is on the topics, as a newly started job would."""
+        job = Job(
+            self.session,
+            self.settings,
+            Registry(self.settings.registry),
+            Health(),
+            streams=self.streams,
+            failpoint=failpoint,
+        )
+        try:
+            job.start(available_now=True)
+            job.wait(threading.Event())
+        finally:
+            job.stop()
+
+    def drain_and_crash(self, point: str) -> None:
+        """Write until a point behind a write is passed, and nothing after it, as a killed job would."""
+        reached = []
+
+        def crash(passed: str) -> None:
+            if passed == point:
+                reached.append(passed)
+                raise CrashError
+
+        with pytest.raises(LakehouseError):
+            self.drain(crash)
+        assert reached
+
+    def forget(self) -> None:
+        """Delete the checkpoints."""
+        shutil.rmtree(url2pathname(urlsplit(self.settings.checkpoint_uri).path))
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """What SQL says."""
+        return [tuple(row) for row in self.session.sql(statement).collect()]
+
+
+class CrashError(Exception):
+    """The process would be dead."""

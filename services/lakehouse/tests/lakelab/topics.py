@@ -1,0 +1,161 @@
+"""Synthetic topics, as capture and the translator write them."""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import struct
+import time
+import urllib.request
+from typing import Any
+
+import fastavro
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lakelab.schemas import ORDERS, envelope_schema, key_schema
+
+
+class Topics:
+    """Writes records to real topics; every value's schema is registered as the converters do."""
+
+    def __init__(self, bootstrap: str, registry: str) -> None:
+        self.bootstrap, self.registry = bootstrap, registry
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self.parsed: dict[int, Any] = {}
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        for future in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            future.result(20)
+
+    def delete(self, topic: str) -> None:
+        for future in self.admin.delete_topics([topic]).values():
+            future.result(20)
+
+    def recreate(self, topic: str) -> None:
+        """Make a deleted topic again, as soon as the broker is done with the old one."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return self.create(topic)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
+                    raise
+                self.admin.poll(0.1)
+
+    def table(
+        self, topic: str, fields: list[dict[str, Any]] | None = None, partitions: int = 1
+    ) -> TableTopic:
+        return TableTopic(self, topic, fields, partitions)
+
+    def transactional(self) -> Producer:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": secrets.token_hex(4)})
+        producer.init_transactions(20)
+        return producer
+
+    def register(self, subject: str, schema: dict[str, Any]) -> int:
+        request = urllib.request.Request(
+            f"{self.registry}/subjects/{subject}/versions",
+            json.dumps({"schema": json.dumps(schema)}).encode(),
+            {"Content-Type": "application/vnd.schemaregistry.v1+json"},
+        )
+        with urllib.request.urlopen(request, timeout=20) as response:
+            schema_id = int(json.load(response)["id"])
+        self.parsed[schema_id] = fastavro.parse_schema(schema)
+        return schema_id
+
+    def encode(self, schema_id: int, value: dict[str, Any]) -> bytes:
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, self.parsed[schema_id], value)
+        return struct.pack(">bI", 0, schema_id) + buffer.getvalue()
+
+    def produce(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Any = None, partition: int = 0
+    ) -> None:
+        self.producer.produce(topic, key=key, value=value, headers=headers, partition=partition)
+        self.producer.poll(0)
+
+    def flush(self) -> None:
+        assert self.producer.flush(20) == 0
+
+
+class TableTopic:
+    """One technical topic: `insert`, `update`, `delete`, `snapshot` with explicit positions."""
+
+    def __init__(
+        self, topics: Topics, topic: str, fields: list[dict[str, Any]] | None = None, partitions: int = 1
+    ) -> None:
+        self.topics, self.topic = topics, topic
+        self.table = f"technical.{topic.rpartition('.')[2]}"
+        topics.create(topic, partitions)
+        self.use(ORDERS if fields is None else fields)
+
+    def use(self, fields: list[dict[str, Any]]) -> None:
+        """Write with these fields from now on."""
+        self.fields = fields
+        self.value_id = self.topics.register(f"{self.topic}-value", envelope_schema(self.topic, fields))
+        self.key_id = self.topics.register(f"{self.topic}-key", key_schema(self.topic, fields))
+
+    def change(
+        self,
+        op: str,
+        row: dict[str, Any],
+        commit: int | None,
+        lsn: int,
+        *,
+        snapshot: str = "false",
+        before: dict[str, Any] | None = None,
+        partition: int = 0,
+    ) -> None:
+        key, value = self.encoded(row, commit, lsn, op=op, snapshot=snapshot, before=before)
+        self.topics.produce(self.topic, key, value, partition=partition)
+        if op == "d":
+            self.topics.produce(self.topic, key, None, partition=partition)
+
+    def truncate(self, commit: int, lsn: int) -> None:
+        value = {**self._envelope("t", commit, lsn, "false"), "before": None, "after": None}
+        self.topics.produce(self.topic, None, self.topics.encode(self.value_id, value))
+
+    def encoded(
+        self,
+        row: dict[str, Any],
+        commit: int | None,
+        lsn: int,
+        *,
+        op: str = "c",
+        snapshot: str = "false",
+        before: dict[str, Any] | None = None,
+    ) -> tuple[bytes, bytes]:
+        """Key and value of a change."""
+        rows = {"before": row if op == "d" else before, "after": None if op == "d" else row}
+        key = self.topics.encode(self.key_id, {name: row[name] for name in [self.fields[0]["name"]]})
+        return key, self.topics.encode(self.value_id, {**self._envelope(op, commit, lsn, snapshot), **rows})
+
+    def _envelope(self, op: str, commit: int | None, lsn: int, snapshot: str) -> dict[str, Any]:
+        return {
+            "source": {
+                "version": "3.7.0.Final",
+                "connector": "postgresql",
+                "name": "shop",
+                "ts_ms": 1_700_000_000_000 + lsn,
+                "snapshot": snapshot,
+                "db": "shop",
+                "sequence": json.dumps([None if commit is None else str(commit), str(lsn)]),
+                "ts_us": (1_700_000_000_000 + lsn) * 1000,
+                "ts_ns": None,
+                "schema": "public",
+                "table": "orders",
+                "txId": lsn,
+                "lsn": lsn,
+                "xmin": None,
+            },
+            "transaction": None
+            if op == "r"
+            else {"id": f"{lsn}:{lsn}", "total_order": 1, "data_collection_order": 1},
+            "op": op,
+            "ts_ms": 1,
+            "ts_us": 1,
+            "ts_ns": 1,
+        }
