@@ -9,17 +9,14 @@ aggregate's later change sets wait in order, until a request (`requests`) replay
 through, up to the next that fails. Other aggregates go on meanwhile.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
 from tidings_service import get_logger
-from tidings_translator import metrics
 from tidings_translator.changes import ChangeSet, decode_change_set
-from tidings_translator.dead_letters import Origin, dead_letter, resolution
 from tidings_translator.errors import ChangeSetError, StopError
-from tidings_translator.evaluate import Evaluator, PublishedEvent, RuleFailure
+from tidings_translator.evaluate import Evaluator, RuleFailure
 from tidings_translator.generation import Mode
 from tidings_translator.held import PREFIX as HELD_PREFIX
 from tidings_translator.held import ROWS, Failed, Held, HeldAggregates, Waiting
@@ -27,6 +24,7 @@ from tidings_translator.policies import Policies
 from tidings_translator.publishing import Made, Publisher
 from tidings_translator.records import MAX_VALUE_BYTES, FetchedRecord, Partition
 from tidings_translator.requests import Request, request_of
+from tidings_translator.shard_letters import Letters, row_failure, without_too_large
 
 log = get_logger(__name__)
 
@@ -65,6 +63,7 @@ class Shard:
         self._partition = partition
         self._workings = workings
         self._evaluator = workings.evaluator
+        self._letters = Letters(workings.letters_topic, partition)
         self._closed: set[bytes] = set()
         self._stored: dict[bytes, bytes] = {}
 
@@ -104,7 +103,7 @@ class Shard:
         except ChangeSetError as error:
             request = request_of(value)
             if request is None:
-                self._undecodable(record.offset, key, value, error, made)
+                self._letters.undecodable(record.offset, key, value, error, made)
             else:
                 apart = Made()
                 self._requested(key, request, apart)
@@ -136,12 +135,12 @@ class Shard:
         evaluation = self._evaluator.apply(state, change_set)
         events, failures = evaluation.events, evaluation.failures
         if events and max([len(event.body) for event in events]) > MAX_VALUE_BYTES:
-            events, failures = _too_large(events, failures, change_set)
+            events, failures = without_too_large(events, failures, change_set, MAX_VALUE_BYTES)
         new_state = evaluation.new_state
         if new_state is not None and len(new_state) > MAX_VALUE_BYTES:
             reason = f"the aggregate's state would have {len(new_state)} bytes; {MAX_VALUE_BYTES} are allowed"
             events, new_state = [], state
-            failures = [_failure(change_set, reason)]
+            failures = [row_failure(change_set, reason)]
         if without is not None:
             events = [one for one in events if not _is(without, one.rule, one.event_id)]
             failures = [one for one in failures if not _is(without, one.rule, one.event_id)]
@@ -155,7 +154,7 @@ class Shard:
             self._workings.publisher.publish(events, made, shadow=change.shadow)
         if not failures:
             return []
-        self._write(key, change, failures, made, state=state)
+        self._letters.write(key, change, failures, made, state=state)
         return [(one.rule, one.event_id) for one in failures]
 
     def _tolerable(
@@ -182,7 +181,7 @@ class Shard:
         if policy == "hold":
             failed = tuple((one.rule, one.event_id) for one in failures)
             self.held.add(key, change, made, failed)
-            self._write(key, change, failures, made, policy="hold")
+            self._letters.write(key, change, failures, made, policy="hold")
             return False
         return True
 
@@ -214,7 +213,7 @@ class Shard:
                 for one in held.failed:
                     if one not in failed:
                         outcome = "discarded" if one == discarded else "replayed"
-                        self._close(key, waiting.offset, one, outcome, made)
+                        self._letters.close(key, waiting.offset, one, outcome, made)
 
     # --- requests
 
@@ -234,7 +233,7 @@ class Shard:
         self._closed.add(mark)
         made.state[self.changelog, mark] = b"\1"
         outcome = "replayed" if request.do == "replay" else "discarded"
-        self._close(key, request.offset, what, outcome, made)
+        self._letters.close(key, request.offset, what, outcome, made)
 
     def _replayed(self, key: bytes, request: Request, held: Held | None, made: Made) -> bool:
         """Do again what failed and was left out; False when it has failed once more, and is a letter again."""
@@ -244,7 +243,7 @@ class Shard:
         try:
             change_set = decode_change_set(value)
         except ChangeSetError as error:
-            self._undecodable(request.offset, key, value, error, made)
+            self._letters.undecodable(request.offset, key, value, error, made)
             return False
         change = Waiting(request.offset, value, change_set.ts_us, request.shadow)
         if request.rule is None:
@@ -253,11 +252,11 @@ class Shard:
         events, failures = found.events, found.failures
         if request.event_id is not None:
             events = [event for event in events if event.event_id == request.event_id]
-        events, failures = _too_large(events, failures, change_set)
+        events, failures = without_too_large(events, failures, change_set, MAX_VALUE_BYTES)
         if failures:
             # Under the letter's own origin, whatever it fails of now.
             again = msgspec.structs.replace(failures[0], rule=request.rule, event_id=request.event_id)
-            self._write(key, change, [again], made, state=request.state)
+            self._letters.write(key, change, [again], made, state=request.state)
             return False
         if found.new_state is not self.states.get(key):
             self._set_state(key, found.new_state, made)
@@ -272,70 +271,15 @@ class Shard:
         failures = [one for one in found.failures if one.rule is None]
         if held is not None:
             reason = f"the aggregate is held by offset {held.offset}: deal with that first"
-            failures = [_failure(change_set, reason)]
+            failures = [row_failure(change_set, reason)]
         elif found.ignored:
             reason = "the aggregate has changed since, so this cannot be made up for in order"
-            failures = [_failure(change_set, f"{reason}; read its rows anew with an incremental snapshot")]
+            failures = [row_failure(change_set, f"{reason}; read its rows anew with an incremental snapshot")]
         if failures:
-            self._write(key, change, failures, made)
+            self._letters.write(key, change, failures, made)
             return False
         failed = self._apply(key, change, change_set, made)
         return ROWS not in (self.held[key].failed if failed is None else failed)
-
-    # --- letters
-
-    def _close(self, key: bytes, offset: int, what: Failed, outcome: str, made: Made) -> None:
-        metrics.DEAD_LETTERS_RESOLVED.labels(outcome).inc()
-        log.info("dead letter closed", outcome=outcome, place=f"{self._partition}@{offset}", rule=what[0])
-        origin = Origin(self._partition.topic, self._partition.partition, offset, *what)
-        made.outputs.append(resolution(self._workings.letters_topic, key, origin, outcome))
-
-    def _undecodable(self, offset: int, key: bytes, value: bytes, error: ChangeSetError, made: Made) -> None:
-        made.outputs.append(
-            dead_letter(
-                self._workings.letters_topic,
-                stage="decode",
-                error="ChangeSetError",
-                reason=str(error),
-                partition=self._partition,
-                offset=offset,
-                key=key,
-                value=value,
-            )
-        )
-
-    def _write(
-        self,
-        key: bytes,
-        change: Waiting,
-        failures: Iterable[RuleFailure],
-        made: Made,
-        *,
-        policy: str = "skip",
-        state: bytes | None = None,
-    ) -> None:
-        for failure in failures:
-            made.outputs.append(
-                dead_letter(
-                    self._workings.letters_topic,
-                    stage=failure.stage,
-                    error=failure.error,
-                    reason=failure.reason,
-                    partition=self._partition,
-                    offset=change.offset,
-                    key=key,
-                    value=change.value,
-                    state=state if failure.rule is not None else None,
-                    policy=policy,
-                    rule=failure.rule,
-                    event_id=failure.event_id,
-                    aggregate=failure.aggregate,
-                    id=failure.id,
-                    txid=failure.txid,
-                    commit_lsn=failure.commit_lsn,
-                    shadow="yes" if change.shadow else None,
-                )
-            )
 
 
 def _text(offset: int, rule: str | None, event_id: str | None) -> bytes:
@@ -345,27 +289,3 @@ def _text(offset: int, rule: str | None, event_id: str | None) -> bytes:
 def _is(discarded: Failed, rule: str | None, event_id: str | None) -> bool:
     """Whether something of a rule is what a person has discarded: the whole rule, or one event."""
     return discarded[0] == rule and discarded[1] in (None, event_id)
-
-
-def _failure(change_set: ChangeSet, reason: str) -> RuleFailure:
-    return RuleFailure(
-        None, change_set.aggregate, change_set.id, change_set.commit_lsn, change_set.txid, reason
-    )
-
-
-def _too_large(
-    events: list[PublishedEvent], failures: list[RuleFailure], change_set: ChangeSet
-) -> tuple[list[PublishedEvent], list[RuleFailure]]:
-    """The events that can be published, and a failure for each that cannot."""
-    fitting = [event for event in events if len(event.body) <= MAX_VALUE_BYTES]
-    failed = list(failures)
-    for event in events:
-        if len(event.body) > MAX_VALUE_BYTES:
-            size = len(event.body)
-            reason = f"an event for {event.topic} has {size} bytes; {MAX_VALUE_BYTES} are allowed"
-            failed.append(
-                msgspec.structs.replace(
-                    _failure(change_set, reason), rule=event.rule, event_id=event.event_id
-                )
-            )
-    return fitting, failed
