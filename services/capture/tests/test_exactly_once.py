@@ -156,6 +156,40 @@ def test_killed_under_traffic_nothing_is_repeated_or_lost(
     assert [record.key["id"] for record in rows.wait(total + 1)] == list(range(1, total + 2))
 
 
+def test_a_lost_slot_and_a_kill_while_the_tables_are_read_again(
+    exact, exact_worker, connector_config, sql, subscribe, wait_until
+):
+    """The new position, what has yet to be read and what has been sent are one transaction: nothing comes twice."""
+    rows = 400
+    sql("CREATE TABLE a (id int PRIMARY KEY)")
+    name = exact(
+        connector_config
+        | {
+            "snapshot.mode": "no_data",
+            "read.only": "true",
+            "incremental.snapshot.chunk.size": "10",
+            "on.slot.loss": "incremental",
+        }
+    )
+    topic = subscribe(f"{name}.public.a")
+    sql("INSERT INTO a SELECT generate_series(1, 3)")
+    topic.wait(3)
+    assert exact_worker.request("PUT", f"/connectors/{name}/pause")[0] == 202
+    free = f"SELECT NOT active FROM pg_replication_slots WHERE slot_name = '{name}'"
+    wait_until("the slot to be free", lambda: sql(free) == [(True,)])
+    sql(f"SELECT pg_drop_replication_slot('{name}')", f"INSERT INTO a SELECT generate_series(4, {rows})")
+    assert exact_worker.request("PUT", f"/connectors/{name}/resume")[0] == 202
+    topic.wait(3 + rows // 8)
+    pid = exact_worker.task_pid()
+    os.kill(pid, signal.SIGKILL)
+    wait_until("its end to be noticed", lambda: exact_worker.task_pid() != pid)
+    sql(f"INSERT INTO a VALUES ({rows + 1})")
+    found = [(record.value["op"], record.key["id"]) for record in topic.wait(3 + rows + 1)]
+    # The new row is beyond the largest key there was when the reading began.
+    read = [("r", number) for number in range(1, rows + 1)]
+    assert sorted(found) == sorted([("c", 1), ("c", 2), ("c", 3), ("c", rows + 1), *read])
+
+
 @pytest.fixture
 def transactional(kafka_bootstrap, unique_name):
     """Makes producers of one transactional.id, and a topic for them; both are `unique_name`."""
