@@ -37,9 +37,14 @@ _NO_LEADER_YET = {
 
 
 class Offsets:
-    """Reads committed offsets and ends of partitions."""
+    """Reads committed offsets and ends of partitions.
 
-    def __init__(self, bootstrap: str, group: str) -> None:
+    Args:
+        transaction_seconds: how long a member that died may have left a transaction open.
+    """
+
+    def __init__(self, bootstrap: str, group: str, *, transaction_seconds: float = 0.0) -> None:
+        self._patience = REQUEST_SECONDS + transaction_seconds
         # read_committed makes librdkafka ask with require_stable: it waits for the offsets of open transactions.
         self._stable = Consumer(consumer_settings(bootstrap, group))
         self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
@@ -52,7 +57,7 @@ class Offsets:
         """
         wanted = [TopicPartition(p.topic, p.partition) for p in partitions]
         try:
-            found = self._stable.committed(wanted, REQUEST_SECONDS)
+            found = self._stable.committed(wanted, self._patience)
         except KafkaException as error:
             raise broken(error, "the group's committed offsets cannot be read") from error
         for entry in found:

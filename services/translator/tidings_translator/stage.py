@@ -59,7 +59,9 @@ class Stage:
         self.group = group
         self.health = Health()
         self.topics = Topics(settings.kafka)
-        self.offsets = Offsets(settings.kafka, group)
+        self.offsets = Offsets(
+            settings.kafka, group, transaction_seconds=settings.transaction_timeout_seconds
+        )
         producer = TransactionalProducer(
             settings.kafka,
             transactional_id,
