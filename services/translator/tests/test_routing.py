@@ -96,6 +96,14 @@ def test_a_row_without_the_columns_that_say_whose_it_is_is_named(
         committed(router, row)
 
 
+def test_a_truncated_table_is_noticed(router: Router) -> None:
+    """What it does to aggregates nobody can say, so at least somebody is told."""
+    committed(router, order())
+    assert committed(router, envelope("public.orders", "t"), envelope("public.unknown", "t")) == []
+    assert router.take_truncated() == {"public.orders": 90}
+    assert router.take_truncated() == {}
+
+
 def test_references_are_as_of_the_commit_also_when_their_row_comes_later(router: Router) -> None:
     [first] = committed(router, order(), customer("Ann"))
     assert first.references == {"public.customers": {"3": {"id": 3, "name": "Ann"}}}

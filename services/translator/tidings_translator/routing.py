@@ -95,6 +95,7 @@ class Router:
         self._memory = memory
         self._descent = Descent(domain, memory)
         self._held = _references(domain)
+        self._truncated: dict[str, int | None] = {}
         self._tables = {table: _Table(table, domain, self._descent) for table in domain.tables}
 
     def change_sets(self, transaction: CompleteTransaction) -> list[ChangeSet]:
@@ -160,8 +161,12 @@ class Router:
         tables = self._tables
         for envelope in envelopes:
             table = tables.get(envelope.source.qualified_table)
-            if table is not None and envelope.op in _ROW_OPS:
+            if table is None:
+                continue
+            if envelope.op in _ROW_OPS:
                 yield table, self._change(table, envelope)
+            elif envelope.op == "t":
+                self._truncated[table.table] = envelope.source.lsn
 
     def snapshot_row(self, row: SnapshotRow) -> list[ChangeSet]:
         """The change sets of one row that a snapshot read."""
@@ -197,6 +202,12 @@ class Router:
         """Before a transaction: it comes behind all rows of the snapshot before it."""
         if self._memory.awaits and not self._memory.progress.snapshot_open:
             self._memory.forget_waiting()
+
+    def take_truncated(self) -> dict[str, int | None]:
+        """Tables of the domain that were emptied by TRUNCATE since the last call, with the LSN. Nothing says which rows they
+        had, so their aggregates stay as they were, until somebody deletes them or begins a new generation."""
+        taken, self._truncated = self._truncated, {}
+        return taken
 
     def learn(self, envelopes: Iterable[Envelope]) -> None:
         """Remember rows of a transaction that is not translated: they were committed all the same."""

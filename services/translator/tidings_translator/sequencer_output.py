@@ -74,6 +74,7 @@ class Emission:
         for aggregate, count in made.items():
             metrics.SEQUENCER_CHANGE_SETS.labels(aggregate).inc(count)
         metrics.SEQUENCER_TRANSACTIONS.inc(transactions)
+        _warn_of_truncated(session)
         offsets = session.assembler.offsets()
         moved = {p: offset for p, offset in offsets.items() if session.sent_offsets.get(p) != offset}
         now = time.monotonic()
@@ -187,3 +188,12 @@ class Emission:
     def _hold(self, session: Session) -> None:
         # What is fetched while nothing may come out would only fill memory.
         self._stage.consumer.hold(session.next_offsets if session.waits else session.assembler.held())
+
+
+def _warn_of_truncated(session: Session) -> None:
+    for table, lsn in session.router.take_truncated().items():
+        log.warning(
+            "TRUNCATE does not say which rows a table had: its aggregates stay as they were",
+            table=table,
+            lsn=lsn,
+        )
