@@ -39,7 +39,7 @@ from tidings_capture.plan import Plan, Record, compile_plan
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.postgres import Endpoint, Session
 from tidings_stack.capture import CaptureWorkers
-from tidings_stack.connect import connector_settings
+from tidings_stack.connect import REST_HEADERS, connector_settings
 
 HERE = Path(__file__).parent
 DEADLINE_SECONDS = 120
@@ -89,7 +89,7 @@ class Scenario:
 def worker_url(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The REST API of one capture worker for all tests."""
     with CaptureWorkers(tmp_path_factory.mktemp("worker"), kafka_bootstrap) as workers:
-        yield workers.start(workers.properties(f"conformance-{os.getpid()}")).url
+        yield workers.start(workers.properties(f"conformance-{os.getpid()}", REST_HEADERS)).url
 
 
 @pytest.fixture

@@ -57,6 +57,8 @@ class Answer:
     body: Any
     allow: list[str]
     location: str
+    headers: dict[str, list[str]]
+    """Those for pages of other origins, and those that the worker's properties add."""
 
 
 class Api:
@@ -90,6 +92,11 @@ class Api:
             if answer.status != 405
             else [],
             self._renamed(answer.getheader("Location") or ""),
+            {
+                name.lower(): sorted(part.strip() for part in (answer.getheader(name) or "").split(","))
+                for name, _ in answer.getheaders()
+                if name.lower().startswith(("access-control-", "vary", "x-"))
+            },
         )
 
     def _renamed(self, text: str) -> str:

@@ -102,6 +102,32 @@ def test_methods_media_types_and_what_is_not_there(both: Both) -> None:
     both.check()
 
 
+def test_pages_of_other_origins(both: Both) -> None:
+    a = "https://a.example"
+    origins = (a, "HTTPS://x.B.example", "https://b.example", f"{a}.evil", "null", f"https://evil {a}")
+    both.ask(
+        *(get(path, Origin=origin) for origin in origins for path in ("/connectors", "/connectors/none")),
+        get("/nowhere", Origin=a),
+        post("/connectors", raw="{", headers={"Origin": a}),
+        Request("OPTIONS", "/connectors", headers={"Origin": a}),
+        *(
+            Request("OPTIONS", "/connectors/x", headers={"Origin": origin, **asked})
+            for origin in (a, "https://evil")
+            for asked in (
+                {"Access-Control-Request-Method": "PUT"},
+                {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "x-other"},
+            )
+        ),
+    )
+    both.check()
+    assert both.mine.ask(get("/", Origin=a)).headers == {
+        "vary": ["Origin"],
+        "access-control-allow-origin": [a],
+        "x-many": ["a", "b", "c"],
+        "x-one": ["2"],
+    }
+
+
 def test_bodies_that_cannot_be_taken(both: Both) -> None:
     both.ask(
         *(post("/connectors", raw=raw) for raw in ("{", "[]", '"x"', "null", "{}", '{"name":"x"}')),

@@ -17,6 +17,12 @@ from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
 
 POSTGRES_CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
+REST_HEADERS = {
+    "access.control.allow.origin": r"https://a\\.example,https://.*\\.b\\.example",
+    "access.control.allow.methods": "GET,PUT,DELETE",
+    "response.http.headers.config": 'add X-Many: a,set X-One: 1,"add X-Many: b, c",set X-One: 2',
+}
+"""Without effect on a client that does not look for them; here, because a worker of its own costs half a minute."""
 
 
 class ConnectServer(Server):
@@ -80,6 +86,7 @@ class ConnectServer(Server):
             "key.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "plugin.path": str(plugin.parent),
+            **REST_HEADERS,
             **self._settings,
         }
         self.properties.write_text(

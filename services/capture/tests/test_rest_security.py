@@ -12,7 +12,10 @@ from aiohttp import web
 
 from tidings_capture.errors import WorkerConfigError
 from tidings_capture.rest_security import authentication, read_rest_security
-from tidings_service import serve_application
+from tidings_capture.supervisor import Supervisor
+from tidings_capture.worker_cli import serve_rest
+from tidings_capture.worker_config import read_worker_config
+from tidings_service import Health, serve_application
 from tidings_stack.authority import Authority
 
 BASIC = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
@@ -165,3 +168,47 @@ def test_client_certificates_need_an_authority(authority: Authority, tmp_path: P
     del properties["ssl.truststore.certificates"]
     with pytest.raises(WorkerConfigError, match=r"ssl\.truststore\.location"):
         read_rest_security(properties, {})
+
+
+@asynccontextmanager
+async def rest(properties: Mapping[str, str]) -> AsyncIterator[list[str]]:
+    """The servers of a worker that has not reached Kafka; their URLs."""
+    topics = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}
+    base = {"bootstrap.servers": "none:1", "group.id": "g", "listeners": "http://127.0.0.1:0", **topics}
+    worker = read_worker_config(base | properties)
+    health = Health()
+    servers = await serve_rest(Supervisor(worker, "w", health, log_level="INFO", log_format="json"), health)
+    try:
+        yield [server.url for server in servers]
+    finally:
+        for server in servers:
+            await server.close()
+
+
+async def test_log_levels_have_listeners_of_their_own(tmp_path: Path):
+    users = tmp_path / "users.properties"
+    users.write_text("ann=hush")
+    login = {"rest.extension.classes": BASIC, "tidings.rest.credentials.file": str(users)}
+    async with rest({}) as (url,):
+        assert (await get(f"{url}/admin/loggers"))[0] == 200
+    async with rest({"admin.listeners": ""}) as (url,):
+        assert (await get(f"{url}/admin/loggers"))[0] == 404
+        assert (await get(f"{url}/connector-plugins"))[0] == 200
+    headers = {"response.http.headers.config": "set X-One: 1"}
+    async with rest({"admin.listeners": "http://127.0.0.1:0", **headers, **login}) as (url, admin):
+        right = basic("ann:hush")
+        assert (await get(f"{admin}/admin/loggers"))[0] == 401
+        assert (await get(f"{admin}/admin/loggers", **right))[0] == 200
+        assert (await get(f"{admin}/connector-plugins", **right))[0] == 404
+        assert (await get(f"{url}/admin/loggers", **right))[0] == 404
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            assert (answer.status, answer.headers["X-One"]) == (401, "1")
+
+
+async def test_log_levels_by_https_of_their_own(authority: Authority, tmp_path: Path):
+    properties = tls_properties(authority, tmp_path, "admin.listeners.https.")
+    properties["admin.listeners"] = properties.pop("listeners")
+    async with rest(properties) as (url, admin):
+        assert url.startswith("http:")
+        context = client(authority, tmp_path, certified=False)
+        assert (await get(f"{admin}/admin/loggers", context))[0] == 200

@@ -50,7 +50,10 @@ def test_listeners(listeners, expected):
     [
         ("listeners", "https://h:1"),
         ("listeners", "ftp://h:1"),
-        ("admin.listeners", "http://h:1"),
+        ("admin.listeners", "http://h"),
+        ("admin.listeners", "https://h:1"),
+        ("rest.advertised.listener", "ftp"),
+        ("response.http.headers.config", "X: y"),
         ("connector.client.config.override.policy", "com.example.Policy"),
         ("rest.extension.classes", "com.example.Extension"),
         ("tidings.rest.credentials.file", "/users"),
@@ -65,6 +68,14 @@ def test_listeners(listeners, expected):
 def test_wrong_value_is_named(name, value):
     with pytest.raises(WorkerConfigError, match=name.split(".")[0]):
         read_worker_config({**MINIMUM, name: value})
+
+
+def test_no_setting_of_kafka_connect_is_unknown():
+    """What `DistributedConfig` of 4.3.1 defines beyond those above and the clients'; each is obeyed, or means nothing here."""
+    names = """access.control.allow.methods access.control.allow.origin admin.listeners inter.worker.key.size
+        inter.worker.key.ttl.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metrics.recording.level
+        metrics.sample.window.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms"""
+    assert read_worker_config(MINIMUM | dict.fromkeys(names.split(), "")).unknown == ()
 
 
 def test_storage_converters_and_clients_are_told_apart():

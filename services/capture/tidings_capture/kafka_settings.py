@@ -27,6 +27,8 @@ SAME_NAME: Final = frozenset(
         "linger.ms",
         "max.in.flight.requests.per.connection",
         "metadata.max.age.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
         "request.timeout.ms",
@@ -35,6 +37,7 @@ SAME_NAME: Final = frozenset(
         "retry.backoff.max.ms",
         "security.protocol",
         "session.timeout.ms",
+        "socket.connection.setup.timeout.ms",
         "transaction.timeout.ms",
     }
 )
@@ -50,6 +53,7 @@ WITHOUT_MEANING: Final = frozenset(
         "key.deserializer",
         "value.deserializer",
         "max.block.ms",
+        "socket.connection.setup.timeout.max.ms",  # librdkafka's timeout does not grow
         "ssl.protocol",
         "ssl.client.auth",  # a listener's
     }

@@ -62,10 +62,13 @@ class RestApi:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
 
-    def application(self) -> web.Application:
-        """The application with all routes; ``/metrics`` and the like are added by the worker."""
+    def application(self, *, loggers: bool = True) -> web.Application:
+        """The application with all routes; ``/metrics`` and the like are added by the worker.
+
+        Args:
+            loggers: whether ``/admin/loggers`` is one of them; False where ``admin.listeners`` has it.
+        """
         app = web.Application(middlewares=[connect_errors])
-        loggers = LoggersApi(self._supervisor.log_levels, self._supervisor.set_cluster_log_level)
         name = "/connectors/{name}"
         task = f"{name}/tasks/{{task}}"
         plugin = "/connector-plugins/{plugin}/config"
@@ -98,9 +101,20 @@ class RestApi:
         add_endpoint(app, "/connector-plugins", {"GET": list_plugins})
         add_endpoint(app, plugin, {"GET": plugin_config})
         add_endpoint(app, f"{plugin}/validate", {"PUT": self._validate})
+        if loggers:
+            self._add_loggers(app)
+        return app
+
+    def admin_application(self) -> web.Application:
+        """What is at ``admin.listeners``: log levels, and nothing else."""
+        app = web.Application(middlewares=[connect_errors])
+        self._add_loggers(app)
+        return app
+
+    def _add_loggers(self, app: web.Application) -> None:
+        loggers = LoggersApi(self._supervisor.log_levels, self._supervisor.set_cluster_log_level)
         add_endpoint(app, "/admin/loggers", {"GET": loggers.list})
         add_endpoint(app, "/admin/loggers/{logger}", {"GET": loggers.get, "PUT": loggers.put})
-        return app
 
     def _when_started(self, handler: Handler) -> Handler:
         """Nothing is said of connectors before the config topic has been read: "not found" could be wrong."""

@@ -1,7 +1,7 @@
 """Who may speak to the worker's REST API: listeners, their TLS, and basic authentication, by Kafka Connect's properties.
 
 ``listeners=http://:8083,https://:8443``; ``listeners.https.ssl.*``, or, when there are none of these, the worker's own
-``ssl.*``; ``rest.extension.classes`` with Kafka's BasicAuthSecurityRestExtension, whose JAAS file is named as for a JVM, by
+``ssl.*``; ``admin.listeners`` and ``admin.listeners.https.ssl.*`` alike, for log levels; ``rest.extension.classes`` with Kafka's BasicAuthSecurityRestExtension, whose JAAS file is named as for a JVM, by
 ``-Djava.security.auth.login.config=...`` in the environment variable KAFKA_OPTS, or whose file of users is named
 directly by ``tidings.rest.credentials.file``. Sources: Apache Kafka documentation, "Kafka Connect", "Configuring TLS";
 Kafka's ``SSLUtils``, ``JaasBasicAuthFilter`` and ``PropertyFileLoginModule``.
@@ -13,7 +13,7 @@ import hmac
 import re
 import shlex
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from tidings_capture.properties import load_properties
 
 DEFAULT_PORT: Final = 8083
 HTTPS_PREFIX: Final = "listeners.https."
+ADMIN_LISTENERS: Final = "admin.listeners"
 CREDENTIALS_FILE: Final = "tidings.rest.credentials.file"
 _BASIC_AUTH: Final = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 _LOGIN_MODULE: Final = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
@@ -35,7 +36,14 @@ _MODULE: Final = re.compile(r"\s*([\w.$]+)\s+(\w+)((?:\s+\w+\s*=\s*(?:\"[^\"]*\"
 _FILE: Final = re.compile(r"\bfile\s*=\s*(?:\"([^\"]*)\"|([^\s;]+))")
 _COMMENT: Final = re.compile(r"/\*.*?\*/|^\s*(?://|#).*?$", re.DOTALL | re.MULTILINE)
 _READ: Final = frozenset(
-    {"listeners", "rest.advertised.listener", "rest.extension.classes", "ssl.client.auth", CREDENTIALS_FILE}
+    {
+        "listeners",
+        ADMIN_LISTENERS,
+        "rest.advertised.listener",
+        "rest.extension.classes",
+        "ssl.client.auth",
+        CREDENTIALS_FILE,
+    }
 )
 OPEN_PAGES: Final = frozenset({"/healthz", "/readyz"})
 """Asked by whoever watches over the process (kubelet), which has no password; they hold no configuration."""
@@ -63,6 +71,12 @@ class RestSecurity:
     """For requests to other workers of the group, where the advertised listener is https."""
     users: Mapping[str, str] | None = field(default=None, repr=False)
     """Passwords by user; None: everybody is let in."""
+    admin_listeners: tuple[Listener, ...] | None = None
+    """Where ``/admin/loggers`` is instead of at `listeners`; None: it is there, and empty: nowhere."""
+    admin_tls: ssl.SSLContext | None = None
+    """Of the https ones among them."""
+    advertised_scheme: str = "http"
+    """Of the address that the other workers are told; a proxy may speak another one than the listener."""
 
 
 def read_rest_security(properties: Mapping[str, str], environment: Mapping[str, str]) -> RestSecurity:
@@ -74,35 +88,54 @@ def read_rest_security(properties: Mapping[str, str], environment: Mapping[str, 
     Raises:
         WorkerConfigError: a property is wrong or not supported; names it.
     """
-    for name in ("admin.listeners", "rest.servlet.initializor.classes"):
-        if name in properties:
-            raise WorkerConfigError(f"{name} is not supported", hint="leave it out")
+    if "rest.servlet.initializor.classes" in properties:
+        raise WorkerConfigError("rest.servlet.initializor.classes is not supported", hint="leave it out")
     text = properties.get("listeners", "").strip() or f"http://:{DEFAULT_PORT}"
-    listeners = tuple(_listener(part) for part in text.split(","))
-    wish = properties.get("rest.advertised.listener", "").strip().lower() or "http"  # Kafka Connect's choice
-    listeners = tuple(sorted(listeners, key=lambda listener: listener.scheme != wish))
-    tls = client_tls = None
-    if any(listener.scheme == "https" for listener in listeners):
-        from tidings_capture.tls_context import (  # noqa: PLC0415 - for who needs it
-            SERVER_SETTINGS,
-            client_context,
-            server_context,
-        )
+    listeners = _listeners("listeners", text)
+    wish = properties.get("rest.advertised.listener", "").strip().lower()
+    if wish not in {"", "http", "https"}:
+        raise WorkerConfigError(f"rest.advertised.listener={wish} is not supported: http and https are")
+    # Kafka Connect's choice is http.
+    listeners = tuple(sorted(listeners, key=lambda listener: listener.scheme != (wish or "http")))
+    admin_text = properties.get(ADMIN_LISTENERS)
+    admin = None if admin_text is None else _listeners(ADMIN_LISTENERS, admin_text)
+    tls, client_tls = _tls(properties, listeners, HTTPS_PREFIX)
+    admin_tls, _ = _tls(properties, admin or (), f"{ADMIN_LISTENERS}.https.")
+    return RestSecurity(
+        listeners=listeners,
+        tls=tls,
+        client_tls=client_tls,
+        users=_users(properties, environment),
+        admin_listeners=admin,
+        admin_tls=admin_tls,
+        advertised_scheme=wish or listeners[0].scheme,
+    )
 
-        own = {n.removeprefix(HTTPS_PREFIX): v for n, v in properties.items() if n.startswith(HTTPS_PREFIX)}
-        unknown = sorted(own.keys() - SERVER_SETTINGS)
-        if unknown:
-            raise WorkerConfigError(f"{HTTPS_PREFIX}{unknown[0]} is not supported")
-        # As in Kafka Connect all of the one kind or all of the other.
-        settings, prefix = (own, HTTPS_PREFIX) if own else (properties, "")
-        tls = server_context(settings, prefix)
-        client_tls = client_context(settings, prefix)
-    return RestSecurity(listeners, tls, client_tls, _users(properties, environment))
+
+def _tls(
+    properties: Mapping[str, str], listeners: Iterable[Listener], prefix: str
+) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """TLS for listeners, and for who asks them; none where no listener has it."""
+    if all(listener.scheme != "https" for listener in listeners):
+        return None, None
+    from tidings_capture.tls_context import (  # noqa: PLC0415 - for who needs it
+        SERVER_SETTINGS,
+        client_context,
+        server_context,
+    )
+
+    own = {n.removeprefix(prefix): v for n, v in properties.items() if n.startswith(prefix)}
+    unknown = sorted(own.keys() - SERVER_SETTINGS)
+    if unknown:
+        raise WorkerConfigError(f"{prefix}{unknown[0]} is not supported")
+    # As in Kafka Connect all of the one kind or all of the other.
+    settings, named = (own, prefix) if own else (properties, "")
+    return server_context(settings, named), client_context(settings, named)
 
 
 def is_rest_property(name: str) -> bool:
     """Whether `read_rest_security` has read a property of this name."""
-    return name in _READ or name.startswith(HTTPS_PREFIX)
+    return name in _READ or name.startswith((HTTPS_PREFIX, f"{ADMIN_LISTENERS}.https."))
 
 
 def authentication(users: Mapping[str, str]) -> Middleware:
@@ -136,16 +169,21 @@ def _knows(users: Mapping[str, str], header: str) -> bool:
     return bool(user and colon) and expected is not None and same
 
 
-def _listener(text: str) -> Listener:
-    text = text.strip()
+def _listeners(name: str, text: str) -> tuple[Listener, ...]:
+    return tuple(_listener(name, part.strip()) for part in text.split(",") if part.strip() or text.strip())
+
+
+def _listener(name: str, text: str) -> Listener:
     parts = urlsplit(text if "//" in text else f"http://{text}")
     scheme = parts.scheme.lower()
     try:
         port = parts.port
     except ValueError as error:
-        raise WorkerConfigError("listeners must look like http://host:port or https://host:port") from error
+        raise WorkerConfigError(f"{name} must look like http://host:port or https://host:port") from error
     if scheme not in {"http", "https"}:
-        raise WorkerConfigError(f"listeners: {parts.scheme} is not supported, only http and https")
+        raise WorkerConfigError(f"{name}: {parts.scheme} is not supported, only http and https")
+    if name == ADMIN_LISTENERS and port is None:
+        raise WorkerConfigError(f"{name} needs a port, as in http://localhost:8084")
     host = parts.hostname or "0.0.0.0"  # noqa: S104 - what Kafka Connect does with http://:8083
     return Listener(scheme, host, DEFAULT_PORT if port is None else port)
 

@@ -49,7 +49,7 @@ def server_context(settings: Mapping[str, str], prefix: str = "") -> ssl.SSLCont
     material = read_tls(settings, prefix)
     if not material.key:
         raise WorkerConfigError(
-            f"listeners: https needs {prefix}ssl.keystore.location (or {prefix}ssl.keystore.key)"
+            f"https in listeners or admin.listeners needs {prefix}ssl.keystore.location (or {prefix}ssl.keystore.key)"
         )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version, context.maximum_version = _versions(settings, prefix)

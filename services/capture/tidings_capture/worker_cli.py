@@ -108,14 +108,9 @@ async def run_worker(
         worker, _worker_id(worker), health, log_level=settings.log_level, log_format=log_format
     )
     # The listener comes first: a port that is taken must be found before a connector is started.
-    api = RestApi(supervisor).application()
-    api.middlewares.append(forwarding(supervisor, worker.rest.client_tls))
-    add_observability(api, health, REGISTRY)
-    if worker.rest.users is not None:
-        api.middlewares.insert(0, authentication(worker.rest.users))
-    server = await _serve(api, worker.rest.listeners, worker.rest.tls)
-    supervisor.worker_id = _worker_id(worker, server.port)
-    supervisor.scheme = worker.rest.listeners[0].scheme
+    servers = await serve_rest(supervisor, health)
+    supervisor.worker_id = _worker_id(worker, servers[0].port)
+    supervisor.scheme = worker.rest.advertised_scheme
     runs = supervisor.local_runs.values
     wal = WalMonitor(lambda: own_slots(runs(), supervisor.resolved), worker.wal_interval_seconds)
     guard = Guard(supervisor, wal)
@@ -129,7 +124,7 @@ async def run_worker(
         await supervisor.start()
         for connector in connectors:
             await _create(supervisor, connector)
-        log.info("listening", url=server.url)
+        log.info("listening", url=servers[0].url)
         watching = asyncio.create_task(wal.run(guard.act), name="wal")
         failed = asyncio.create_task(supervisor.failed.wait(), name="failed")
         await asyncio.wait(
@@ -146,7 +141,8 @@ async def run_worker(
             await pages.close()
         for collector in collectors:
             REGISTRY.unregister(collector)
-        await server.close()
+        for server in servers:
+            await server.close()
     return 0 if supervisor.failure is None else report_error(supervisor.failure, service=_SERVICE)
 
 
@@ -161,6 +157,36 @@ async def _create(supervisor: Supervisor, connector: ConnectorFile) -> None:
         raise OptionError(f"connector {connector.name}: {invalid_message(problems)}")
     state = INITIAL_STATES.get(connector.initial_state or "RUNNING", STARTED)
     await supervisor.put(connector.name, connector.config, state=state)
+
+
+async def serve_rest(supervisor: Supervisor, health: Health) -> list[HttpServer]:
+    """Start the REST API, and with ``admin.listeners`` a second server for log levels; the API is the first.
+
+    Raises:
+        SettingsError: an address cannot be listened on.
+    """
+    worker, rest = supervisor.worker, supervisor.worker.rest
+    made = RestApi(supervisor)
+    api = made.application(loggers=rest.admin_listeners is None)
+    api.middlewares.append(forwarding(supervisor, rest.client_tls))
+    add_observability(api, health, REGISTRY)
+    add_headers = worker.rest_headers.signal()
+    if add_headers is not None:
+        api.on_response_prepare.append(add_headers)
+    applications = [(api, rest.listeners, rest.tls)]
+    if rest.admin_listeners:
+        applications.append((made.admin_application(), rest.admin_listeners, rest.admin_tls))
+    servers: list[HttpServer] = []
+    for application, listeners, tls in applications:
+        if rest.users is not None:
+            application.middlewares.insert(0, authentication(rest.users))
+        try:
+            servers.append(await _serve(application, listeners, tls))
+        except SettingsError:
+            for server in servers:
+                await server.close()
+            raise
+    return servers
 
 
 async def _serve(

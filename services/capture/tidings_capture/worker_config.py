@@ -19,6 +19,13 @@ from tidings_capture.kafka_settings import (
     unknown_settings,
 )
 from tidings_capture.override_policy import OVERRIDE_POLICY, read_override_policy
+from tidings_capture.rest_headers import (
+    ALLOWED_METHODS,
+    ALLOWED_ORIGINS,
+    RESPONSE_HEADERS,
+    RestHeaders,
+    read_rest_headers,
+)
 from tidings_capture.rest_security import RestSecurity, is_rest_property, read_rest_security
 
 
@@ -56,6 +63,9 @@ _KNOWN: Final = frozenset(
         "topic.tracking.enable",
         "topic.tracking.allow.reset",
         OVERRIDE_POLICY,
+        ALLOWED_ORIGINS,
+        ALLOWED_METHODS,
+        RESPONSE_HEADERS,
         "tidings.wal.interval.ms",
     }
 )
@@ -70,9 +80,13 @@ _WITHOUT_MEANING: Final = frozenset(
         "connect.protocol",
         "inter.worker.signature.algorithm",
         "inter.worker.key.generation.algorithm",
+        "inter.worker.key.size",
+        "inter.worker.key.ttl.ms",
         "inter.worker.verification.algorithms",
         "metric.reporters",
         "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
         "internal.key.converter",
         "internal.value.converter",
         "internal.key.converter.schemas.enable",
@@ -141,6 +155,8 @@ class WorkerConfig:
     """What connectors may override of their clients' settings; see `override_policy`."""
     rest: RestSecurity = field(default_factory=RestSecurity)
     """All listeners; `host` and `port` are the first one's."""
+    rest_headers: RestHeaders = RestHeaders()
+    """What is added to the REST API's answers."""
     unknown: tuple[str, ...] = ()
 
     def common_client(self) -> dict[str, str]:
@@ -165,7 +181,11 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     _refuse(properties)
     client = {name: value for name, value in properties.items() if name in CLIENT_SETTINGS}
     scoped = {
-        prefix: {n.removeprefix(prefix): v for n, v in properties.items() if n.startswith(prefix)}
+        prefix: {
+            n.removeprefix(prefix): v
+            for n, v in properties.items()
+            if n.startswith(prefix) and not is_rest_property(n)  # admin.listeners is no client's
+        }
         for prefix in _CLIENT_PREFIXES
     }
     advertised_port = properties.get("rest.advertised.port")
@@ -205,6 +225,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         topic_tracking_reset=_boolean(properties, "topic.tracking.allow.reset", default=True),
         override_policy=read_override_policy(properties),
         rest=rest,
+        rest_headers=read_rest_headers(properties),
         unknown=_unknown(properties, scoped),
     )
 
