@@ -5,13 +5,13 @@ import secrets
 
 import pytest
 from faultlab.servers import Lab
-from faultlab.worker import JSON
 
 from tidings_capture.errors import BrokerError
 from tidings_capture.stores import PAUSED, STOPPED
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.worker_config import read_worker_config
 from tidings_service import Health
+from tidings_stack.capture import JSON_CONVERTER
 
 
 @pytest.mark.stack
@@ -27,8 +27,8 @@ def test_a_pause_that_could_not_be_written_does_not_undo_what_is_asked_for_after
         {
             "bootstrap.servers": lab.kafka.proxied,
             "group.id": group,
-            "key.converter": JSON,
-            "value.converter": JSON,
+            "key.converter": JSON_CONVERTER,
+            "value.converter": JSON_CONVERTER,
             **{f"{kind}.storage.topic": f"{group}-{kind}" for kind in kinds},
             **{f"{kind}.storage.replication.factor": "1" for kind in kinds},
             "offset.storage.partitions": "1",
