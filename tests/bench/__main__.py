@@ -18,6 +18,7 @@ BENCHMARKS = {
     "capture_exactly_once": "a backlog through capture, exactly once and at least once",
     "capture_latency": "from commit to consumer at 1,000 rows per second, capture and real Debezium",
     "capture_memory": "capture's resident memory through one transaction of five million rows",
+    "capture_idle": "memory of a worker with twenty idle connectors, capture and real Debezium",
     "capture_takeover": "how long a connector stands still when its worker is stopped or killed",
     "wal_watch": "what watching slots, WAL and publication costs the database",
     "translator": "technical events through sequencer and translator, transactions on",
