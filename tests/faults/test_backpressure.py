@@ -48,7 +48,10 @@ def test_a_slow_kafka_makes_the_database_wait(lab: Lab) -> None:
     try:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("CREATE TABLE big (id int PRIMARY KEY, text text NOT NULL)")
-            config = connector_config(lab, name) | {"table.include.list": "public.big"}
+            config = connector_config(lab, name) | {
+                "table.include.list": "public.big",
+                "tidings.receive.timeout.ms": "60000",  # a server that is slow to answer is not lost
+            }
             worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
             worker.wait_task(name)
             connection.execute("INSERT INTO big VALUES (0, '')")

@@ -35,7 +35,8 @@ def test_a_days_idle(lab: Lab) -> None:
     try:
         create_tables(url, f"{name}_history", 0)
         with psycopg.connect(lab.pg.url, autocommit=True) as other:
-            worker.ask("PUT", f"/connectors/{name}/config", connector_config(lab, name), 200, 201)
+            config = connector_config(lab, name) | {"tidings.receive.timeout.ms": "8000"}
+            worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
             worker.wait_task(name)
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute("INSERT INTO a VALUES (1, 1)")
