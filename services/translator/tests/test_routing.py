@@ -145,6 +145,21 @@ def test_a_snapshot_s_row_gets_its_reference_also_when_that_is_read_later(
     assert len(again) == len(memory) == 1
 
 
+def test_no_more_rows_wait_than_memory_has_room_for(
+    router: Router, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings_translator.memory._MOST_WAITING", 2)
+    memory.progress.snapshot_open = True
+    for number in (1, 2, 2, 3):
+        assert not router.too_many_wait
+        router.snapshot_row(snapshot("public.orders", id=number, customer_id=3, status="placed"))
+    assert router.too_many_wait
+    assert len(memory) == 2
+    sets = router.snapshot_row(snapshot("public.customers", id=3, name="Ann"))
+    assert [one.id for one in sets] == ["1", "2"]
+    assert len(memory) == 1
+
+
 def test_what_a_snapshot_has_not_read_is_not_waited_for_behind_it(router: Router, memory: Memory) -> None:
     memory.progress.snapshot_open = True
     router.snapshot_row(snapshot("public.orders", id=1, customer_id=3, status="placed"))

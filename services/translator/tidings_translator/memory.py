@@ -14,6 +14,8 @@ from tidings_translator.transactions import Progress
 _Row = dict[str, Any]
 PROGRESS_KEY = b"progress"
 """The changelog's key of how far the sequencer has got; written in each of its transactions."""
+_MOST_WAITING = 500_000
+"""Rows of a snapshot that wait for one that they refer to: some 300 MB. Those beyond get it with their next change."""
 
 
 class Waiting(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -34,6 +36,7 @@ class Memory:
         self._roots: dict[tuple[str, str, str], str] = {}
         self._rows: dict[str, dict[str, _Row]] = {}
         self._waiting: dict[tuple[str, str], dict[str, bytes]] = {}
+        self._rows_waiting = 0
         self._dirty: set[tuple[str, ...]] = set()
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode_key = msgspec.msgpack.Decoder(tuple[Literal["c", "r", "w"], str, str, str]).decode
@@ -43,8 +46,7 @@ class Memory:
         self._decode_progress = msgspec.msgpack.Decoder(Progress).decode
 
     def __len__(self) -> int:
-        rows = sum(map(len, self._rows.values())) + sum(map(len, self._waiting.values()))
-        return len(self._roots) + rows
+        return len(self._roots) + sum(map(len, self._rows.values())) + self._rows_waiting
 
     def root(self, aggregate: str, table: str, key: str) -> str | None:
         """The id of the aggregate that a child row belongs to, if it was seen."""
@@ -86,15 +88,21 @@ class Memory:
         """Whether any row waits for one that it refers to."""
         return bool(self._waiting)
 
-    def wait(self, table: str, key: str, row: "Waiting") -> None:
-        """Keep a row until that with this key comes."""
+    def wait(self, table: str, key: str, row: "Waiting") -> bool:
+        """Keep a row until that with this key comes; False when too many are kept already."""
         name = f"{row.aggregate}/{row.root}/{row.table}/{row.key}"
-        self._waiting.setdefault((table, key), {})[name] = self._encode(row)
+        if self._rows_waiting >= _MOST_WAITING and name not in self._waiting.get((table, key), ()):
+            return False
+        rows = self._waiting.setdefault((table, key), {})
+        self._rows_waiting += name not in rows
+        rows[name] = self._encode(row)
         self._dirty.add(("w", table, key, name))
+        return True
 
     def take_waiting(self, table: str, key: str) -> list["Waiting"]:
         """The rows that waited for one, which are then forgotten."""
         found = self._waiting.pop((table, key), {})
+        self._rows_waiting -= len(found)
         self._dirty.update(("w", table, key, name) for name in found)
         return [self._decode_waiting(row) for row in found.values()]
 
@@ -154,12 +162,15 @@ class Memory:
             else:
                 self._roots[place] = self._decode_root(value)
         elif kind == "w":
+            waiting = self._waiting.setdefault((first, second), {})
+            known = len(waiting)
             if value is not None:
-                self._waiting.setdefault((first, second), {})[third] = value
-            elif (first, second) in self._waiting:
-                self._waiting[first, second].pop(third, None)
-                if not self._waiting[first, second]:
-                    del self._waiting[first, second]
+                waiting[third] = value
+            else:
+                waiting.pop(third, None)
+            self._rows_waiting += len(waiting) - known
+            if not waiting:
+                del self._waiting[first, second]
         elif value is None:
             self._rows.get(first, {}).pop(second, None)
         else:

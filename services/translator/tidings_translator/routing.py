@@ -95,6 +95,10 @@ class Router:
         self._memory = memory
         self._descent = Descent(domain, memory)
         self._held = _references(domain)
+        self.too_many_wait = False
+        """Some rows of a snapshot were not kept to wait for what they refer to."""
+        self.told_of_waiting = False
+        """Somebody was told, which once is enough."""
         self._truncated: dict[str, int | None] = {}
         self._tables = {table: _Table(table, domain, self._descent) for table in domain.tables}
 
@@ -282,7 +286,8 @@ class Router:
                 for unknown in self._refer(self._held.get((aggregate, table.table), ()), after, found[1]):
                     if snapshot:
                         key = identity(after, table.key)
-                        self._memory.wait(*unknown, Waiting(aggregate, root, table.table, key, after))
+                        waiting = Waiting(aggregate, root, table.table, key, after)
+                        self.too_many_wait |= not self._memory.wait(*unknown, waiting)
         return [
             ChangeSet(aggregate, root, commit_lsn, txid, ts_us, snapshot, tuple(changes), references)
             for (aggregate, root), (changes, references) in gathered.items()

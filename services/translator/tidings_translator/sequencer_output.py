@@ -74,7 +74,7 @@ class Emission:
         for aggregate, count in made.items():
             metrics.SEQUENCER_CHANGE_SETS.labels(aggregate).inc(count)
         metrics.SEQUENCER_TRANSACTIONS.inc(transactions)
-        _warn_of_truncated(session)
+        _warn(session)
         offsets = session.assembler.offsets()
         moved = {p: offset for p, offset in offsets.items() if session.sent_offsets.get(p) != offset}
         now = time.monotonic()
@@ -190,10 +190,13 @@ class Emission:
         self._stage.consumer.hold(session.next_offsets if session.waits else session.assembler.held())
 
 
-def _warn_of_truncated(session: Session) -> None:
+def _warn(session: Session) -> None:
     for table, lsn in session.router.take_truncated().items():
         log.warning(
             "TRUNCATE does not say which rows a table had: its aggregates stay as they were",
             table=table,
             lsn=lsn,
         )
+    if session.router.too_many_wait and not session.router.told_of_waiting:
+        session.router.told_of_waiting = True
+        log.warning("a snapshot has read many rows before those that they refer to: some get these later")
