@@ -219,14 +219,18 @@ class Pair:
         self._sent += 1
         self.connection.execute(f"INSERT INTO {SENTINEL} SELECT coalesce(max(id), 0) + 1 FROM {SENTINEL}")
         for side in (self.theirs, self.mine):
-            until(f"{side.base} has come to the end", lambda side=side: self._arrived(side))
+            until(f"{side.base} has come to the end", lambda side=side: self._arrived_alive(side))
             side.read()
 
-    def _arrived(self, side: Side) -> bool:
-        if side.sentinels() < self._sent:
+    def _arrived_alive(self, side: Side) -> bool:
+        if not self.arrived(side):
             side.check()
             return False
         return True
+
+    def arrived(self, side: Side) -> bool:
+        """Whether a side has sent everything that came before the last `catch_up`."""
+        return side.sentinels() >= self._sent
 
     def records(self, side: Side) -> Records:
         """A side's records, masked, under the names that ours have."""

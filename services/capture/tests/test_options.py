@@ -30,7 +30,7 @@ def test_minimum_takes_debeziums_defaults():
     assert (config.slot, config.publication) == ("debezium", "dbz_publication")
     assert config.publication_autocreate == "all_tables"
     assert config.snapshot.mode == "initial"
-    assert config.skipped_operations == {"t"}
+    assert config.conversion.skipped_operations == {"t"}
     assert config.endpoint.port == 5432
     assert config.conversion.tombstones_on_delete
     assert dict(config.conversion.context_headers)["__debezium.context.connectorLogicalName"] == b"shop"

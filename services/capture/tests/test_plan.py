@@ -1,10 +1,23 @@
 """Plans: Debezium's semantics of changes, and what is refused."""
 
 import json
+import struct
 from dataclasses import replace
 
 import pytest
-from plan_parts import ROW, TABLE, cells, column, context, insert_message, old_key, plan_for, value
+from plan_parts import (
+    OID,
+    ROW,
+    TABLE,
+    cells,
+    column,
+    context,
+    insert_message,
+    old_key,
+    plan_for,
+    tuple_data,
+    value,
+)
 
 from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.event_context import EventContext
@@ -177,6 +190,38 @@ def test_without_tombstones_a_changed_key_is_two_records() -> None:
     plan = plan_for(tombstones_on_delete=False)
     assert [value(r)["op"] for r in plan.update("K", old_key(), cells(id=b"8"), context())] == ["d", "c"]
     assert len(plan.delete("K", old_key(), context())) == 1
+
+
+@pytest.mark.parametrize("way", ["fast", "checked"])
+def test_operations_that_are_skipped_are_left_out_of_a_changed_key_too(way: str) -> None:
+    """As Debezium does: a changed key is no update, but a delete and a create."""
+    head = struct.pack(">I", OID)
+    messages = {
+        "insert": insert_message(cells()),
+        "update": b"U" + head + b"N" + tuple_data(cells()),
+        "full": b"U" + head + b"O" + tuple_data(cells()) + b"N" + tuple_data(cells(note=b"m")),
+        "moved": b"U" + head + b"K" + tuple_data(old_key()) + b"N" + tuple_data(cells(id=b"8")),
+        "delete": b"D" + head + b"K" + tuple_data(old_key()),
+    }
+    left = {}
+    for skipped in ("", "c", "u", "d"):
+        plan = plan_for(
+            checked_only=way == "checked",
+            skipped_operations=frozenset(skipped),
+            provide_transaction_metadata=True,
+        )
+        here = context()
+        left[skipped] = {
+            name: "".join((value(record) or {"op": "-"})["op"] for record in plan.change(message, 0, here))
+            for name, message in messages.items()
+        }
+        assert here.total_order == sum(len(ops.replace("-", "")) for ops in left[skipped].values())
+    assert left == {
+        "": {"insert": "c", "update": "u", "full": "u", "moved": "d-c", "delete": "d-"},
+        "c": {"insert": "", "update": "u", "full": "u", "moved": "d-", "delete": "d-"},
+        "u": {"insert": "c", "update": "", "full": "", "moved": "d-c", "delete": "d-"},
+        "d": {"insert": "c", "update": "u", "full": "u", "moved": "c", "delete": ""},
+    }
 
 
 def test_a_deleted_row_of_which_only_the_key_is_known_has_invented_values() -> None:

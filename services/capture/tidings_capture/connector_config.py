@@ -71,7 +71,6 @@ class ConnectorConfig:
     """``tidings.schema.changes``: publish ``<prefix>.schema-changes``."""
     signals: SignalOptions
     protocol: ProtocolOptions
-    skipped_operations: frozenset[str]
     heartbeat_seconds: float
     status_update_seconds: float
     receive_timeout_seconds: float
@@ -185,7 +184,6 @@ def read_connector_config(
             memory_bytes=value.integer("tidings.streaming.memory.bytes"),
             two_phase=value.boolean("tidings.two.phase"),
         ),
-        skipped_operations=frozenset(p.strip() for p in value.text("skipped.operations").split(",")) - {"none", ""},
         heartbeat_seconds=value.integer("heartbeat.interval.ms") / 1000,
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,
         receive_timeout_seconds=value.integer("tidings.receive.timeout.ms") / 1000,
@@ -293,6 +291,7 @@ def _conversion(
         schema_names=NameAdjustment(value.text("schema.name.adjustment.mode").lower()),
         field_names=field_names,
         skip_unchanged=value.boolean("skip.messages.without.change"),
+        skipped_operations=frozenset(value.names("skipped.operations")) - {"none"},
         mappers=read_mappers(config),
     )
 

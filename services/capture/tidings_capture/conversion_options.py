@@ -97,5 +97,7 @@ class ConversionOptions:
     field_names: NameAdjustment = NameAdjustment.NONE
     skip_unchanged: bool = False
     """``skip.messages.without.change``: leaves out updates whose row is the same before and after."""
+    skipped_operations: frozenset[str] = frozenset()
+    """``skipped.operations``: ``c``, ``u``, ``d``, ``t``."""
     mappers: ColumnMappers = field(default_factory=ColumnMappers)
     """What ``column.mask.*`` and its like do to columns."""

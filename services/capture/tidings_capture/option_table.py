@@ -258,6 +258,7 @@ NOT_IMPLEMENTED: Final = frozenset(
     }
 )
 _NOT_IMPLEMENTED_PREFIXES: Final = (
+    "driver.",  # of the JDBC driver
     "internal.",
     "notification.http.",
     "openlineage.",

@@ -39,7 +39,7 @@ Record: TypeAlias = tuple[bytes | None, bytes | None, list[Header] | None]
 NEW_KEY_HEADER: Final = "__debezium.newkey"
 OLD_KEY_HEADER: Final = "__debezium.oldkey"
 
-_INSERT, _NEW = b"IN"
+_INSERT, _UPDATE, _NEW = b"IUN"
 _TUPLE_OFFSET: Final = 6
 """Where an insert's or plain update's tuple starts: after tag, relation oid and ``N``."""
 
@@ -180,8 +180,7 @@ class Plan:
                     "c", new, context, [(OLD_KEY_HEADER, self._key_header(old)), *context_headers]
                 ),
             ]
-        value = self._open + old_row + self._between + new_row + self._source.tail(context, "u")
-        return [(new_key, value, self._headers)]
+        return self._updated(old_row, new_row, new_key, context)
 
     def delete(self, old_kind: str, old: Cells, context: EventContext) -> list[Record]:  # noqa: ARG002
         """A deleted row (op ``d``) and its tombstone. Under replica identity DEFAULT only the key is known, and the
@@ -246,6 +245,12 @@ class Plan:
         row, key = self._encoded(cells)
         return [(key, self._value(self._only_after, row, context, op), headers)]
 
+    def _updated(
+        self, old_row: bytes, new_row: bytes, key: bytes | None, context: EventContext
+    ) -> list[Record]:
+        value = self._open + old_row + self._between + new_row + self._source.tail(context, "u")
+        return [(key, value, self._headers)]
+
     def _deleted(self, old: Cells, context: EventContext, headers: list[Header] | None) -> list[Record]:
         row, key = self._encoded(old)
         value = self._open + row + self._between + self._null_row + self._source.tail(context, "d")
@@ -294,6 +299,56 @@ class Plan:
             )
 
 
+_TAGS: Final = {"c": ord("I"), "u": ord("U"), "d": ord("D")}
+
+
+class SkippingPlan(Plan):
+    """A plan that leaves operations out. A changed key is not an update but a delete and a create, each of which is left
+    out where its own operation is, as Debezium does."""
+
+    def __init__(
+        self,
+        table: Table,
+        options: ConversionOptions,
+        key_converter: Converter,
+        value_converter: Converter,
+        topic: str,
+        *,
+        key_field: KeyField | None = None,
+        checked_only: bool = False,
+    ) -> None:
+        super().__init__(
+            table,
+            options,
+            key_converter,
+            value_converter,
+            topic,
+            key_field=key_field,
+            checked_only=checked_only,
+        )
+        self._skipped = options.skipped_operations
+        self._skipped_tags = frozenset(tag for op, tag in _TAGS.items() if op in self._skipped)
+
+    def change(self, data: bytes, start: int, context: EventContext) -> list[Record]:
+        """See `Plan.change`."""
+        if data[start] in self._skipped_tags and (data[start] != _UPDATE or data[start + 5] == _NEW):
+            return []
+        return super().change(data, start, context)
+
+    def _with_after(
+        self, op: str, cells: Cells, context: EventContext, headers: list[Header] | None
+    ) -> list[Record]:
+        return [] if op in self._skipped else super()._with_after(op, cells, context, headers)
+
+    def _updated(
+        self, old_row: bytes, new_row: bytes, key: bytes | None, context: EventContext
+    ) -> list[Record]:
+        return [] if "u" in self._skipped else super()._updated(old_row, new_row, key, context)
+
+    def _deleted(self, old: Cells, context: EventContext, headers: list[Header] | None) -> list[Record]:
+        return [] if "d" in self._skipped else super()._deleted(old, context, headers)
+
+
 def _spliced(fragments: tuple[bytes, ...], fields: list[bytes]) -> bytes:
     pieces = [piece for pair in zip(fragments, fields, strict=False) for piece in pair]
     return b"".join([*pieces, fragments[-1]])
@@ -325,7 +380,8 @@ def compile_plan(
         SchemaError: a name that the format does not allow.
         RegistryError: the registry refused a schema or could not be reached.
     """
-    return Plan(
+    made = SkippingPlan if options.skipped_operations & _TAGS.keys() else Plan
+    return made(
         table,
         options,
         key_converter,

@@ -45,7 +45,7 @@ _OID: Final = 26
 _COMMIT: Final = ord("C")
 _EVENTS: Final = frozenset(b"TM")
 """Events of a transaction beside rows."""
-_OPERATIONS: Final = {"c": "I", "u": "U", "d": "D"}
+_ROWS: Final = frozenset(b"IUD")
 _ROW_TYPES: Final = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE", "M": "MESSAGE"}
 
 
@@ -75,10 +75,7 @@ class Stream:
         self._tolerance = tolerance
         self._markers = markers if config.conversion.provide_transaction_metadata else None
         self._send = send
-        skipped = config.skipped_operations
-        self._rows = frozenset(ord(tag) for op, tag in _OPERATIONS.items() if op not in skipped)
-        self._skipped = frozenset(b"IUD") - self._rows
-        self._truncates = "t" not in skipped
+        self._truncates = "t" not in config.conversion.skipped_operations
         self.context = self._context = EventContext()
         self.recent_transactions: deque[int] = deque(maxlen=1000)
         """The ids (32 bits) of the last transactions of the stream."""
@@ -173,7 +170,7 @@ class Stream:
                 self._start, done_lsn=self.received_lsn, lsn=self.received_lsn, snapshot=None
             )
 
-    def process(self, messages: list[bytes]) -> None:  # noqa: C901, PLR0912, PLR0915 - the hot loop: a call per row costs more
+    def process(self, messages: list[bytes]) -> None:  # noqa: C901, PLR0912 - the hot loop: a call per row costs more
         """Convert and send a batch.
 
         Raises:
@@ -181,7 +178,7 @@ class Stream:
             ConversionError: a row cannot be converted; names its column and LSN.
             CaptureError: a row of a relation that was not announced.
         """
-        context, by_oid, rows, send = self._context, self._routes.by_oid, self._rows, self._send
+        context, by_oid, rows, send = self._context, self._routes.by_oid, _ROWS, self._send
         context.now_ns = time.time_ns()
         self.caught_up = False
         last: bytes | None = None
@@ -212,18 +209,13 @@ class Stream:
                         route.records += len(records)
                         send(route.topic, records)
                     elif tag:
-                        if tag in self._skipped:
+                        self._other(data)
+                        if self._change_sent:
+                            self._change_sent, self._change_last, changed_behind = False, True, last
+                        if tag == _COMMIT:  # rows before it need no position of their own
+                            last = None
+                        elif tag in _EVENTS and self._in_transaction:
                             last = data
-                            if self._resuming:
-                                self._is_new(data)
-                        else:
-                            self._other(data)
-                            if self._change_sent:
-                                self._change_sent, self._change_last, changed_behind = False, True, last
-                            if tag == _COMMIT:  # rows before it need no position of their own
-                                last = None
-                            elif tag in _EVENTS and self._in_transaction:
-                                last = data
                     else:
                         self._control(data)
                 break
@@ -251,7 +243,7 @@ class Stream:
         error.args = (f"{error}, at LSN {lsn_to_text(_U64(data, 1)[0])}", *error.args[1:])
 
     def _leave_out(self, error: ConversionError, data: bytes) -> None:
-        if self._tolerance is None or data[_TAG] not in self._rows:
+        if self._tolerance is None or data[_TAG] not in _ROWS:
             raise error
         route = self._routes.by_oid[_U32(data, _OID)[0]]
         assert route is not None

@@ -1,0 +1,117 @@
+"""Random options of a connector, for tables that are known."""
+
+import re
+from random import Random
+
+from differential.tables import Column, Table
+
+from tidings_stack.connect import avro_converter_settings
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+ODDS = {
+    "decimal.handling.mode": ["precise", "double", "string"],
+    "time.precision.mode": ["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds", "structured"],
+    "binary.handling.mode": ["bytes", "base64", "base64-url-safe", "hex"],
+    "interval.handling.mode": ["numeric", "string"],
+    "hstore.handling.mode": ["json", "map"],
+    "include.unknown.datatypes": ["true", "false"],
+    "money.fraction.digits": ["0", "3"],
+    "schema.name.adjustment.mode": ["none", "avro", "avro_unicode"],
+    "field.name.adjustment.mode": ["none", "avro", "avro_unicode"],
+    "event.converting.failure.handling.mode": ["warn", "skip"],
+    "tombstones.on.delete": ["true", "false"],
+    "provide.transaction.metadata": ["true", "false"],
+    "skip.messages.without.change": ["true", "false"],
+    "extended.headers.enabled": ["true", "false"],
+    "unavailable.value.placeholder": ["n/a", "hex:00ff"],
+    "topic.delimiter": ["_", "-"],
+    "topic.transaction": ["tx"],
+    "publication.autocreate.mode": ["all_tables", "filtered"],
+    "publish.via.partition.root": ["true", "false"],
+    "skipped.operations": ["none", "t", "u", "d", "u,d,t"],
+    "include.schema.comments": ["true"],
+    "topic.naming.strategy": ["io.debezium.schema.SchemaUnicodeTopicNamingStrategy", "io.debezium.schema.SchemaTopicNamingStrategy"],
+    "message.prefix.include.list": ["told.*"],
+    "message.prefix.exclude.list": ["quiet"],
+}  # fmt: skip
+
+
+def converters(rng: Random, registry: str) -> dict[str, str]:
+    """One of the three formats, for keys and values."""
+    dice = rng.random()
+    if dice < 0.3:
+        return avro_converter_settings(registry, key=rng.random() < 0.8) | {
+            "schema.name.adjustment.mode": "avro"
+        }
+    found = {f"{side}.converter": JSON for side in ("key", "value")}
+    found |= {
+        f"{side}.converter.schemas.enable": "true" if rng.random() < 0.6 else "false"
+        for side in ("key", "value")
+    }
+    if rng.random() < 0.3:
+        found["value.converter.decimal.format"] = "NUMERIC"
+    if rng.random() < 0.3:
+        found["value.converter.replace.null.with.default"] = "false"
+    return found
+
+
+def choose(rng: Random) -> dict[str, str]:
+    """Options that need no table."""
+    found = {name: rng.choice(values) for name, values in ODDS.items() if rng.random() < 0.3}
+    if {"message.prefix.include.list", "message.prefix.exclude.list"} <= found.keys():
+        del found["message.prefix.exclude.list"]
+    found["snapshot.mode"] = rng.choice(["no_data", "no_data", "initial"])
+    return found
+
+
+def expression(rng: Random, table: Table, column: Column | None = None) -> str:
+    """An expression for a table or a column, more or less exact."""
+    parts = [table.schema, table.name, *([column.name] if column else [])]
+    escaped = [re.escape(part).replace(r"\ ", "[ ]") for part in parts]
+    if column is not None and rng.random() < 0.2:
+        escaped[2] = re.escape(column.name[:1]) + ".*"
+    return r"\.".join(escaped)
+
+
+def of_tables(rng: Random, tables: list[Table], *, chained: bool) -> dict[str, str]:
+    """Options that name tables and columns. Where a chain follows, no columns are left out."""
+    found: dict[str, str] = {}
+    if rng.random() < 0.3 and len(tables) > 2:
+        some = ",".join(expression(rng, table) + "(_p\\d)?" for table in rng.sample(tables, 2))
+        found[rng.choice(["table.include.list", "table.exclude.list"])] = some
+    columns = [(table, column) for table in tables for column in table.columns if column.name != "id"]
+
+    def some_columns(count: int) -> str:
+        chosen = rng.sample(columns, min(count, len(columns)))
+        return ",".join(expression(rng, *pair) for pair in chosen)
+
+    if not columns:
+        return found
+    if rng.random() < 0.2 and not chained:
+        found["column.exclude.list"] = some_columns(3)
+    rules: list[str] = []
+    if rng.random() < 0.3:
+        rules.append(f"column.mask.with.{rng.choice([0, 3, 12])}.chars")
+    if rng.random() < 0.3:
+        rules.append(f"column.truncate.to.{rng.choice([1, 5])}.chars")
+    if rng.random() < 0.3:
+        version, algorithm = rng.choice(["", "v2."]), rng.choice(["SHA-256", "MD5", "SHA-512"])
+        rules.append(f"column.mask.hash.{version}{algorithm}.with.salt.s{rng.randrange(100)}")
+    elif rng.random() < 0.4:  # a column that is both is a wanted difference
+        rules.append("column.propagate.source.type")
+    found |= {rule: some_columns(4) for rule in rules}
+    if rng.random() < 0.25 and not any("hash" in rule for rule in rules):
+        kinds = [
+            r"pg_catalog\.int4",
+            r".*\.numeric",
+            r".*\.varchar",
+            r".*\._text",
+            r".*\.timestamp.*",
+            r".*\.domain.*",
+            r".*\.mood.*",
+        ]
+        found["datatype.propagate.source.type"] = ",".join(rf".*{kind}" for kind in rng.sample(kinds, 3))
+    if rng.random() < 0.25:
+        table, column = rng.choice(columns)
+        found["message.key.columns"] = f"{expression(rng, table)}:{column.name}"
+    return found
