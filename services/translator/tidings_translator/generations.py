@@ -22,6 +22,7 @@ from tidings_translator.generation import (
     ledger_topic,
     prefix,
 )
+from tidings_translator.generation_letters import check_discard, check_promotion, letters_of
 from tidings_translator.kafka import TopicPlan, Topics
 from tidings_translator.kafka_generations import (
     GenerationAdmin,
@@ -181,8 +182,13 @@ class Generations:
 
     # --- promote
 
-    def promote(self, name: str, *, max_behind: int) -> Promotion:
+    def promote(self, name: str, *, max_behind: int, despite_letters: bool = False) -> Promotion:
         """Ask the stages to hand publishing over; what to watch then is `Ledger.under_way`.
+
+        Args:
+            name: of the generation that is to publish.
+            max_behind: as many records either may have to read.
+            despite_letters: held aggregates and dead letters are no reason to refuse.
 
         Raises:
             GenerationError: it is not there, not ready, or another promotion is under way.
@@ -206,6 +212,11 @@ class Generations:
                     hint="start a new generation with its rules and promote that",
                 )
             have = self._topics.partitions()
+            if not despite_letters:
+                letters = [
+                    (one, letters_of(self._bootstrap, self._source, one, have)) for one in (ledger.live, name)
+                ]
+                check_promotion(letters[0], letters[1])
             for one in (ledger.live, name):
                 self._check_ready(self._standing(one, ledger, have), max_behind)
             promotion = Promotion(ledger.live, name)
@@ -248,17 +259,21 @@ class Generations:
 
     # --- discard
 
-    def discard(self, name: str) -> list[str]:
+    def discard(self, name: str, *, despite_letters: bool = False) -> list[str]:
         """Remove a shadow or retired generation: consumer groups, change sets, state, shadow topics.
 
         The dead letters of a generation that has published are kept. A generation that is discarded already is looked
         through again.
 
+        Args:
+            name: of the generation.
+            despite_letters: remove it also if it has published and has left something that only it can publish.
+
         Returns:
             What was removed.
 
         Raises:
-            GenerationError: it publishes, is about to, or has processes.
+            GenerationError: it publishes, is about to, has processes, or has left something behind.
         """
         with LedgerWriter(self._bootstrap, self._source) as turn:
             ledger = self.ledger()
@@ -271,6 +286,9 @@ class Generations:
                     f"generation '{name}' is {status}",
                     hint="promote another one first" if status == "live" else "wait until that is finished",
                 )
+            have = self._topics.partitions()
+            if status == "retired" and not despite_letters:
+                check_discard(name, letters_of(self._bootstrap, self._source, name, have))
             groups = [group(stage, self._source, name) for stage in _STAGES]
             running = [one for one, members in self._admin.members(groups).items() if members]
             if running:

@@ -99,6 +99,12 @@ def _parser() -> argparse.ArgumentParser:
         "discard", help="remove a shadow or retired generation, its topics and groups"
     )
     discard.set_defaults(run=_discard)
+    for one in (promote, discard):
+        one.add_argument(
+            "--despite-letters",
+            action="store_true",
+            help="although aggregates are held, or dead letters open, which would be left behind",
+        )
     for one in (start, diff, promote, discard):
         one.add_argument("name", metavar="NAME", help="the generation")
     return parser
@@ -146,7 +152,9 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _promote(options: argparse.Namespace) -> int:
     generations = _generations(load_settings(GenerationsSettings))
-    promotion = generations.promote(options.name, max_behind=options.max_behind)
+    promotion = generations.promote(
+        options.name, max_behind=options.max_behind, despite_letters=options.despite_letters
+    )
     if generations.watch(promotion, _say, timeout_seconds=options.timeout):
         return 0
     sys.stderr.write(
@@ -157,7 +165,8 @@ def _promote(options: argparse.Namespace) -> int:
 
 
 def _discard(options: argparse.Namespace) -> int:
-    removed = _generations(load_settings(GenerationsSettings)).discard(options.name)
+    generations = _generations(load_settings(GenerationsSettings))
+    removed = generations.discard(options.name, despite_letters=options.despite_letters)
     for name in removed:
         _say(f"removed {name}")
     return 0
