@@ -18,7 +18,7 @@ SETTINGS = LakehouseSettings(kafka="k:1", registry="http://r", source="shop")
         ("shop.public.v1_orders", "technical"),
         ("shop.order-placed.v1", "business"),
         ("other.order-placed.v10", "business"),
-        ("shop.transaction", None),
+        ("shop.transaction", "technical"),
         ("other.public.orders", None),
         ("tidings.shop.change-sets", None),
         ("tidings.shop.v1", None),

@@ -7,11 +7,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 from aiohttp import web
 
-from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
+from tidings_lakehouse.settings import HistorySettings, LakehouseSettings, WarehouseSettings
 from tidings_service import (
     Health,
     SettingsError,
@@ -25,6 +27,8 @@ from tidings_service import (
 
 SERVICE = "lakehouse"
 _EXIT_SOFTWARE = 70
+
+R = TypeVar("R", bound=WarehouseSettings)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,6 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     tables = commands.add_parser("tables", help="list the tables with their rows")
     tables.add_argument("--format", choices=("table", "json", "csv"), default="table")
     tables.set_defaults(command=_tables)
+    history = commands.add_parser(
+        "history", help="write the logs as the records they came from, for a generation of the translator"
+    )
+    history.add_argument("directory", type=Path, help="a new directory")
+    history.set_defaults(command=_history)
     return parser
 
 
@@ -112,7 +121,7 @@ def _stopper(stop: threading.Event) -> Callable[[int, FrameType | None], None]:
 def _sql(options: argparse.Namespace) -> int:
     from tidings_lakehouse.query import print_rows, select  # noqa: PLC0415
 
-    settings = _reader_settings()
+    settings = _reader_settings(WarehouseSettings)
     print_rows(select(settings, options.statement), options.format)
     return 0
 
@@ -120,12 +129,26 @@ def _sql(options: argparse.Namespace) -> int:
 def _tables(options: argparse.Namespace) -> int:
     from tidings_lakehouse.query import list_tables, print_rows  # noqa: PLC0415
 
-    print_rows(list_tables(_reader_settings()), options.format)
+    print_rows(list_tables(_reader_settings(WarehouseSettings)), options.format)
     return 0
 
 
-def _reader_settings() -> WarehouseSettings:
-    settings = load_settings(WarehouseSettings)
+def _history(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.history import write_history  # noqa: PLC0415
+    from tidings_lakehouse.session import create_session  # noqa: PLC0415
+
+    settings = _reader_settings(HistorySettings)
+    session = create_session(settings, "tidings-lakehouse-history")
+    try:
+        topics = write_history(session, settings.source, options.directory)["topics"]
+    finally:
+        session.stop()
+    sys.stdout.write(f"{len(topics)} topics in {options.directory}\n")
+    return 0
+
+
+def _reader_settings(kind: type[R]) -> R:
+    settings = load_settings(kind)
     configure_logging(SERVICE, level="WARNING", format=settings.log_format)
     directory = settings.warehouse_directory
     if directory is not None and not settings.lakehouse_catalog and not (directory / "catalog.db").is_file():

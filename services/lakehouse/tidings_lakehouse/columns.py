@@ -29,8 +29,8 @@ Convert = Callable[[Column], Column]
 
 PLACEHOLDER = "__debezium_unavailable_value"
 """Stands for an unchanged value that PostgreSQL keeps out of line (TOAST) and does not log."""
-_INFINITY_MICROSECONDS = 9223372036825200000
-_MINUS_INFINITY_MICROSECONDS = -9223372036832400000
+INFINITY_MICROSECONDS = 9223372036825200000
+MINUS_INFINITY_MICROSECONDS = -9223372036832400000
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _PLACEHOLDER_BYTES = PLACEHOLDER.encode()
 _PLACEHOLDER_UUID = str(
@@ -70,8 +70,8 @@ def _micros(column: Column) -> Column:
 
 def _zoned(column: Column) -> Column:
     return (
-        sf.when(column == "infinity", sf.timestamp_micros(sf.lit(_INFINITY_MICROSECONDS)))
-        .when(column == "-infinity", sf.timestamp_micros(sf.lit(_MINUS_INFINITY_MICROSECONDS)))
+        sf.when(column == "infinity", sf.timestamp_micros(sf.lit(INFINITY_MICROSECONDS)))
+        .when(column == "-infinity", sf.timestamp_micros(sf.lit(MINUS_INFINITY_MICROSECONDS)))
         .otherwise(column.try_cast("timestamp"))
     )
 

@@ -46,3 +46,10 @@ class QueryError(LakehouseError):
 
     code = "query"
     default_retry = Retry.NEVER
+
+
+class HistoryError(LakehouseError):
+    """The logs cannot be written as the records they came from."""
+
+    code = "history"
+    default_retry = Retry.NEVER

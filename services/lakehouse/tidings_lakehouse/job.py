@@ -7,6 +7,7 @@ job, with one message: an orchestrator starts it again, and it goes on where it 
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import threading
 import time
@@ -27,7 +28,7 @@ from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.table_counts import TableCounts
-from tidings_lakehouse.topics import WATERMARK
+from tidings_lakehouse.topics import WATERMARK, transaction_topic
 from tidings_service import Health, SettingsError, TidingsError, get_logger
 
 if TYPE_CHECKING:
@@ -121,8 +122,11 @@ class Job:
         self._brokers.check()
         self._health.set("kafka", ok=True)
         settings = self._settings
+        make_technical = functools.partial(
+            technical.TechnicalWriter, transactions=transaction_topic(settings.source)
+        )
         for name, pattern, writer in (
-            (technical.STREAM, settings.technical_pattern, technical.TechnicalWriter),
+            (technical.STREAM, settings.technical_pattern, make_technical),
             (business.STREAM, settings.business_pattern, business.BusinessWriter),
         ):
             if name not in self._wanted:

@@ -79,6 +79,13 @@ class WarehouseSettings(ServiceSettings):
         return conf
 
 
+class HistorySettings(WarehouseSettings):
+    """What `tidings-lakehouse history` can be told."""
+
+    source: str = "shop"
+    """Topic prefix of the source."""
+
+
 class LakehouseSettings(WarehouseSettings):
     """What the streaming job can be told."""
 
@@ -118,10 +125,10 @@ class LakehouseSettings(WarehouseSettings):
 
     @property
     def technical_pattern(self) -> str:
-        """``<source>.<schema>.<table>``, but not what is shaped like a business topic."""
-        return self.lakehouse_technical or (
-            rf"{re.escape(self.source)}\.[^.]+\.(?!v[0-9]+$)[^.]+".replace("\\-", "-")
-        )
+        """``<source>.<schema>.<table>``, but not what is shaped like a business topic; and ``<source>.transaction``."""
+        source = re.escape(self.source).replace("\\-", "-")
+        tables = self.lakehouse_technical or rf"{source}\.[^.]+\.(?!v[0-9]+$)[^.]+"
+        return rf"{tables}|{source}\.transaction"
 
     @property
     def business_pattern(self) -> str:

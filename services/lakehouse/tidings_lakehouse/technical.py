@@ -2,6 +2,7 @@
 
 A crash behind any of them is followed by the same batch again (or, without a checkpoint, by all batches again):
 
+0. the log of the transaction topic appends only offsets that it does not hold;
 1. the log appends only offsets that it does not hold;
 2. the current state takes a change only if its position is newer than the row's, and a late row is compared with the
    deletes in the log, so that it cannot bring a deleted row back;
@@ -45,6 +46,7 @@ from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
 from tidings_lakehouse.tables import Table
 from tidings_lakehouse.topics import log_table, technical_table
+from tidings_lakehouse.transactions import TransactionLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,9 +78,16 @@ class TechnicalWriter:
     """Writes batches of the technical stream; keeps what it knows of the tables between them."""
 
     def __init__(
-        self, session: SparkSession, schemas: SchemaSource, brokers: Brokers, failpoint: Failpoint
+        self,
+        session: SparkSession,
+        schemas: SchemaSource,
+        brokers: Brokers,
+        failpoint: Failpoint,
+        *,
+        transactions: str,
     ) -> None:
         self._session = session
+        self._transactions = TransactionLog(session, transactions)
         self._values = Planner(schemas, check_envelope, keep={"source": SOURCE_FIELDS})
         self._keys = Planner(schemas, check_key)
         self._brokers = brokers
@@ -101,12 +110,26 @@ class TechnicalWriter:
             tune(batch.sparkSession, sum(survey.records for survey in topics.values()))
             mark_commits(batch.sparkSession, query_id=query_id, batch_id=batch_id, topics=topics)
             ids = self._brokers.topic_ids(topics)
+            written = self._write_markers(records, ids, topics)
             decoded = [self._decode(records, topic, ids[topic], survey) for topic, survey in topics.items()]
+            if not decoded:
+                return written
             try:
-                return self._write(batch.sparkSession, decoded, batch_id, ids)
+                return written + self._write(batch.sparkSession, decoded, batch_id, ids)
             finally:
                 for one in decoded:
                     one.changes.unpersist()
+
+    def _write_markers(
+        self, records: DataFrame, ids: dict[str, str], topics: dict[str, TopicSurvey]
+    ) -> list[str]:
+        log = self._transactions
+        survey = topics.pop(log.topic, None)
+        if survey is None:
+            return []
+        name = log.append(records, ids[log.topic], survey)
+        self._failpoint("transactions")
+        return [name]
 
     def _decode(self, records: DataFrame, topic: str, topic_id: str, survey: TopicSurvey) -> _Decoded:
         values = self._values.plan(f"{topic}-value", survey.value_ids)

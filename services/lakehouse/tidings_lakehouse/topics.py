@@ -15,6 +15,12 @@ SYSTEM = "tidings"
 """Namespace of the job's own tables."""
 WATERMARK = f"{SYSTEM}.watermark"
 QUARANTINE = f"{SYSTEM}.quarantine"
+TRANSACTION_LOG = f"{SYSTEM}.transaction_log"
+
+
+def transaction_topic(source: str) -> str:
+    """The topic of a source's transaction markers."""
+    return f"{source}.transaction"
 
 
 def technical_table(topic: str) -> str:
