@@ -337,6 +337,25 @@ def test_what_was_held_or_left_out_before_a_promotion_stays_out_of_the_business_
     ]
 
 
+def test_a_replay_of_what_was_skipped_before_a_promotion_stays_out_of_the_business_topics(
+    make: Callable[..., Run],
+) -> None:
+    run = make()
+    run.mode = "shadow"
+    run.restart()
+    run.commit(box(1, state="packed", note="poison"))
+    run.mode = "live"
+    run.restart()
+    run.commit(box(2, state="packed", note="poison"))
+    Poison.on = False
+    for letter in run.open():
+        run.deal("replay", letter)
+    assert run.events == [
+        *(("shadow.depot.box-packed.v2", "1"), ("shadow.depot.box-packed.v1", "1")),
+        *(("depot.box-packed.v2", "2"), ("depot.box-packed.v1", "2")),
+    ]
+
+
 def test_stop_leaves_everything_where_it_is(make: Callable[..., Run]) -> None:
     run = make("stop")
     run.commit(box(1))
@@ -384,6 +403,24 @@ def test_bad_rows_that_fit_later_are_made_up_for(
     assert run.topics() == ["item-added.v1"]
 
 
+def test_bad_rows_that_were_skipped_wait_for_what_holds_the_aggregate(
+    make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make("hold")
+    run.commit(box(1))
+    plan = run.workings.evaluator._aggregates["Box"]
+    with monkeypatch.context() as broken:
+        broken.setattr(plan, "advance", lambda *_: {}["no such column"])
+        run.commit(item(1, 1))
+    [skipped] = run.open()
+    run.commit(pack(1, note="poison"))
+    run.deal("replay", skipped)
+    [held, again] = run.open()
+    assert held.headers["policy"] == "hold"
+    assert "the aggregate is held by offset 2" in again.headers["reason"]
+    assert run.topics() == [], "nothing overtakes what is held"
+
+
 def test_bad_rows_can_hold_and_a_discard_leaves_the_change_out(make: Callable[..., Run]) -> None:
     run = make(rows="hold")
     run.commit(box(1))
@@ -401,7 +438,9 @@ def test_an_event_or_a_state_that_is_too_large_is_a_letter(
     monkeypatch.setattr("tidings_translator.shard.MAX_VALUE_BYTES", 90)
     owner = insert("public.owners", id=7, name="Ann" * 40)
     run.commit(box(1), owner)
+    before = dict(run.changelog)
     run.commit(pack(1, owner_id=7))
+    assert run.changelog == before, "the state stays as it was"
     [letter] = run.open()
     assert (letter.headers["stage"], letter.headers["error"]) == ("rows", "RowError")
     assert "the aggregate's state would have" in letter.headers["reason"]
