@@ -18,6 +18,8 @@ Offsets = dict[str, dict[str, int]]
 """By topic and partition; partitions as text, as in Spark's JSON."""
 
 _TIMEOUT_MILLISECONDS = 10_000
+_FIRST_TIMEOUT_MILLISECONDS = 20_000
+"""A JVM that has just started on a busy machine has all of the client's classes to load before it can ask."""
 
 
 class Brokers:
@@ -37,7 +39,7 @@ class Brokers:
 
     def check(self) -> None:
         """See that a broker answers."""
-        self._ask(lambda admin: admin.describeCluster().nodes().get())
+        self._ask(lambda admin: admin.describeCluster().nodes().get(), _FIRST_TIMEOUT_MILLISECONDS)
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """The id of each topic's present incarnation; asked for once per start and topic.
@@ -87,11 +89,11 @@ class Brokers:
             result.add(item)
         return result
 
-    def _ask(self, question: Any) -> Any:
+    def _ask(self, question: Any, milliseconds: int = _TIMEOUT_MILLISECONDS) -> Any:
         properties = self._jvm.java.util.Properties()
         properties.setProperty("bootstrap.servers", self._bootstrap)
-        properties.setProperty("request.timeout.ms", str(_TIMEOUT_MILLISECONDS))
-        properties.setProperty("default.api.timeout.ms", str(_TIMEOUT_MILLISECONDS))
+        properties.setProperty("request.timeout.ms", str(milliseconds))
+        properties.setProperty("default.api.timeout.ms", str(milliseconds))
         try:
             admin = self._admin.create(properties)
             try:
