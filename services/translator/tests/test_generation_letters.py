@@ -45,7 +45,9 @@ class Boxes:
     def close(self, generation: str, offset: int, *, of: str = "") -> None:
         own = prefix(self.source, generation)
         origin = Origin(of or f"{own}.change-sets", 0, offset, None if of else "placed")
-        LetterBox(self.bootstrap, "").send([resolution(f"{own}.dead-letters", b"Order/1", origin, "discarded")])
+        LetterBox(self.bootstrap, "").send(
+            [resolution(f"{own}.dead-letters", b"Order/1", origin, "discarded")]
+        )
 
 
 @pytest.fixture

@@ -15,10 +15,12 @@ from bikes.running import contracts, count, expected, in_order
 from bikes.topics import Published, TechnicalTopics, read_events, records_of
 from confluent_kafka import KafkaException
 
+from tidings_envelope.registry import RegistryClient
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import Ledger
 from tidings_translator.generations import Generations
 from tidings_translator.generations_cli import main
+from tidings_translator.generations_correct import Corrector
 from tidings_translator.kafka import Topics
 from tidings_translator.kafka_generations import GenerationAdmin, LedgerReader
 
@@ -143,19 +145,25 @@ def ledger(kafka_bootstrap: str, source: Source) -> Iterator[Callable[[], Ledger
 
 
 @pytest.fixture
-def command(
+def text(
     source: Source, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., list[dict[str, Any]]]:
-    """`tidings-translator generations …`, and the JSON that it prints."""
+) -> Callable[..., str]:
+    """`tidings-translator generations …`, and what it prints."""
 
-    def run(*words: str) -> list[dict[str, Any]]:
+    def run(*words: str) -> str:
         for variable, value in source.environment.items():
             monkeypatch.setenv(variable, value)
         capsys.readouterr()
         assert main(words) == 0
-        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return capsys.readouterr().out
 
     return run
+
+
+@pytest.fixture
+def command(text: Callable[..., str]) -> Callable[..., list[dict[str, Any]]]:
+    """The same, where it prints JSON."""
+    return lambda *words: [json.loads(line) for line in text(*words).splitlines()]
 
 
 def check_differences(found: dict[str, dict[str, Any]], live: Events, shadow: Events) -> None:
@@ -175,7 +183,10 @@ def check_differences(found: dict[str, dict[str, Any]], live: Events, shadow: Ev
 
 
 def test_a_promotion_leaves_no_gap_and_no_repeat_although_every_process_is_killed(
-    source: Source, ledger: Callable[[], Ledger], command: Callable[..., list[dict[str, Any]]]
+    source: Source,
+    ledger: Callable[[], Ledger],
+    text: Callable[..., str],
+    command: Callable[..., list[dict[str, Any]]],
 ) -> None:
     name = source.name
     source.commit(120)
@@ -229,6 +240,40 @@ def test_a_promotion_leaves_no_gap_and_no_repeat_although_every_process_is_kille
     assert in_order(source.published("capitals")) == second(
         expected(name, [one for one in transactions if one.end_lsn <= stopped.at])
     ), "the shadow topics end at the cut"
+
+    # The corrective events are the difference: each is told once, however often the command is run.
+    told = [one for one in transactions if one.end_lsn <= stopped.at]
+    live, right = expected(name, told), second(expected(name, told))
+    wrong = count({topic: it for topic, it in live.items() if topic.endswith("order-placed.v2")})
+    corrections: list[Published] = []
+    for words, published in (
+        (("correct",), 0),
+        (("correct", "--publish"), wrong),
+        (("correct", "--publish"), wrong),
+    ):
+        said = text(*words, "capitals")
+        anew = wrong if not corrections else 0
+        assert f"{name}.order-placed.v2\n  told anew             {anew:>10}\n" in said
+        assert said.count("told anew                      0\n") == len(live) - bool(anew), (
+            "nothing else has changed"
+        )
+        assert f"cannot be taken back  {count(live) - count(right):>10}\n" in said
+        corrections = [one for one in source.published() if "ce_correction" in one.headers]
+        assert len(corrections) == published
+    by_id = {event.event_id: event for event in events}
+    for one in corrections:
+        event = by_id[one.headers["ce_corrects"].decode()]
+        assert (one.topic, one.key) == (event.topic, event.key)
+        assert one.payload == {**event.payload, "customer": event.payload["customer"].upper()}
+        assert one.headers["ce_sequence"] == event.headers["ce_sequence"]
+        assert one.headers["ce_correction"] == b"capitals"
+    assert len({one.event_id for one in corrections} | by_id.keys()) == len(corrections) + len(by_id)
+    after = {one["topic"]: one for one in command("diff", "capitals", "--json", "--examples", "0")}
+    assert {topic: one["changed"] for topic, one in after.items()} == dict.fromkeys(live, 0)
+    with pytest.raises(GenerationError, match="only the one that was promoted"):
+        Corrector(source.bootstrap, name, RegistryClient(source.environment["TIDINGS_REGISTRY"])).look(
+            "original"
+        )
 
     # The old generation is done with; its processes are idle, and can be removed with what is theirs.
     wait_for(lambda: "retired" in old[0].detail("generation"), "the old one to say so", alive=old)

@@ -209,7 +209,8 @@ def _replay(box: LetterBox, letter: Letter, change_sets: str) -> Output:
         raise TranslatorError(
             f"letter {letter.number} is a record of {letter.origin.topic} which the sequencer could not use; its"
             " transaction's place in the commit order has passed",
-            hint="read the rows anew with an incremental snapshot, then discard the letter",
+            hint="read the rows anew with an incremental snapshot, or, if a later version can use it, start a generation with"
+            " that (docs/generations.md); then discard the letter",
         )
     held = letter.headers.get("policy") == "hold"
     if "left_out_bytes" in letter.headers and not held:

@@ -15,6 +15,8 @@ The ledger is a compacted topic with one partition, ``tidings.<source>.generatio
 | ``passed/<old>/<partition>`` | the old one's translator | all of this partition up to the cut is published |
 | ``switched/<new>`` | the new one's sequencer | what comes out from here on is to be published |
 | ``live/<new>/<partition>`` | the new one's translator | it publishes this partition |
+| ``filled/<name>`` | the command | the lakehouse's log is read, up to this commit LSN: the generation's processes may begin |
+| ``corrected/<name>`` | the command | it has begun to publish corrective events, of commits up to this LSN |
 
 Each fact is in the same Kafka transaction as that of which it speaks, so it holds if and only if it can be read; and each
 is final, because a name is used once. docs/generations.md has the whole protocol, and why there is neither gap nor repeat.
@@ -82,6 +84,7 @@ class Started(msgspec.Struct, frozen=True):
         at: when, RFC 3339.
         complete: the technical topics held all of history then; else the state of some aggregates lacks rows.
         discarded: it is no more.
+        from_lake: its sequencer's first part is read from the lakehouse's log, by the command.
     """
 
     domain: str
@@ -89,6 +92,7 @@ class Started(msgspec.Struct, frozen=True):
     at: str
     complete: bool = True
     discarded: bool = False
+    from_lake: bool = False
 
 
 class Promotion(msgspec.Struct, frozen=True):
@@ -155,9 +159,19 @@ class Ledger:
         """``fact("passed", "original", 0)``; None when it is not so yet."""
         return self._facts.get("/".join(map(str, name)))
 
+    def is_filled(self, name: str) -> bool:
+        """Whether the lakehouse's log is read, for a generation that begins with it."""
+        started = self.generations.get(name)
+        return started is None or not started.from_lake or self.fact("filled", name) is not None
+
     def everywhere(self, kind: str, generation: str, partitions: int) -> bool:
         """Whether a fact holds in every partition."""
         return all(self.fact(kind, generation, number) is not None for number in range(partitions))
+
+    @property
+    def has_corrections(self) -> bool:
+        """Whether corrective events may be on the business topics."""
+        return any(name.startswith("corrected/") for name in self._facts)
 
     @property
     def under_way(self) -> Promotion | None:
@@ -180,6 +194,8 @@ class Ledger:
             return "discarded"
         if promotion is not None and self.hands_over(name):
             return "handing over" if name == promotion.old else "taking over"
+        if not self.is_filled(name):
+            return "filling"
         if name == self.live:
             return "live"
         if self.fact("stopped", name) is not None:
@@ -214,3 +230,22 @@ class Ledger:
     def _finished(self, promotion: Promotion) -> bool:
         switched = self.fact("switched", promotion.new)
         return switched is not None and self.everywhere("live", promotion.new, switched.partitions)
+
+
+def step_of(ledger: Ledger, promotion: Promotion) -> str:
+    """Where a promotion stands, in words."""
+    old, new = promotion.old, promotion.new
+    if ledger.live == new:
+        fact = ledger.fact("switched", new)
+        return f"'{new}' publishes" + ("" if fact is None else f" everything after commit {fact.at:X}")
+    stopped = ledger.fact("stopped", old)
+    if stopped is None:
+        held = ledger.fact("held", new)
+        return (
+            f"waiting for the sequencer of '{new}' to stand still"
+            if held is None
+            else f"'{new}' stands still; waiting for the sequencer of '{old}' to get there and stop"
+        )
+    if not ledger.everywhere("passed", old, stopped.partitions):
+        return f"the cut is at commit {stopped.at:X}; '{old}' publishes what is before it"
+    return f"'{old}' has published all up to {stopped.at:X}; '{new}' comes up to it and goes on"

@@ -9,7 +9,7 @@ Both topics are read side by side, so memory holds what one is ahead of the othe
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -32,12 +32,20 @@ class Said(msgspec.Struct, frozen=True, gc=False):
         key: the aggregate's id.
         commit_lsn: of the commit it follows from.
         value: the record's value.
+        correction: the generation that has published it as a correction, else empty.
+        corrects: the id of the event that it corrects, else empty.
     """
 
     id: str
     key: str
     commit_lsn: int
     value: bytes
+    correction: str = ""
+    corrects: str = ""
+
+
+Tell = Callable[[Said | None, Said | None], None]
+"""Gets a difference: the live event and the shadow's; one of them may be None."""
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -88,7 +96,8 @@ def said_of(
             document = msgspec.json.decode(value)
             attributes = {f"ce_{name}": text for name, text in document.items()}
         lsn = int(attributes["ce_sequence"].partition("-")[0], 16)
-        return Said(attributes["ce_id"], (key or b"").decode(), lsn, value)
+        correction, corrects = attributes.get("ce_correction", ""), attributes.get("ce_corrects", "")
+        return Said(attributes["ce_id"], (key or b"").decode(), lsn, value, correction, corrects)
     except (KeyError, ValueError, AttributeError, msgspec.DecodeError) as error:
         raise GenerationError(f"{topic} holds a record that is no event of Tidings'") from error
 
@@ -101,10 +110,23 @@ class Comparison:
         payload: from a record's value to the event's fields.
         upto: the last commit LSN that both generations have behind them; what is newer is left out.
         examples: how many to keep of each kind.
+        superseded: by the id of a live event that was corrected what was told in its place.
+        tell: gets each pair that differs, and with None for the other what is only in one.
     """
 
-    def __init__(self, topic: str, payload: Callable[[bytes], Payload], *, upto: int, examples: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        payload: Callable[[bytes], Payload],
+        *,
+        upto: int,
+        examples: int,
+        superseded: Mapping[str, Said] | None = None,
+        tell: Tell | None = None,
+    ) -> None:
         self.difference = Difference(topic)
+        self._superseded = superseded or {}
+        self._tell = tell
         self._payload = payload
         self._upto = upto
         self._examples = examples
@@ -113,8 +135,10 @@ class Comparison:
 
     def take(self, side: Side, said: Said) -> None:
         """Take in an event."""
-        if said.commit_lsn > self._upto:
-            return
+        if said.commit_lsn > self._upto or said.corrects:
+            return  # what corrects another is in its place
+        if side == "live" and self._superseded:
+            said = self._superseded.get(said.id, said)
         other = self._waiting["shadow" if side == "live" else "live"].pop(said.id, None)
         if other is None:
             self._waiting[side][said.id] = said
@@ -151,11 +175,15 @@ class Comparison:
         if not fields:
             found.same += 1  # another schema id, or another spelling of the same values
             return
+        if self._tell is not None:
+            self._tell(live, shadow)
         found.changed += 1
         found.fields.update({_general(path) for path in fields})
         self._keep("changed", live, fields)
 
     def _only(self, side: Side, said: Said) -> None:
+        if self._tell is not None:
+            self._tell(*((said, None) if side == "live" else (None, said)))
         if side == "live":
             self.difference.only_live += 1
         else:

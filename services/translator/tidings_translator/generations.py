@@ -14,6 +14,7 @@ from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import (
     ORIGINAL,
+    Fact,
     Ledger,
     Promotion,
     Started,
@@ -21,6 +22,7 @@ from tidings_translator.generation import (
     group,
     ledger_topic,
     prefix,
+    step_of,
 )
 from tidings_translator.generation_letters import check_discard, check_promotion, letters_of
 from tidings_translator.kafka import TopicPlan, Topics
@@ -83,20 +85,22 @@ class Generations:
 
     # --- start
 
-    def start(self, name: str, domain: Domain, *, partitions: int) -> Started:
+    def start(self, name: str, domain: Domain, *, partitions: int, from_lake: bool = False) -> Started:
         """Make room for a generation; its processes, which wait for this, then read the technical topics from the start.
 
         Args:
             name: of the new generation; names are used once.
             domain: with the rules of the new generation.
             partitions: of its change sets; where the live generation's exist, as many as those have.
+            from_lake: its processes wait until `filled` is told; history need not be in the topics.
 
         Raises:
             GenerationError: the name cannot be used, or history is not whole.
         """
         check_name(name)
         have = self._topics.partitions()
-        self._check_history(have, domain)
+        if not from_lake:
+            self._check_history(have, domain)
         self._topics.create(
             [TopicPlan(ledger_topic(self._source), 1, compacted=True)], replication=self._replication
         )
@@ -107,9 +111,14 @@ class Generations:
                 raise GenerationError(
                     f"generation '{name}' was discarded", hint="names are used once: take another"
                 )
+            if known is not None and known.from_lake != from_lake:
+                raise GenerationError(
+                    f"generation '{name}' was started {'from the lakehouse' if known.from_lake else 'from the topics'}",
+                    hint="start it again in the same way, or take another name",
+                )
             live = f"{prefix(self._source, ledger.live)}.change-sets"
             if known is None:
-                known = Started(domain.name, domain.package, _now())
+                known = Started(domain.name, domain.package, _now(), from_lake=from_lake)
                 turn.write(f"generation/{name}", known)
         # Last: the processes wait for it.
         change_sets = TopicPlan(f"{prefix(self._source, name)}.change-sets", have.get(live, partitions))
@@ -122,15 +131,25 @@ class Generations:
             raise GenerationError(
                 f"there is no topic {transactions}", hint="is TIDINGS_SOURCE the connector's topic.prefix?"
             )
-        tables = [topic for table in domain.tables if (topic := f"{self._source}.{table}") in have]
-        firsts = self._admin.first_offsets({topic: have[topic] for topic in [transactions, *tables]})
+        firsts = self._admin.first_offsets(self.read_topics(domain))
         short = sorted(str(partition) for partition, first in firsts.items() if first > 0)
         if short:
             raise GenerationError(
                 f"history is not whole: Kafka has deleted the beginning of {', '.join(short)}",
                 hint="rules would take the first change that is left of a row for its creation; keep technical topics"
-                " (retention.ms=-1), or have a connector with another topic.prefix take a new snapshot",
+                " (retention.ms=-1), begin with the lakehouse's log (--from-lake), or have a connector with another topic.prefix take a new snapshot",
             )
+
+    def read_topics(self, domain: Domain) -> dict[str, int]:
+        """Of the topics that a generation with this domain reads those that exist, with their partitions."""
+        have = self._topics.partitions()
+        names = [f"{self._source}.transaction", *(f"{self._source}.{table}" for table in domain.tables)]
+        return {topic: have[topic] for topic in names if topic in have}
+
+    def filled(self, name: str, commit_lsn: int) -> None:
+        """The lakehouse's log is read; the generation's processes may begin."""
+        with LedgerWriter(self._bootstrap, self._source) as turn:
+            turn.write(f"filled/{name}", Fact(commit_lsn))
 
     # --- look
 
@@ -209,7 +228,9 @@ class Generations:
             if ledger.status(name) != "shadow":
                 raise GenerationError(
                     f"generation '{name}' is {ledger.status(name)}",
-                    hint="start a new generation with its rules and promote that",
+                    hint="wait until it has read the lakehouse's log"
+                    if ledger.status(name) == "filling"
+                    else "start a new generation with its rules and promote that",
                 )
             have = self._topics.partitions()
             if not despite_letters:
@@ -281,7 +302,7 @@ class Generations:
             status = ledger.status(name)
             if started is None and name != ORIGINAL:
                 ledger.check_runs(name)
-            if status not in {"shadow", "retired", "discarded"}:
+            if status not in {"shadow", "filling", "retired", "discarded"}:
                 raise GenerationError(
                     f"generation '{name}' is {status}",
                     hint="promote another one first" if status == "live" else "wait until that is finished",
@@ -310,25 +331,6 @@ class Generations:
         if name == ORIGINAL:
             return topic in {f"{own}.change-sets", f"{own}.sequencer-state", f"{own}.state"}
         return topic.startswith(f"{own}.")
-
-
-def step_of(ledger: Ledger, promotion: Promotion) -> str:
-    """Where a promotion stands, in words."""
-    old, new = promotion.old, promotion.new
-    if ledger.live == new:
-        fact = ledger.fact("switched", new)
-        return f"'{new}' publishes" + ("" if fact is None else f" everything after commit {fact.at:X}")
-    stopped = ledger.fact("stopped", old)
-    if stopped is None:
-        held = ledger.fact("held", new)
-        return (
-            f"waiting for the sequencer of '{new}' to stand still"
-            if held is None
-            else f"'{new}' stands still; waiting for the sequencer of '{old}' to get there and stop"
-        )
-    if not ledger.everywhere("passed", old, stopped.partitions):
-        return f"the cut is at commit {stopped.at:X}; '{old}' publishes what is before it"
-    return f"'{old}' has published all up to {stopped.at:X}; '{new}' comes up to it and goes on"
 
 
 def _now() -> str:

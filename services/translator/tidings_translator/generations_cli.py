@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -11,14 +12,19 @@ from pydantic import Field
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.registry import RegistryClient
-from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
+from tidings_service import ServiceSettings, SettingsError, TidingsError, configure_logging, load_settings
 from tidings_translator.domain import load_domain
 from tidings_translator.errors import TranslatorError
+from tidings_translator.generation_corrections import summary
 from tidings_translator.generation_diff import as_json, report
 from tidings_translator.generations import Generations, Standing
 from tidings_translator.generations_compare import Comparer
+from tidings_translator.generations_correct import Corrector
+from tidings_translator.lake_filling import start_from_lake
+from tidings_translator.settings import SequencerSettings
 
-_EPILOG = """environment: TIDINGS_KAFKA, TIDINGS_SOURCE; start also TIDINGS_DOMAIN (the new rules), diff TIDINGS_REGISTRY.
+_EPILOG = """environment: TIDINGS_KAFKA, TIDINGS_SOURCE; start also TIDINGS_DOMAIN (the new rules), start --from-lake,
+diff and correct TIDINGS_REGISTRY.
 A generation's processes are a tidings-sequencer and tidings-translators with TIDINGS_GENERATION=NAME and the new rules.
 docs/generations.md has the whole story."""
 
@@ -44,7 +50,7 @@ class StartSettings(GenerationsSettings):
 
 
 class DiffSettings(GenerationsSettings):
-    """What `diff` needs besides."""
+    """What `diff` and `correct` need besides."""
 
     registry: Annotated[str, Field(min_length=1)]
     """The schema registry's Confluent-compatible API."""
@@ -71,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     start = commands.add_parser("start", help="make room for a new generation")
     start.set_defaults(run=_start)
+    start.add_argument(
+        "--from-lake",
+        type=Path,
+        metavar="DIRECTORY",
+        help="begin with what `tidings-lakehouse history DIRECTORY` has written, go on in the topics behind it",
+    )
     status = commands.add_parser("status", help="every generation: what it does, and how far it is")
     status.add_argument("--json", action="store_true", help="one JSON object per generation")
     status.set_defaults(run=_status)
@@ -95,6 +107,14 @@ def _parser() -> argparse.ArgumentParser:
     promote.add_argument(
         "--timeout", type=float, default=600.0, help="seconds to watch it (default: 600); it goes on without"
     )
+    correct = commands.add_parser(
+        "correct", help="tell anew what was told wrongly before a generation was promoted"
+    )
+    correct.set_defaults(run=_correct)
+    correct.add_argument("--topic", help="only this business topic")
+    correct.add_argument(
+        "--publish", action="store_true", help="do it; without, it only says what it would do"
+    )
     discard = commands.add_parser(
         "discard", help="remove a shadow or retired generation, its topics and groups"
     )
@@ -105,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
             action="store_true",
             help="although aggregates are held, or dead letters open, which would be left behind",
         )
-    for one in (start, diff, promote, discard):
+    for one in (start, diff, promote, correct, discard):
         one.add_argument("name", metavar="NAME", help="the generation")
     return parser
 
@@ -115,9 +135,17 @@ def _generations(settings: GenerationsSettings) -> Generations:
 
 
 def _start(options: argparse.Namespace) -> int:
-    settings = load_settings(StartSettings)
-    domain = load_domain(settings.domain)
-    started = _generations(settings).start(options.name, domain, partitions=settings.partitions)
+    if options.from_lake:
+        whole = load_settings(SequencerSettings).model_copy(update={"generation": options.name})
+        configure_logging("sequencer", level="WARNING", format=whole.log_format)
+        try:
+            started = start_from_lake(whole, load_domain(whole.domain), options.from_lake, _say)
+        except EnvelopeError as error:
+            raise TranslatorError(str(error), hint=error.hint or "TIDINGS_REGISTRY") from error
+    else:
+        settings = load_settings(StartSettings)
+        domain = load_domain(settings.domain)
+        started = _generations(settings).start(options.name, domain, partitions=settings.partitions)
     _say(f"generation '{options.name}' of {started.package} may run: give its processes")
     _say(f"TIDINGS_GENERATION={options.name} TIDINGS_DOMAIN={started.package}")
     return 0
@@ -162,6 +190,20 @@ def _promote(options: argparse.Namespace) -> int:
         "hint: run promote again to watch it; are all processes of both generations running?\n"
     )
     return 1
+
+
+def _correct(options: argparse.Namespace) -> int:
+    settings = load_settings(DiffSettings)
+    with RegistryClient(settings.registry) as registry:
+        corrector = Corrector(settings.kafka, settings.source, registry)
+        do = corrector.publish if options.publish else corrector.look
+        try:
+            found = do(options.name, topic=options.topic)
+        except EnvelopeError as error:
+            raise TranslatorError(str(error), hint=error.hint or "TIDINGS_REGISTRY") from error
+    _say("published\n" if options.publish else "what --publish would do\n")
+    sys.stdout.write(summary(found))
+    return 0
 
 
 def _discard(options: argparse.Namespace) -> int:

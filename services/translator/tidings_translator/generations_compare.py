@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import fastavro
@@ -13,7 +13,8 @@ from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_translator.changes import decode_change_set
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import CUT_KEY, Ledger, group, prefix, shadow_topic
-from tidings_translator.generation_diff import Comparison, Difference, Said, said_of
+from tidings_translator.generation_corrections import superseded
+from tidings_translator.generation_diff import Comparison, Difference, Said, Tell, said_of
 from tidings_translator.generations import Generations
 from tidings_translator.kafka import Offsets, Topics, read_partition
 from tidings_translator.kafka_generations import read_topic
@@ -38,13 +39,21 @@ class Comparer:
         self._generations = Generations(bootstrap, source)
         self._topics = Topics(bootstrap)
 
-    def compare(self, name: str, *, examples: int, topic: str | None = None) -> tuple[int, list[Difference]]:
+    def compare(
+        self,
+        name: str,
+        *,
+        examples: int,
+        topic: str | None = None,
+        tell: Callable[[], Tell] | None = None,
+    ) -> tuple[int, list[Difference]]:
         """The differences by business topic, and the commit LSN up to which they were looked for.
 
         Args:
             name: a generation that has not been discarded.
             examples: how many to keep of each kind and topic.
             topic: only this business topic.
+            tell: makes for each topic what gets its differences.
 
         Raises:
             GenerationError: there is nothing to compare.
@@ -60,7 +69,14 @@ class Comparer:
         differences = []
         for business in self._business_topics(name, ledger, have):
             if topic is None or business == topic:
-                comparison = Comparison(business, self._payload, upto=upto, examples=examples)
+                comparison = Comparison(
+                    business,
+                    self._payload,
+                    upto=upto,
+                    examples=examples,
+                    superseded=superseded(self._events(business, have)) if ledger.has_corrections else None,
+                    tell=None if tell is None else tell(),
+                )
                 differences.append(self._compare(comparison, business, name, have))
         return upto, differences
 

@@ -5,6 +5,7 @@ earlier: what a command has read is still true when it writes. All calls block a
 """
 
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, cast
@@ -17,6 +18,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
@@ -30,7 +32,7 @@ from tidings_translator.kafka import (
     partition_ends,
     read_partition,
 )
-from tidings_translator.records import Headers, Partition
+from tidings_translator.records import MAX_RECORD_BYTES, Headers, Output, Partition
 
 _REQUEST_SECONDS = 30.0
 _CATCH_UP_SECONDS = 60.0
@@ -119,7 +121,13 @@ class LedgerWriter:
     def __init__(self, bootstrap: str, source: str) -> None:
         self._topic = ledger_topic(source)
         self._producer = Producer(
-            {**client_settings(bootstrap), "transactional.id": f"tidings-generations-{source}"}
+            {
+                **client_settings(bootstrap),
+                "transactional.id": f"tidings-generations-{source}",
+                "max.in.flight.requests.per.connection": 1,  # as the translator's, and so the partitioner
+                "message.max.bytes": MAX_RECORD_BYTES,
+                "partitioner": "murmur2_random",
+            }
         )
         try:
             self._producer.init_transactions(_REQUEST_SECONDS)
@@ -133,9 +141,19 @@ class LedgerWriter:
             GenerationError: another command has had its turn meanwhile; nothing is written.
             BrokerError: Kafka is away; whether it is written is not known.
         """
+        self.publish([Output(self._topic, key.encode(), msgspec.json.encode(value), None, 0)])
+
+    def publish(self, outputs: Iterable[Output]) -> None:
+        """Write records in one Kafka transaction.
+
+        Raises:
+            GenerationError: another command has had its turn meanwhile; nothing is written.
+            BrokerError: Kafka is away; whether they are written is not known.
+        """
         try:
             self._producer.begin_transaction()
-            self._producer.produce(self._topic, msgspec.json.encode(value), key.encode(), 0)
+            for topic, name, value, headers, partition in outputs:
+                self._producer.produce(topic, value, name, partition, headers=headers)  # type: ignore[arg-type]  # lists are invariant
             self._producer.commit_transaction(_REQUEST_SECONDS)
         except KafkaException as error:
             cause: Any = error.args[0]
@@ -225,6 +243,20 @@ class GenerationAdmin:
             consumer.close()
         return found
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The id that tells a topic from one of the same name that was deleted.
+
+        Raises:
+            BrokerError: Kafka is away.
+        """
+        try:
+            futures = self._admin.describe_topics(
+                TopicCollection(list(topics)), request_timeout=_REQUEST_SECONDS
+            )
+            return {name: topic_id_text(future.result().topic_id) for name, future in futures.items()}
+        except KafkaException as error:
+            raise broken(error, "topics cannot be described") from error
+
     def remove_groups(self, groups: Iterable[str]) -> list[str]:
         """Delete consumer groups; those that were there.
 
@@ -254,6 +286,14 @@ class GenerationAdmin:
             else:
                 removed.append(name)
         return sorted(removed)
+
+
+def topic_id_text(topic_id: Any) -> str:
+    """A topic's id (a `confluent_kafka.Uuid`, for which there are no stubs) as Kafka's Java clients write it, and so Spark:
+    base64 for URLs, without padding."""
+    bits = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
+    raw = b"".join(part.to_bytes(8, "big", signed=True) for part in bits)
+    return urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def read_topic(

@@ -15,6 +15,7 @@ from tidings_translator.domain import Domain
 from tidings_translator.errors import SequenceError
 from tidings_translator.generation import ORIGINAL
 from tidings_translator.kafka import TopicPlan
+from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.records import Batch, Output
 from tidings_translator.rows import time_columns
 from tidings_translator.sequencer_intake import Intake
@@ -30,9 +31,18 @@ _PATIENCE_SECONDS = 10.0
 
 
 class Sequencer:
-    """The work of the sequencer's stage."""
+    """The work of the sequencer's stage.
 
-    def __init__(self, settings: SequencerSettings, domain: Domain, stage: Stage) -> None:
+    Args:
+        settings: its own.
+        domain: with the aggregates.
+        stage: the parts that it uses.
+        filling: it is this one that fills the generation from the lakehouse's log.
+    """
+
+    def __init__(
+        self, settings: SequencerSettings, domain: Domain, stage: Stage, *, filling: bool = False
+    ) -> None:
         if settings.transactions == "none" and settings.generation != ORIGINAL:
             raise SequenceError(
                 "a generation is compared and promoted at a commit position, which rows without transactions have not",
@@ -52,14 +62,20 @@ class Sequencer:
         self._emission = Emission(settings, stage)
         self._looked_at = 0.0
         self._told_waiting: str | None = None
+        self._filled = filling
+        """Another than the original generation may read the topics."""
 
     # --- topics
 
     def source_topics(self, topics: dict[str, int]) -> tuple[list[str], str | None]:
         """The transaction topic, and the topics of tables that are mapped; those without rows yet come later."""
         settings = self._settings
-        if settings.generation != ORIGINAL and settings.change_sets_topic not in topics:
-            return [], f"`tidings-translator generations start {settings.generation}`"
+        if settings.generation != ORIGINAL:
+            start = f"`tidings-translator generations start {settings.generation}`"
+            if settings.change_sets_topic not in topics:
+                return [], start
+            if not self._may_begin():
+                return [], f"the end of {start}, which reads the lakehouse's log"
         transactions = settings.transaction_topic
         wanted = [f"{settings.source}.{table}" for table in sorted(self._tables)]
         there = [topic for topic in wanted if topic in topics]
@@ -83,6 +99,16 @@ class Sequencer:
             TopicPlan(settings.dead_letters_topic, 1, unlimited=True),
             TopicPlan(settings.ledger_topic, 1, compacted=True),
         ]
+
+    def _may_begin(self) -> bool:
+        """Whether a generation that is filled from the lakehouse's log has been; looked up while it has not."""
+        if not self._filled:
+            reader = LedgerReader(self._settings.kafka, self._settings.source)
+            try:
+                self._filled = reader.catch_up().is_filled(self._settings.generation)
+            finally:
+                reader.close()
+        return self._filled
 
     async def _discover(self) -> None:
         """Read topics of mapped tables that have appeared since."""
@@ -119,6 +145,14 @@ class Sequencer:
     async def _emit(self, session: Session, letters: list[Output]) -> None:
         if not await self._emission.emit(session, letters):
             self._sessions.drop()
+
+    async def finish(self) -> tuple[int, str | None]:
+        """Commit the offsets as they are now, whatever came out; the commit LSN, and what the next transaction lacks."""
+        session = self._sessions.current
+        if session is None:
+            return 0, None
+        await self._emission.settle(session)
+        return session.memory.progress.commit_lsn or 0, session.assembler.waiting_for()
 
     # --- ticks
 

@@ -86,6 +86,10 @@ class Emission:
         self._hold(session)
         return True
 
+    async def settle(self, session: Session) -> None:
+        """Put what must be remembered and the offsets as they are now into the next Kafka transaction."""
+        await self._add(session, [], session.memory.take_changes())
+
     async def _add(self, session: Session, outputs: list[Output], changes: dict[bytes, bytes | None]) -> bool:
         """Put outputs, state and the offsets as they are now into the next Kafka transaction; False: all is dropped."""
         offsets = session.assembler.offsets()

@@ -136,6 +136,7 @@ class TechnicalTopics:
         self._window = window
         self._partitions = partitions
         self.prefix = prefix
+        self.bootstrap = bootstrap
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic(f"{prefix}.transaction", 1, 1)]
@@ -147,7 +148,7 @@ class TechnicalTopics:
         for start in range(0, len(records), self._window):
             groups: dict[tuple[str, int], list[Record]] = defaultdict(list)
             for record in records[start : start + self._window]:
-                groups[record[0], self._partition(record)].append(record)
+                groups[record[0], self.partition_of(record)].append(record)
             order = list(groups)
             self._random.shuffle(order)
             for topic, partition in order:
@@ -159,7 +160,7 @@ class TechnicalTopics:
     def flush(self) -> None:
         assert self._producer.flush(30) == 0
 
-    def _partition(self, record: Record) -> int:
+    def partition_of(self, record: Record) -> int:
         if record[0].endswith(".transaction"):
             return 0
         return sum(record[1] or b"") % self._partitions

@@ -4,9 +4,11 @@ import json
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tidings_translator.errors import GenerationError
+from tidings_translator.generation_corrections import Corrections, correction_id, summary, superseded
 from tidings_translator.generation_diff import Comparison, Said, as_json, differing, report, said_of
 
 TOPIC = "shop.order-placed.v1"
@@ -16,8 +18,22 @@ def said(number: int, lsn: int = 10, key: str = "1", **payload: Any) -> Said:
     return Said(f"id{number}", key, lsn, json.dumps(payload).encode())
 
 
-def compare(live: list[Said], shadow: list[Said], *, upto: int = 100, examples: int = 3) -> Comparison:
-    comparison = Comparison(TOPIC, json.loads, upto=upto, examples=examples)
+def compare(
+    live: list[Said],
+    shadow: list[Said],
+    *,
+    upto: int = 100,
+    examples: int = 3,
+    corrections: Corrections | None = None,
+) -> Comparison:
+    comparison = Comparison(
+        TOPIC,
+        json.loads,
+        upto=upto,
+        examples=examples,
+        superseded=superseded(live),
+        tell=corrections.note if corrections else None,
+    )
     both = [("live", one) for one in live] + [("shadow", one) for one in shadow]
     random.Random(len(both)).shuffle(both)
     for side, one in both:
@@ -93,3 +109,64 @@ def test_events_of_both_modes_and_what_is_no_event() -> None:
     for value, said_headers in ((b"x", []), (b"no json", headers), (b"{}", headers)):
         with pytest.raises(GenerationError, match=TOPIC):
             said_of(TOPIC, b"1", value, said_headers)
+
+
+BINARY = [("ce_sequence", b"000000000000000A-0000001"), ("content-type", b"application/avro")]
+
+
+def as_record(said: Said) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
+    return said.key.encode(), said.value, [*BINARY, ("ce_id", said.id.encode())]
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_corrective_events_make_the_difference_up(structured: bool) -> None:
+    """What is told anew and for the first time, under which ids; nothing of it twice; a later generation corrects it again."""
+
+    def correct(generation: str, live: list[Said], shadow: list[Said]) -> tuple[list[Said], Corrections]:
+        corrections = Corrections()
+        compare(live, shadow, corrections=corrections).finish()
+        events = []
+        for one in shadow:
+            record = as_record(one)
+            if structured:
+                data = json.loads(one.value)
+                document = {"id": one.id, "sequence": "000000000000000A-0000001", "data": data}
+                record = (
+                    one.key.encode(),
+                    json.dumps(document).encode(),
+                    [("content-type", b"application/cloudevents+json")],
+                )
+            output = corrections.event(generation, TOPIC, record, one)
+            if output is not None:
+                assert (output.topic, output.key) == (TOPIC, one.key.encode())
+                told = said_of(TOPIC, output.key, output.value, output.headers)
+                payload = json.loads(told.value)
+                events.append(
+                    msgspec.structs.replace(told, value=json.dumps(payload.get("data", payload)).encode())
+                )
+        return events, corrections
+
+    live = [said(1, a=1), said(2, a=1), said(3, key="9", a=1), said(6, key="4", a=1)]
+    shadow = [said(1, a=1), said(2, a=2), said(4, key="7", a=5), said(5, key="4", a=2)]
+    events, corrections = correct("autumn", live, shadow)
+    assert [(one.id, one.correction, one.corrects, json.loads(one.value)) for one in events] == [
+        (correction_id("id2", "autumn"), "autumn", "id2", {"a": 2}),
+        ("id4", "autumn", "", {"a": 5}),
+        ("id5", "autumn", "id6", {"a": 2}),
+    ]
+    assert (corrections.changed, corrections.missing) == (2, 1)
+    found = compare(live, shadow).finish()
+    assert "told anew                      2\n" in summary([(found, corrections)])
+    assert "cannot be taken back           1\n" in summary([(found, corrections)])
+
+    for told in (live + events[:1], live + events):
+        again, _ = correct("autumn", told, shadow)
+        assert again == events[len(told) - len(live) :], "a run that was ended in its middle is repeated"
+    found = compare(live + events, shadow).finish()
+    assert (found.same, found.changed, found.only_live, found.only_shadow) == (4, 0, 1, 0)
+
+    later, _ = correct("winter", live + events, [said(1, a=1), said(2, a=3), said(4, key="7", a=5)])
+    assert [(one.id, one.corrects, json.loads(one.value)) for one in later] == [
+        (correction_id("id2", "winter"), "id2", {"a": 3})
+    ]
+    assert compare(live + events + later, [said(2, a=3)]).finish().changed == 0

@@ -1,0 +1,264 @@
+"""Fills a generation from the lakehouse's log: the sequencer itself, with a directory in Kafka's place.
+
+What it makes is as if a sequencer of this generation had read the topics so far: change sets, what must be remembered, and
+the offsets from which the technical topics are needed, each in one Kafka transaction under the sequencer's own transactional
+id. So the sequencer that is started then goes on in the topics where the log ends, without gap or repeat: an offset in the
+log is the offset in the topic. A run that was ended in its middle is repeated, with the same history or a later one.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import cast
+
+from tidings_service import Health
+from tidings_translator.domain import Domain
+from tidings_translator.errors import GenerationError
+from tidings_translator.generation import Ledger, Started, check_name
+from tidings_translator.generations import Generations
+from tidings_translator.kafka import Offsets, Topics
+from tidings_translator.kafka_generations import GenerationAdmin
+from tidings_translator.kafka_transactions import Membership, TransactionalProducer
+from tidings_translator.lake_records import Lake, LakePartition
+from tidings_translator.records import Batch, Output, Partition
+from tidings_translator.sequencer import Sequencer
+from tidings_translator.settings import SequencerSettings
+from tidings_translator.stage import Stage
+
+_BATCH = 500
+_PENDING = 1_000
+_SESSION = 1
+_TELL_SECONDS = 10.0
+_QUIET_ROUNDS = 3
+"""So often nothing new may come of it before the log is at its end: a snapshot's end takes two ticks."""
+
+Tell = Callable[[str], None]
+
+
+class _Sink:
+    """Gathers what the sequencer makes and commits it, with offsets of a group that has no members."""
+
+    def __init__(self, producer: TransactionalProducer, member: Membership) -> None:
+        self._producer = producer
+        self._member = member
+        self._outputs: list[Output] = []
+        self._offsets: dict[Partition, int] = {}
+        self._state: dict[tuple[Partition, bytes], bytes | None] = {}
+        self._alive = False
+
+    async def begin_life(self) -> None:
+        if not self._alive:
+            self._producer.begin_life()
+            self._alive = True
+
+    def is_lost(self, _generation: int) -> bool:
+        return False
+
+    async def add(
+        self,
+        _generation: int,
+        offsets: Mapping[Partition, int],
+        outputs: Iterable[Output] = (),
+        *,
+        state: Mapping[tuple[Partition, bytes], bytes | None] | None = None,
+        on_commit: Callable[[], None] | None = None,
+    ) -> bool:
+        del on_commit
+        self._outputs += outputs
+        self._offsets.update(offsets)
+        self._state.update(state or {})
+        if len(self._outputs) + len(self._state) >= _PENDING:
+            self.commit()
+        return True
+
+    def commit(self) -> None:
+        """Commit what was gathered."""
+        if not self._offsets:
+            return
+        changelog = [
+            Output(partition.topic, key, value, None, partition.partition)
+            for (partition, key), value in self._state.items()
+        ]
+        self._producer.transact(self._outputs + changelog, self._offsets, self._member)
+        self._outputs, self._offsets, self._state = [], {}, {}
+
+
+class _LakeOffsets:
+    """Committed offsets of Kafka's; the ends are the log's, where it has the partition."""
+
+    def __init__(self, offsets: Offsets, lake: Lake) -> None:
+        self.committed = offsets.committed
+        self._offsets = offsets
+        self._lake = lake
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        wanted = list(partitions)
+        spans = self._lake.spans
+        ends = self._offsets.ends([one for one in wanted if one not in spans])
+        return ends | {one: spans[one][1] + 1 for one in wanted if one in spans}
+
+
+class _LakeConsumer:
+    """The directory as the only member of a consumer group."""
+
+    def __init__(self, member: Membership) -> None:
+        self._member = member
+        self.partitions: dict[Partition, LakePartition] = {}
+        self.held: set[Partition] = set()
+
+    def membership(self) -> Membership:
+        return self._member._replace(generation=_SESSION)
+
+    def assignment(self) -> set[Partition]:
+        return set(self.partitions)
+
+    def hold(self, partitions: Iterable[Partition]) -> None:
+        self.held = set(partitions)
+
+    def subscribe(self, _topics: Iterable[str]) -> bool:
+        return False
+
+    async def quiet_position(self, partition: Partition) -> int | None:
+        return self.partitions[partition].position
+
+
+class _LakeStage:
+    """What the sequencer's work uses of a `Stage`."""
+
+    def __init__(self, settings: SequencerSettings, lake: Lake, kafka_offsets: Offsets) -> None:
+        self.settings = settings
+        self.health = Health()
+        self.topics = Topics(settings.kafka)
+        self.offsets = _LakeOffsets(kafka_offsets, lake)
+        member = Membership(settings.group, "", -1, None)
+        producer = TransactionalProducer(
+            settings.kafka,
+            settings.group,
+            transaction_timeout_seconds=settings.transaction_timeout_seconds,
+        )
+        self.sink = _Sink(producer, member)
+        self.consumer = _LakeConsumer(member)
+        self.committed: dict[Partition, int] = {}
+
+    def note_generation(self, ledger: Ledger, detail: str, *, ended: bool) -> None:
+        """Nobody looks."""
+
+    def note_committed(self, _offsets: dict[Partition, int]) -> Callable[[], None]:
+        return lambda: None
+
+
+class Filling:
+    """Fills one generation.
+
+    Args:
+        settings: the sequencer's, of the generation.
+        domain: the generation's rules.
+        lake: what the lakehouse has written.
+    """
+
+    def __init__(self, settings: SequencerSettings, domain: Domain, lake: Lake) -> None:
+        self._settings = settings
+        self._domain = domain
+        self._lake = lake
+        self._read = read_topics(settings, domain)
+        self._offsets = Offsets(settings.kafka, settings.group)
+        self._stage = _LakeStage(settings, self._lake, self._offsets)
+
+    def fill(self, tell: Tell) -> tuple[int, dict[Partition, int]]:
+        """Read the log to its end.
+
+        Returns:
+            The commit LSN that it has got to, and from which offset each partition is needed in Kafka.
+
+        Raises:
+            GenerationError: the log cannot be put together to transactions.
+        """
+        try:
+            commit_lsn = asyncio.run(self._fill(tell))
+            return commit_lsn, self._offsets.committed(list(self._lake.spans))
+        finally:
+            self._offsets.close()
+
+    async def _fill(self, tell: Tell) -> int:
+        stage, settings = self._stage, self._settings
+        topics = {
+            settings.transaction_topic,
+            *(f"{settings.source}.{table}" for table in self._domain.tables),
+        }
+        mine = sorted(partition for partition in self._lake.spans if partition.topic in topics)
+        await stage.sink.begin_life()  # another run of the command is over now
+        committed = self._offsets.committed(mine)
+        stage.consumer.partitions = {one: self._lake.open(one, committed[one]) for one in mine}
+        work = Sequencer(settings, self._domain, cast("Stage", stage), filling=True)
+        stage.topics.create(work.topic_plans(stage.topics.partitions()), replication=settings.replication)
+        readers = stage.consumer.partitions
+        moved = told = time.monotonic()
+        patience = settings.malformed_grace_seconds + 30
+        records = quiet = 0
+        while quiet < _QUIET_ROUNDS:
+            read = 0
+            for partition, reader in readers.items():
+                if partition not in stage.consumer.held and not reader.exhausted:
+                    batch = reader.next(_BATCH)
+                    if batch:
+                        read += len(batch)
+                        await work.handle(Batch(partition, _SESSION, batch))
+            await work.tick()
+            records += read
+            now = time.monotonic()
+            if read:
+                moved, quiet = now, 0
+            elif all(reader.exhausted for reader in readers.values()):
+                quiet += 1
+            elif now - moved > patience:
+                _, waiting = await work.finish()
+                raise GenerationError(f"the log cannot be put together to transactions: {waiting}")
+            else:
+                await asyncio.sleep(0.05)
+            if now - told > _TELL_SECONDS:
+                told = now
+                tell(f"{records} records read")
+        commit_lsn, _ = await work.finish()
+        stage.sink.commit()
+        tell(f"{records} records read")
+        return commit_lsn
+
+
+def read_topics(settings: SequencerSettings, domain: Domain) -> set[str]:
+    """The topics that a sequencer reads, whether they exist or not."""
+    return {settings.transaction_topic, *(f"{settings.source}.{table}" for table in domain.tables)}
+
+
+def start_from_lake(settings: SequencerSettings, domain: Domain, directory: Path, tell: Tell) -> Started:
+    """Start a generation (`settings.generation`) with the lakehouse's log; its processes wait until this is done.
+
+    A run that was ended in its middle is repeated, also with a history that was written later.
+
+    Raises:
+        GenerationError: history would have a gap, or the name cannot be used.
+    """
+    name = check_name(settings.generation)
+    generations = Generations(settings.kafka, settings.source, replication=settings.replication)
+    read, admin = generations.read_topics(domain), GenerationAdmin(settings.kafka)
+    lake = Lake(directory, settings.source)
+    lake.check(
+        read_topics(settings, domain),
+        settings.transaction_topic,
+        firsts=admin.first_offsets(read),
+        topic_ids=admin.topic_ids(read),
+    )
+    started = generations.start(name, domain, partitions=settings.partitions, from_lake=True)
+    if generations.ledger().is_filled(name):
+        return started
+    commit_lsn, needed = Filling(settings, domain, lake).fill(tell)
+    # Kafka may have deleted more meanwhile.
+    for partition, first in sorted(admin.first_offsets(read).items()):
+        if first > needed.get(partition, 0):
+            raise GenerationError(
+                f"history is not whole: {partition} is needed from offset {needed.get(partition, 0)} on, and Kafka's begins"
+                f" at {first}",
+                hint="let the lakehouse catch up, write its history again to another directory, and repeat this",
+            )
+    generations.filled(name, commit_lsn)
+    return started
