@@ -116,7 +116,7 @@ def _manifest(places: DataFrame, source: str) -> dict[str, Any]:
 def _lines(log: DataFrame, topic: str) -> DataFrame:
     fields = {field.name: field.dataType for field in log.schema.fields}
     for part in ("before", "after", "key"):
-        _check_columns(topic, fields.get(part))
+        check_columns(topic, fields.get(part))
     schema, table = topic.split(".")[-2:]
     micros = sf.unix_micros("changed_at")
     lsn = sf.col("lsn").cast("string")
@@ -218,7 +218,7 @@ def _base64_line(name: str) -> Column:
     return sf.regexp_replace(sf.base64(name), r"\s", "")
 
 
-def _check_columns(topic: str, data_type: st.DataType | None) -> None:
+def check_columns(topic: str, data_type: st.DataType | None) -> None:
     """Refuse a log with columns that have changed their type: which of two columns a record had is not told any more."""
     if not isinstance(data_type, st.StructType):
         return
