@@ -22,10 +22,11 @@ BENCHMARKS = {
     "capture_takeover": "how long a connector stands still when its worker is stopped or killed",
     "wal_watch": "what watching slots, WAL and publication costs the database",
     "translator": "technical events through sequencer and translator, transactions on",
+    "translator_scale": "both stages with one to four partitions, and two translators",
     "translator_plain": "the rules in the translator and in a plain per-event Faust agent",
     "translator_latency": "from commit to business event at 500 transactions per second",
     "translator_large": "the sequencer's memory through one transaction of --rows rows",
-    "translator_recovery": "the state of as many aggregates as --rows says, from the changelog",
+    "translator_recovery": "the state of as many aggregates as --rows says, from the changelogs of both stages",
 }
 
 

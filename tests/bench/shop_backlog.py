@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator
 from typing import Literal
+from zlib import crc32
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -184,12 +185,25 @@ class Shop:
 
 
 def write_backlog(
-    bootstrap: str, registry: str, prefix: str, rows: int, form: Format, *, large: int = 0
+    bootstrap: str,
+    registry: str,
+    prefix: str,
+    rows: int,
+    form: Format,
+    *,
+    large: int = 0,
+    partitions: int = 1,
 ) -> list[str]:
-    """Write about `rows` technical events and their markers; returns the topics. `large` orders come in one transaction."""
+    """Write about `rows` technical events and their markers; returns the topics.
+
+    Args:
+        large: as many orders come in one transaction.
+        partitions: of each table's topic; the transaction topic has one.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [f"{prefix}.transaction", *(f"{prefix}.public.{table}" for table in TABLES)]
-    for future in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
+    new = [NewTopic(topic, 1 if topic == topics[0] else partitions, 1) for topic in topics]
+    for future in admin.create_topics(new).values():
         future.result()
     options = ConversionOptions(
         topic_prefix=prefix,
@@ -208,9 +222,10 @@ def write_backlog(
     )
 
     def send(topic: str, record: Record) -> None:
+        partition = crc32(record[0] or b"") % partitions if topic != topics[0] else 0
         while True:
             try:
-                producer.produce(topic, record[1], record[0], 0)
+                producer.produce(topic, record[1], record[0], partition)
                 return
             except BufferError:
                 producer.poll(0.05)

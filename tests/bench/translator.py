@@ -81,6 +81,7 @@ class Backlog:
     """How much of some topics a group has not committed yet, in records (markers and control records included)."""
 
     def __init__(self, bootstrap: str, group: str, topics: list[str]) -> None:
+        self.group = group
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
         )
