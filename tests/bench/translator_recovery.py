@@ -102,7 +102,8 @@ def _create(stack: Stack, prefix: str, *names: str) -> None:
         )
         for name in names
     ]
-    for made in AdminClient({"bootstrap.servers": stack.kafka.bootstrap}).create_topics(topics).values():
+    admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap})
+    for made in admin.create_topics(topics).values():
         made.result()
 
 

@@ -88,6 +88,7 @@ class KafkaServer(Server):
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+            "log.cleaner.backoff.ms": "2000",
             "num.network.threads": "2",
             "num.io.threads": "4",
             **self._settings,

@@ -14,7 +14,12 @@ from faust.transport import conductor
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 
-from tidings_translator.faust_batches import AllToOneAssignor, BatchConsumer, BatchConsumerThread
+from tidings_translator.faust_batches import (
+    AllToOneAssignor,
+    BatchConsumer,
+    BatchConsumerThread,
+    KeepingAssignor,
+)
 from tidings_translator.kafka_transactions import Membership
 from tidings_translator.records import Batch
 from tidings_translator.transport import GroupConsumer
@@ -107,6 +112,25 @@ def test_a_member_says_that_it_is_the_owner_once_it_has_partitions() -> None:
         assert AllToOneAssignor.metadata(["rows"]).user_data == b""
     finally:
         AllToOneAssignor._owner = b""
+
+
+def test_the_leader_knows_what_each_member_had() -> None:
+    """The group's own form of it; `test_sharing` has the rest."""
+    old = KeepingAssignor._owned
+    try:
+        KeepingAssignor.on_assignment(ConsumerProtocolMemberAssignment(0, [("rows", [1])], b""))
+        told = {"a": KeepingAssignor.metadata(["rows"])}
+        KeepingAssignor.on_assignment(ConsumerProtocolMemberAssignment(0, [("rows", [0, 2])], b""))
+        told["b"] = KeepingAssignor.metadata(["rows"])
+        told["c"] = ConsumerProtocolMemberMetadata(0, ["rows", "none yet"], None)
+        shares = KeepingAssignor.assign(Cluster(), told)
+        assert {m: [(p.topic, p.partition) for p in a.partitions()] for m, a in shares.items()} == {
+            "a": [("rows", 1)],
+            "b": [("rows", 0)],
+            "c": [("rows", 2)],
+        }
+    finally:
+        KeepingAssignor._owned = old
 
 
 async def test_a_member_has_no_place_in_the_group_before_its_consumer_has_started() -> None:

@@ -1,4 +1,4 @@
-"""Faust, told to hand on what was fetched batch by batch: its consumer, transport, schema, and the assignor of a serial source.
+"""Faust, told to hand on what was fetched batch by batch: its consumer, transport, schema, and the assignors.
 
 Faust's cost is one event per message, so its consumer is told to make one event of each fetched batch.
 
@@ -19,6 +19,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from tidings_service import get_logger
+from tidings_translator.sharing import decode_places, encode_places, share_out
 
 log = get_logger(__name__)
 
@@ -63,21 +64,52 @@ class AllToOneAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiok
         cls._owner = b"owner" if assignment.partitions() else b""
 
 
+class KeepingAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
+    """Shares partitions evenly and moves few: a member that keeps a partition keeps its state in memory."""
+
+    name = "tidings-keeping"
+    version = 0
+    _owned: Iterable[tuple[str, int]] = ()
+
+    @classmethod
+    def assign(
+        cls, cluster: Any, members: Mapping[str, ConsumerProtocolMemberMetadata]
+    ) -> dict[str, ConsumerProtocolMemberAssignment]:
+        topics = sorted({topic for metadata in members.values() for topic in metadata.subscription})
+        places = [(topic, n) for topic in topics for n in cluster.partitions_for_topic(topic) or ()]
+        shares = share_out(
+            places, {name: decode_places(told.user_data or b"") for name, told in members.items()}
+        )
+        return {
+            member: ConsumerProtocolMemberAssignment(
+                cls.version, [(topic, [n for name, n in share if name == topic]) for topic in topics], b""
+            )
+            for member, share in shares.items()
+        }
+
+    @classmethod
+    def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
+        return ConsumerProtocolMemberMetadata(cls.version, list(topics), encode_places(list(cls._owned)))
+
+    @classmethod
+    def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
+        cls._owned = [(place.topic, place.partition) for place in assignment.partitions()]
+
+
 class BatchConsumerThread(driver.AIOKafkaConsumerThread):
     """Faust's consumer thread with our own client settings: read_committed, and the assignor of the stage."""
 
     logger = logging.getLogger("faust.consumer")
-    assignor: type[AbstractPartitionAssignor] = RoundRobinPartitionAssignor
+    assignors: tuple[type[AbstractPartitionAssignor], ...] = ()
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         conf = self.app.conf
-        self._assignor = self.assignor
         return AIOKafkaConsumer(
             client_id=conf.broker_client_id,
             group_id=conf.id,
             group_instance_id=conf.consumer_group_instance_id,
             bootstrap_servers=driver.server_list(transport.url, transport.default_port),
-            partition_assignment_strategy=[self._assignor],
+            partition_assignment_strategy=list(self.assignors),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
@@ -95,7 +127,10 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
 
 def assign_all_to_one(*, exclusive: bool) -> None:
     """Say how this process's group shares partitions out, before its member is made."""
-    BatchConsumerThread.assignor = AllToOneAssignor if exclusive else RoundRobinPartitionAssignor
+    # The second is for members of an older version beside this one: a group takes what all of them have.
+    BatchConsumerThread.assignors = (
+        (AllToOneAssignor,) if exclusive else (KeepingAssignor, RoundRobinPartitionAssignor)
+    )
 
 
 class BatchConsumer(driver.Consumer):

@@ -27,6 +27,8 @@ from tidings_translator.errors import BrokerError
 from tidings_translator.records import MAX_RECORD_BYTES, Partition
 
 REQUEST_SECONDS = 30.0
+_COMPACTED_SEGMENT_BYTES = 64 << 20
+"""Kafka compacts all but the segment that is being written, which has up to a gigabyte by default: a restart would read that."""
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _NO_LEADER_YET = {
@@ -242,6 +244,7 @@ def _topic_settings(plan: TopicPlan) -> dict[str, str]:
     settings = {"max.message.bytes": str(MAX_RECORD_BYTES)}
     if plan.compacted:
         settings["cleanup.policy"] = "compact"
+        settings["segment.bytes"] = str(_COMPACTED_SEGMENT_BYTES)
     elif plan.unlimited:
         settings["retention.ms"] = "-1"
     return settings

@@ -12,6 +12,7 @@ from tidings_translator.changes import ChangeSet, encode_change_set
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.fault_points import reached
 from tidings_translator.kafka import read_records
+from tidings_translator.memory import PROGRESS_KEY
 from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
 from tidings_translator.sequencer_session import Session
 from tidings_translator.settings import SequencerSettings
@@ -94,13 +95,21 @@ class Emission:
         """Put outputs, state and the offsets as they are now into the next Kafka transaction; False: all is dropped."""
         offsets = session.assembler.offsets()
         session.sent_offsets = offsets
+        session.added += 1
+        session.progress = {key: value for key, value in changes.items() if key == PROGRESS_KEY}
         self._sent_at = time.monotonic()
+        note = self._stage.note_committed(offsets)
+
+        def on_commit() -> None:
+            note()
+            session.committed += 1
+
         return await self._stage.sink.add(
             session.generation,
             offsets,
             outputs,
             state={(self._changelog, key): value for key, value in changes.items()},
-            on_commit=self._stage.note_committed(offsets),
+            on_commit=on_commit,
         )
 
     async def _emit_parts(

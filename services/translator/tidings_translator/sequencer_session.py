@@ -1,7 +1,7 @@
 """What belongs to one generation of the sequencer's group, and how it is restored from what was committed.
 
-Nothing of a session outlives its generation: whoever gets the partitions next begins with the offsets, the memory and the
-ledger as they were committed, and makes the same of them.
+Whoever gets the partitions next begins with the offsets, the memory and the ledger as they were committed, and makes the
+same of them. All that outlives its generation is the memory, where it is certainly what was committed.
 """
 
 import asyncio
@@ -47,6 +47,22 @@ class Session:
         self.next_offsets: dict[Partition, int] = {}
         self.sent_offsets: dict[Partition, int] = {}
         self.unreadable_in_a_row = 0
+        self.added = self.committed = 0
+        """Kafka transactions' contents that were handed to the sink, and how many of them are committed."""
+        self.progress = memory.take_progress()
+        """As it was handed to the sink last, or restored."""
+
+    def memory_of_next(self, generation: int) -> Memory | None:
+        """What is remembered, if the generation that follows may go on with it instead of reading the changelog again.
+
+        That is when all of it is committed, and no generation was between in which somebody else could have written.
+        """
+        memory = self.memory
+        if generation != self.generation + 1 or self.committed != self.added or memory.changes:
+            return None
+        [(key, progress)] = self.progress.items()
+        memory.load(key, progress)  # rows that were read and had not come out are read again
+        return memory
 
     @property
     def waits(self) -> bool:
@@ -82,12 +98,14 @@ class Sessions:
             return None
         reached("assigned")
         started = time.monotonic()
-        if self.current is not None:
-            self.current.assembler.close()
+        before = self.current
+        self.drop()
         await self._stage.sink.begin_life()
         committed = await asyncio.to_thread(self._stage.offsets.committed, partitions)
         gate = await asyncio.to_thread(self._open_gate)
-        memory = await asyncio.to_thread(self._read_memory)
+        kept = None if before is None else before.memory_of_next(generation)
+        del before  # two memories at a time may be too much
+        memory = await asyncio.to_thread(self._read_memory) if kept is None else kept
         single = self._settings.transactions == "none"
         if memory.progress.rows and not single:
             raise SequenceError(
@@ -121,6 +139,7 @@ class Sessions:
             partitions=len(partitions),
             generation=generation,
             remembered=len(memory),
+            kept=memory is kept,
             seconds=round(time.monotonic() - started, 3),
         )
         return session

@@ -58,6 +58,8 @@ class Shard:
         self.mode: Mode = mode
         self.changelog = changelog
         self.next_offset = next_offset
+        self.committed = next_offset
+        """As far as `next_offset` was committed by this process, or by whoever had the partition before."""
         self.states: dict[bytes, bytes] = {}
         self.held = HeldAggregates(partition, changelog, workings.max_held_bytes)
         self._partition = partition
@@ -85,6 +87,14 @@ class Shard:
                 self.held.load(stored_key, stored[stored_key])
             else:
                 self._closed.add(stored_key)
+
+    def is_as_committed(self, offset: int) -> bool:
+        """Whether all of this is committed, and `offset`, the group's, says that nobody has done anything since.
+
+        Then it is what the changelog holds, and a member that keeps a partition through a rebalance need not read it again.
+        Every Kafka transaction that writes states also moves the offset, and offsets only grow.
+        """
+        return self.committed == self.next_offset == offset
 
     # --- records
 

@@ -141,7 +141,7 @@ class Translator:
             offsets,
             made.outputs,
             state=made.state,
-            on_commit=lambda: self._committed(made, offsets),
+            on_commit=lambda: self._committed(shard, made, offsets),
         )
         if stopped is not None:
             await self._stage.sink.drain(_STOP_SECONDS)
@@ -165,8 +165,9 @@ class Translator:
         plans = self._event_plans(self._names)
         await asyncio.to_thread(self._stage.topics.create, plans, replication=self._settings.replication)
 
-    def _committed(self, made: Made, offsets: dict[Partition, int]) -> None:
+    def _committed(self, shard: Shard, made: Made, offsets: dict[Partition, int]) -> None:
         self._stage.committed.update(offsets)
+        [shard.committed] = offsets.values()
         for aggregate, count in made.change_sets.items():
             metrics.TRANSLATOR_CHANGE_SETS.labels(aggregate).inc(count)
         for topic, count in made.events.items():
@@ -182,18 +183,21 @@ class Translator:
     async def _restore(self, partition: Partition, generation: int) -> Shard | None:
         if self._stage.consumer.membership().generation != generation:
             return None
-        self._shards = {p: s for p, s in self._shards.items() if s.generation == generation}
+        mine = self._stage.consumer.assignment()
+        self._shards = {p: s for p, s in self._shards.items() if s.generation == generation or p in mine}
         reached("assigned")
         started = time.monotonic()
         await self._stage.sink.begin_life()
         committed = await asyncio.to_thread(self._stage.offsets.committed, [partition])
         await asyncio.to_thread(self._look_at_ledger)
-        changelog = Partition(self._settings.state_topic, partition.partition)
-        mode: Mode = "live" if self._settings.generation == ORIGINAL else "shadow"
-        shard = Shard(self._workings, partition, changelog, generation, committed[partition], mode)
-        await asyncio.to_thread(self._read_states, shard)
-        if shard.mode == "live" and self._settings.generation != ORIGINAL:
-            await self._create_business_topics()
+        before = self._shards.get(partition)
+        kept = before is not None and before.is_as_committed(committed[partition])
+        if before is not None and kept:
+            shard = before
+            shard.generation = generation
+        else:
+            self._shards.pop(partition, None)  # its room is for what is read now
+            shard = await self._read_shard(partition, generation, committed[partition])
         self._shards[partition] = shard
         self._stage.committed.update(committed)
         reached("restored")
@@ -205,8 +209,18 @@ class Translator:
             aggregates=len(shard.states),
             held=len(shard.held),
             mode=shard.mode,
+            kept=kept,
             seconds=round(time.monotonic() - started, 3),
         )
+        return shard
+
+    async def _read_shard(self, partition: Partition, generation: int, next_offset: int) -> Shard:
+        changelog = Partition(self._settings.state_topic, partition.partition)
+        mode: Mode = "live" if self._settings.generation == ORIGINAL else "shadow"
+        shard = Shard(self._workings, partition, changelog, generation, next_offset, mode)
+        await asyncio.to_thread(self._read_states, shard)
+        if shard.mode == "live" and self._settings.generation != ORIGINAL:
+            await self._create_business_topics()
         return shard
 
     def _read_states(self, shard: Shard) -> None:
