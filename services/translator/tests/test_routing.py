@@ -212,6 +212,8 @@ def test_what_is_remembered_survives_through_the_changelog(memory: Memory, route
     changes = memory.take_changes()
     for key, value in changes.items():
         again.load(key, value)
+    again.set_row("public.customers", "3", {"id": 3, "name": "Ann"})
+    assert not again.changes, "it is as it was"
     assert again.row("public.customers", "3") == {"id": 3, "name": "Ann"}
     assert again.root("Order", "public.payments", "8") == "1"
     assert again.progress.commit_lsn == 77
