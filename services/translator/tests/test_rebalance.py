@@ -101,9 +101,11 @@ def test_three_translators_come_and_go_and_a_fourth_begins_from_a_compacted_stat
             )
 
         one = start("one")
-        all_move_on(one)
+        wait_for(lambda: one.said('"partition assigned"'), "the first translator", alive=(sequencer, one))
+        wait_for(
+            lambda: len(hot_states()) > 1, "a state and its successor", every=0.5, alive=(sequencer, one)
+        )
         old = hot_states()
-        assert len(old) > 1, "as many as there were commits"
         _compact_soon(kafka_bootstrap, state)
         two, three = start("two"), start("three")
         for joined in (two, three):
