@@ -7,19 +7,14 @@ import pytest
 from tidings_translator.memory import PROGRESS_KEY, Memory
 from tidings_translator.records import Partition
 from tidings_translator.sequencer_session import Session
-from tidings_translator.shard import Shard
+from tidings_translator.shard import Shard, Workings
 
 NOTHING = cast("Any", None)
 
 
-class Policies:
-    max_held_bytes = 1
-    evaluator = None
-
-
 def shard(next_offset: int) -> Shard:
-    state = Partition("state", 0)
-    return Shard(cast("Any", Policies()), Partition("sets", 0), state, 7, next_offset, "live")
+    workings = Workings(NOTHING, NOTHING, NOTHING, "letters", 1)
+    return Shard(workings, Partition("sets", 0), Partition("state", 0), 7, next_offset, "live")
 
 
 def test_a_shard_is_kept_when_all_of_it_is_committed_and_nobody_went_on() -> None:
