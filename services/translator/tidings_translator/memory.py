@@ -50,8 +50,8 @@ class Memory:
         self._decode_progress = msgspec.msgpack.Decoder(Progress).decode
 
     def __len__(self) -> int:
-        known = (*self._roots.values(), *self._rows.values())
-        return sum(map(len, known)) + self._rows_waiting
+        roots = sum(map(len, self._roots.values()))
+        return roots + sum(map(len, self._rows.values())) + self._rows_waiting
 
     def root(self, aggregate: str, table: str, key: str) -> str | None:
         """The id of the aggregate that a child row belongs to, if it was seen."""
