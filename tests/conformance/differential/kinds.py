@@ -42,9 +42,9 @@ class Kind:
     """Snapshots of it are a wanted difference."""
     temporal: bool = False
     null_elements: bool = True
-    """Whether arrays of it may hold nulls: those of enums end both tasks."""
+    """Whether arrays of it may hold nulls: those of enums and of `OTHERS` end both tasks."""
     arrays: bool = True
-    """Whether there are arrays of it: an element of a geometric type ends both tasks."""
+    """Whether there are arrays of it: elements of geometric types, bits and NaN end both tasks."""
 
     def literal(self, rng: Random) -> str:
         """A value as SQL."""
@@ -233,7 +233,7 @@ NUMBERS = [
     Kind("bigint", integer(64)),
     Kind("real", floating(6)),
     Kind("double precision", floating(15)),
-    Kind("numeric", free_decimal),
+    Kind("numeric", free_decimal, arrays=False),
     Kind("numeric(10,2)", decimal(10, 2)),
     Kind("numeric(5)", decimal(5, 0)),
     Kind("numeric(38,10)", decimal(38, 10)),
@@ -273,10 +273,10 @@ TIMES = [
     Kind("interval day to second(2)", interval, temporal=True),
 ]
 OTHERS = [
-    Kind("bit", lambda rng: bits(rng, 1)),
-    Kind("bit(9)", lambda rng: bits(rng, 9)),
-    Kind("varbit", lambda rng: bits(rng, rng.randrange(20))),
-    Kind("varbit(1)", lambda rng: bits(rng, rng.randrange(2))),
+    Kind("bit", lambda rng: bits(rng, 1), arrays=False),
+    Kind("bit(9)", lambda rng: bits(rng, 9), arrays=False),
+    Kind("varbit", lambda rng: bits(rng, rng.randrange(20)), arrays=False),
+    Kind("varbit(1)", lambda rng: bits(rng, rng.randrange(2)), arrays=False),
     Kind("inet", network),
     Kind("cidr", choice("10.0.0.0/8", "2001:db8::/32")),
     Kind("macaddr", choice("08:00:2b:01:02:03")),
@@ -315,7 +315,9 @@ def array(kind: Kind) -> Kind:
 
     def make(rng: Random) -> str:
         items = [
-            "NULL" if kind.null_elements and rng.random() < 0.2 else _element(kind.value(rng))
+            "NULL"
+            if kind.null_elements and kind not in OTHERS and rng.random() < 0.2
+            else _element(kind.value(rng))
             for _ in range(rng.choice([0, 1, 2, 4]))
         ]
         return "{" + ",".join(items) + "}"
