@@ -85,8 +85,7 @@ def decimal(digits: int, scale: int) -> Make:
 
 
 def free_decimal(rng: Random) -> str:
-    if rng.random() < 0.08:
-        return rng.choice(["NaN", "Infinity", "-Infinity"])
+    # Not NaN, which ends both tasks where decimal.handling.mode is precise.
     return rng.choice(
         ["0", "0.00", "100", "1e10", "1e-10", "-0.5", "12.3400", decimal(30, rng.randrange(12))(rng)]
     )
