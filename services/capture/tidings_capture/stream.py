@@ -164,7 +164,8 @@ class Stream:
 
     def advance(self) -> None:
         """Nothing captured is left on the server up to `received_lsn`: a restart need not read it again."""
-        if self.caught_up and self.received_lsn > self._start.done_lsn:
+        # Before a stop what was received may have been left out: the slot must not be confirmed past it.
+        if self._stop_lsn is None and self.caught_up and self.received_lsn > self._start.done_lsn:
             self._done_lsn = self.received_lsn
             self._start = replace(
                 self._start, done_lsn=self.received_lsn, lsn=self.received_lsn, snapshot=None
