@@ -65,8 +65,7 @@ class CaptureWorker:
 
     def task_pid(self) -> int | None:
         """The process of the worker's only task; none between two attempts."""
-        text = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text("ascii")
-        return int(text.split()[0]) if text.split() else None
+        return next(iter(task_pids(self.process.pid)), None)
 
     def kill(self) -> None:
         """SIGKILL, as the kernel does when memory runs out."""
@@ -162,6 +161,17 @@ class CaptureWorkers:
         while self._workers:
             self._workers.pop().end()
         self._ports.release()
+
+
+def task_pids(worker: int) -> list[int]:
+    """The processes of a worker's tasks: the children of the process that it forks them from."""
+    with contextlib.suppress(OSError):  # one that has just ended
+        return [task for server in _children(worker) for task in _children(server)]
+    return []
+
+
+def _children(pid: int) -> list[int]:
+    return [int(part) for part in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
 
 
 def _reads_kafka(worker: CaptureWorker) -> bool:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -59,11 +60,12 @@ def read_all(read_topic, topic_end, wait_until):
 
 def test_sigkill_of_the_task(worker, streaming, pg_database, read_all, topic_end, wait_until):
     with RowTraffic(pg_database, rows=ROWS, pause_seconds=0.002) as traffic:
-        for _ in range(2):
+        # The task itself, and then the process that it was forked from, with which it ends.
+        for victim in (lambda pid: pid, parent):
             pid = wait_until("a task", worker.task_pid)
             before = topic_end(f"{streaming}.public.a")
             wait_until("traffic", lambda before=before: topic_end(f"{streaming}.public.a") > before + 50)
-            os.kill(pid, signal.SIGKILL)
+            os.kill(victim(pid), signal.SIGKILL)
             wait_until("another task", lambda pid=pid: worker.task_pid() not in {pid, None})
             worker.wait_task(streaming, "RUNNING")
     rows = traffic.total_rows
@@ -171,6 +173,11 @@ def test_walsender_terminated(worker, streaming, sql, pg_database, read_all, top
         worker.wait_task(streaming, "RUNNING")
     rows = traffic.total_rows
     check_history(*read_all(streaming, rows, traffic.transactions), rows)
+
+
+def parent(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[1])
 
 
 def alive(pid):

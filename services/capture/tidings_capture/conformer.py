@@ -14,6 +14,7 @@ from tidings_capture.group import Group
 from tidings_capture.storage import Storage
 from tidings_capture.stores import STARTED, STOPPED, StoredConnector
 from tidings_capture.task_channel import TaskJob
+from tidings_capture.task_forks import TaskForks
 from tidings_capture.worker_config import WorkerConfig
 from tidings_service import Health, get_logger
 
@@ -27,6 +28,7 @@ class Conformer:
         runs: where they are kept, by name.
         wake: set when something may have changed.
         make_job: a task's job from a connector's name and configuration.
+        forks: starts the tasks' processes.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Conformer:
         health: Health,
         wake: asyncio.Event,
         make_job: Callable[[str, dict[str, str]], TaskJob],
+        forks: TaskForks,
     ) -> None:
         self._worker = worker
         self._worker_id = worker_id
@@ -48,6 +51,7 @@ class Conformer:
         self._health = health
         self._wake = wake
         self._make_job = make_job
+        self._forks = forks
         self._conforming: dict[str, asyncio.Task[None]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._reconciling: asyncio.Task[None] | None = None
@@ -180,6 +184,7 @@ class Conformer:
             stored.config,
             stored.target_state,
             self._make_job,
+            self._forks,
             self._changed,
             stop_seconds=self._worker.graceful_stop_seconds,
             worker_id=self._worker_id,

@@ -16,6 +16,7 @@ from tidings_capture.connector_config import RetryOptions, read_retry_options
 from tidings_capture.errors import CaptureError, TaskDiedError
 from tidings_capture.stores import PAUSED, STARTED, STOPPED
 from tidings_capture.task_channel import Failure, Report, TaskJob
+from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_process import TaskProcess
 from tidings_service import Retry, get_logger
 
@@ -55,6 +56,7 @@ class ConnectorRun:
 
     Args:
         make_job: the task's job from a configuration.
+        forks: starts the task's processes.
         on_change: called when connector or task changed state.
         worker_id: the worker it runs on.
         revision: of the stored configuration that it runs.
@@ -66,6 +68,7 @@ class ConnectorRun:
         config: dict[str, str],
         target_state: str,
         make_job: Callable[[str, dict[str, str]], TaskJob],
+        forks: TaskForks,
         on_change: Callable[["ConnectorRun"], None],
         *,
         stop_seconds: float,
@@ -78,6 +81,7 @@ class ConnectorRun:
         self.config = config
         self.target_state = target_state
         self._make_job = make_job
+        self._forks = forks
         self._on_change = on_change
         self._stop_seconds = stop_seconds
         self._process: TaskProcess | None = None
@@ -231,8 +235,13 @@ class ConnectorRun:
                 error.code, str(error), str(error.retry), error.hint, ""
             )
         job = msgspec.structs.replace(job, guard_level=self.guard_level, lease=self._lease)
-        process = self._process = TaskProcess(job, self._heard)
-        code = await process.run()
+        process = self._process = TaskProcess(job, self._forks, self._heard)
+        try:
+            code = await process.run()
+        except OSError as error:
+            return read_retry_options(job.config), Failure(
+                TaskDiedError.code, f"{error}", str(TaskDiedError.default_retry), None, ""
+            )
         stopped = code == 0 and process.failure is None and self._following is None
         return read_retry_options(job.config), None if stopped else process.failure or _died(code)
 

@@ -25,6 +25,7 @@ from tidings_capture.storage import KafkaStorage, Storage
 from tidings_capture.storage_memory import MemoryStorage
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, StoredConnector
 from tidings_capture.task_channel import TaskJob
+from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_jobs import task_job
 from tidings_capture.topic_tracking import TopicTracker
 from tidings_capture.worker_config import WorkerConfig
@@ -42,11 +43,20 @@ class Supervisor:
 
     Args:
         worker_id: ``host:port`` of its REST interface, as the other workers reach it; may be set until `start`.
+        forks: starts the tasks' processes; whoever made it closes it.
     """
 
     def __init__(
-        self, worker: WorkerConfig, worker_id: str, health: Health, *, log_level: str, log_format: str
+        self,
+        worker: WorkerConfig,
+        worker_id: str,
+        health: Health,
+        *,
+        log_level: str,
+        log_format: str,
+        forks: TaskForks | None = None,
     ) -> None:
+        self._forks = forks or TaskForks()
         self.worker = worker
         self.worker_id = worker_id
         self.scheme = "http"
@@ -91,6 +101,7 @@ class Supervisor:
             self._health,
             self._wake,
             self._job,
+            self._forks,
         )
         await self.storage.start()
         self._health.set("kafka", True)

@@ -1,4 +1,4 @@
-"""The process of one connector task: ``python -m tidings_capture.task``, started by the supervisor.
+"""The process of one connector task, forked from `task_fork_server` for the supervisor.
 
 Reads its job from standard input, writes reports to standard output and logs to standard error (see `task_channel`).
 It ends with its supervisor: the pipe's end asks it to stop, and where the system can do that (Linux) it is killed when
@@ -27,7 +27,10 @@ from tidings_envelope.errors import EnvelopeError
 from tidings_service import TidingsError, configure_logging, get_logger, stacks_on_signal
 
 EXIT_FAILED: Final = 1
+_STDIN: Final = 0
+_STDOUT: Final = 1
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_NAME: Final = 15
 _LAST_WORD_SECONDS: Final = 10.0
 """How long a supervisor that reads nothing is waited for at the end."""
 
@@ -36,7 +39,7 @@ class Pipes:
     """Standard input and output, towards the supervisor."""
 
     def __init__(self) -> None:
-        self.descriptor = sys.stdin.fileno()
+        self.descriptor = _STDIN
         self._stop = False
         self._buffer = b""
         self._signals: list[Signal] = []
@@ -49,13 +52,13 @@ class Pipes:
         while b"\n" not in self._buffer:
             data = os.read(self.descriptor, 65536)
             if not data:
-                raise SystemExit("tidings_capture.task is started by tidings-capture")
+                raise SystemExit(0)  # the worker has changed its mind, or is gone
             self._buffer += data
         line, self._buffer = self._buffer.split(b"\n", 1)
         job = decode_job(line)
         self.guard_level = job.guard_level
         self._lease = job.lease
-        os.set_blocking(sys.stdout.fileno(), False)
+        os.set_blocking(_STDOUT, False)
         self._take_lines()
         return job
 
@@ -106,13 +109,13 @@ class Pipes:
         self._unsent += encode_report(report) + b"\n"
         deadline = time.monotonic() + _LAST_WORD_SECONDS
         while not self._write() and (left := deadline - time.monotonic()) > 0:
-            select.select([], [sys.stdout.fileno()], [], left)
+            select.select([], [_STDOUT], [], left)
 
     def _write(self) -> bool:
         """Whether nothing is left to write."""
         try:
             while self._unsent:
-                self._unsent = self._unsent[os.write(sys.stdout.fileno(), self._unsent) :]
+                self._unsent = self._unsent[os.write(_STDOUT, self._unsent) :]
         except BlockingIOError:
             return False
         except BrokenPipeError:
@@ -134,7 +137,7 @@ class Pipes:
 
 def main() -> int:
     """Run the task; the exit code is 0 after a stop."""
-    _die_with_parent()
+    end_with_parent()
     stacks_on_signal()
     pipes = Pipes()
     signal.signal(
@@ -142,6 +145,7 @@ def main() -> int:
     )  # Ctrl-C reaches the whole group; the supervisor stops its tasks
     signal.signal(signal.SIGTERM, lambda _number, _frame: pipes.request_stop())
     job = pipes.read_job()
+    name_process(f"task {job.connector}")
     configure_logging(
         "capture",
         level=job.log_level,
@@ -168,14 +172,17 @@ def main() -> int:
     return EXIT_FAILED
 
 
-def _die_with_parent() -> None:
+def end_with_parent() -> None:
+    """From now on this process is killed when its parent ends, where the system can do that (Linux)."""
     if sys.platform != "linux":
         return
     parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(EXIT_FAILED)  # it died before the call
+        os._exit(EXIT_FAILED)  # it ended before the call
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def name_process(name: str) -> None:
+    """What ``ps -o comm`` and ``top`` show, 15 bytes of it, where the system can do that (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode()[:15])

@@ -1,9 +1,7 @@
-"""The supervisor's side of one task: a child process, its job down one pipe, its reports up another."""
+"""The supervisor's side of one task: a process, its job down one pipe, its reports up another."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import msgspec
 
@@ -17,21 +15,22 @@ from tidings_capture.task_channel import (
     encode_job,
     encode_request,
 )
-
-_LINE_LIMIT: Final = 4 * 1024 * 1024
+from tidings_capture.task_forks import ForkedTask, TaskForks
 
 
 class TaskProcess:
     """One run of a task in a process of its own.
 
     Args:
+        forks: starts the process.
         on_report: called on the event loop for every report.
     """
 
-    def __init__(self, job: TaskJob, on_report: Callable[[Report], None]) -> None:
+    def __init__(self, job: TaskJob, forks: TaskForks, on_report: Callable[[Report], None]) -> None:
         self._job = job
+        self._forks = forks
         self._on_report = on_report
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ForkedTask | None = None
         self.failure: Failure | None = None
 
     @property
@@ -39,28 +38,22 @@ class TaskProcess:
         return None if self._process is None else self._process.pid
 
     async def run(self) -> int:
-        """Start the process and follow it to its end; its exit code."""
+        """Start the process and follow it to its end; its exit code.
+
+        Raises:
+            OSError: it could not be started.
+        """
         # Nothing secret in arguments or environment: everybody on the machine can read those.
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tidings_capture.task",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=_LINE_LIMIT,
-        )
-        self._process = process
-        assert process.stdin is not None
-        assert process.stdout is not None
+        process = self._process = await self._forks.start()
         try:
             process.stdin.write(encode_job(self._job) + b"\n")
             async for line in process.stdout:
                 self._take(line)
             return await process.wait()
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            process.kill()
+            await process.wait()
+            process.close()
 
     def signal(self, text: str) -> bool:
         """Hand a signal on; False when no process listens."""
@@ -80,12 +73,7 @@ class TaskProcess:
 
     def _tell(self, request: Request) -> bool:
         process = self._process
-        if (
-            process is None
-            or process.returncode is not None
-            or process.stdin is None
-            or process.stdin.is_closing()
-        ):
+        if process is None or process.returncode is not None or process.stdin.is_closing():
             return False
         process.stdin.write(encode_request(request) + b"\n")
         return True
@@ -95,7 +83,7 @@ class TaskProcess:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        if process.stdin is not None and not process.stdin.is_closing():
+        if not process.stdin.is_closing():
             process.stdin.write(STOP)
         try:
             await asyncio.wait_for(process.wait(), seconds)

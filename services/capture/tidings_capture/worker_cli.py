@@ -28,6 +28,7 @@ from tidings_capture.rest_security import Listener, authentication
 from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.tagged_collector import TaggedCollector
+from tidings_capture.task_forks import TaskForks
 from tidings_capture.validation import invalid_message, validate
 from tidings_capture.wal import WalMonitor
 from tidings_capture.wal_slots import SlotCollector, own_slots
@@ -68,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "connectors", type=Path, nargs="*", help="of a standalone worker: a .json or .properties file each"
     )
     given = parser.parse_args(arguments)
+    forks = TaskForks()
+    forks.fork()  # before there is a secret, a logger or a thread
     configure_logging(_SERVICE)
     try:
         settings = load_settings(ServiceSettings)
@@ -81,16 +84,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         connectors = [read_connector_file(path) for path in given.connectors]
     except TidingsError as error:
         return report_error(error, service=_SERVICE)
-    return run_service(functools.partial(run_worker, worker, settings, connectors), service=_SERVICE)
+    return run_service(functools.partial(run_worker, worker, settings, connectors, forks), service=_SERVICE)
 
 
 async def run_worker(
     worker: WorkerConfig,
     settings: ServiceSettings,
     connectors: Sequence[ConnectorFile],
+    forks: TaskForks,
     stop: asyncio.Event,
 ) -> int:
     """Run a worker until `stop` is set.
+
+    Args:
+        forks: starts its tasks; closed at the end.
 
     Raises:
         BrokerError: Kafka cannot be reached.
@@ -105,7 +112,7 @@ async def run_worker(
     if log_format == "auto":
         log_format = "console" if sys.stderr.isatty() else "json"
     supervisor = Supervisor(
-        worker, _worker_id(worker), health, log_level=settings.log_level, log_format=log_format
+        worker, _worker_id(worker), health, log_level=settings.log_level, log_format=log_format, forks=forks
     )
     # The listener comes first: a port that is taken must be found before a connector is started.
     servers = await serve_rest(supervisor, health)
@@ -143,6 +150,7 @@ async def run_worker(
             REGISTRY.unregister(collector)
         for server in servers:
             await server.close()
+        await forks.close()
     return 0 if supervisor.failure is None else report_error(supervisor.failure, service=_SERVICE)
 
 

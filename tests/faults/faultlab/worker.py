@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidings_stack.capture import JSON_CONVERTER, call
+from tidings_stack.capture import JSON_CONVERTER, call, task_pids
 from tidings_stack.waiting import wait_for
 
 
@@ -117,8 +117,7 @@ class Worker:
         if not self.alive:
             return None
         assert self._process is not None
-        text = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
-        return next((pid for pid in map(int, text.split()) if _alive(pid)), None)
+        return next((pid for pid in task_pids(self._process.pid) if _alive(pid)), None)
 
     @property
     def pid(self) -> int:

@@ -1,0 +1,88 @@
+"""Processes of tasks are forked from one that has loaded what they need, and which may end like any other."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tidings_capture.task_channel import TaskJob, encode_job
+from tidings_capture.task_forks import TaskForks
+
+SECONDS = 120
+WRONG = TaskJob("a name", 0, {}, {}, {}, {}, {}, {}, "offsets", 100, topic_creation=True)
+"""A job whose task fails at once: there is nothing in its configuration."""
+EARLY = """
+import asyncio, os, sys
+from tidings_capture.task_forks import TaskForks
+
+forks = TaskForks()
+forks.fork()
+
+async def run():
+    task = await forks.start()
+    maps = open(f"/proc/{task.pid}/smaps_rollup").read() if sys.platform == "linux" else ""
+    task.stdin.close()
+    print(await asyncio.wait_for(task.wait(), 120), maps)
+    task.close()
+    await forks.close()
+
+asyncio.run(run())
+"""
+
+
+@pytest.fixture
+async def forks() -> AsyncIterator[TaskForks]:
+    made = TaskForks()
+    yield made
+    await made.close()
+
+
+async def test_tasks_start_side_by_side_and_their_ends_are_told(forks: TaskForks):
+    first, second, third = await asyncio.gather(*(forks.start() for _ in range(3)))
+    assert len({first.pid, second.pid, third.pid}) == 3
+    first.stdin.close()
+    assert await asyncio.wait_for(first.wait(), SECONDS) == 0
+    second.stdin.write(encode_job(WRONG) + b"\n")
+    report = await asyncio.wait_for(second.stdout.read(), SECONDS)
+    assert b'"failed"' in report
+    assert await asyncio.wait_for(second.wait(), SECONDS) == 1
+    third.kill()
+    assert await asyncio.wait_for(third.wait(), SECONDS) == -signal.SIGKILL
+    third.kill()  # it has ended: nobody else is hit
+    for task in (first, second, third):
+        task.close()
+
+
+async def test_the_server_s_end_is_the_end_of_its_tasks_and_another_takes_its_place(forks: TaskForks):
+    task = await forks.start()
+    server = int(Path(f"/proc/{task.pid}/stat").read_text().rpartition(")")[2].split()[1])
+    # Told to all processes of a service, these are for the worker.
+    for harmless in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        os.kill(server, harmless)
+    other = await forks.start()
+    os.kill(server, signal.SIGKILL)
+    assert await asyncio.wait_for(asyncio.gather(task.wait(), other.wait()), SECONDS) == [-9, -9]
+    assert (
+        await asyncio.wait_for(task.stdout.read(), SECONDS) == b""
+    )  # its end of the pipe is closed: it is gone
+    following = await forks.start()
+    assert following.pid not in {task.pid, other.pid}
+    for one in (task, other, following):
+        one.close()
+    assert await asyncio.wait_for(following.wait(), SECONDS) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory by process is from Linux's /proc")
+def test_a_task_that_is_forked_from_its_worker_shares_its_modules():
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY], stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=True
+    )
+    code, *lines = done.stdout.splitlines()
+    kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.endswith("kB")}
+    assert code.startswith("0 ")
+    assert kilobytes["Private_Dirty"] < kilobytes["Shared_Dirty"] / 2, kilobytes
