@@ -43,6 +43,9 @@ async def forks() -> AsyncIterator[TaskForks]:
 
 
 async def test_tasks_start_side_by_side_and_their_ends_are_told(forks: TaskForks):
+    unwanted = asyncio.create_task(forks.start())
+    await asyncio.sleep(0)
+    unwanted.cancel()
     first, second, third = await asyncio.gather(*(forks.start() for _ in range(3)))
     assert len({first.pid, second.pid, third.pid}) == 3
     first.stdin.close()

@@ -1,6 +1,7 @@
 """The worker's side of the process that tasks are forked from (see `task_fork_server`)."""
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -9,7 +10,8 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from typing import Final
+from collections.abc import Coroutine
+from typing import IO, Any, Final, TypeVar
 
 from tidings_capture import task_fork_server
 from tidings_service import get_logger
@@ -18,46 +20,51 @@ _LINE_LIMIT: Final = 4 * 1024 * 1024
 _GONE: Final = -signal.SIGKILL
 """What a task ended with whose end nobody saw: with the server it was forked from."""
 
+_ENDED: Final = "the process that tasks are forked from has ended"
+
+_T = TypeVar("_T")
+
 _log = get_logger(__name__)
 
 
 class ForkedTask:
-    """A task's process, and its two pipes."""
+    """A task's process, and its two pipes.
+
+    Args:
+        end: set to its exit code.
+    """
 
     def __init__(
         self,
         pid: int,
+        end: "asyncio.Future[int]",
         stdin: asyncio.WriteTransport,
         stdout: asyncio.StreamReader,
-        out: asyncio.ReadTransport,
+        pipes: contextlib.ExitStack,
     ) -> None:
         self.pid = pid
         self.stdin = stdin
         self.stdout = stdout
-        self._out = out
-        self.returncode: int | None = None
-        self._ended = asyncio.Event()
+        self._end = end
+        self._pipes = pipes
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, negative: the signal that ended it; None while it runs."""
+        return self._end.result() if self._end.done() else None
 
     async def wait(self) -> int:
-        """Its exit code, once it has ended; negative: by that signal."""
-        await self._ended.wait()
-        assert self.returncode is not None
-        return self.returncode
+        """Its exit code, once it has ended."""
+        return await asyncio.shield(self._end)
 
     def kill(self) -> None:
         """SIGKILL, if it has not ended."""
-        if self.returncode is None:
+        if not self._end.done():
             os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Let go of the pipes."""
-        self.stdin.close()
-        self._out.close()
-
-    def ended(self, code: int) -> None:
-        """Take note of its end."""
-        self.returncode = code
-        self._ended.set()
+        self._pipes.close()
 
 
 class TaskForks:
@@ -68,10 +75,9 @@ class TaskForks:
         self._server: subprocess.Popen[bytes] | int | None = None
         self._listening = False
         self._buffer = b""
-        self._asked: deque[asyncio.Future[int]] = deque()
-        self._tasks: dict[int, ForkedTask] = {}
-        self._early: dict[int, int] = {}
-        """Codes of tasks that ended before `start` knew them."""
+        self._asked: deque[asyncio.Future[tuple[int, asyncio.Future[int]]]] = deque()
+        self._ends: dict[int, asyncio.Future[int]] = {}
+        """What waits for the exit codes of the processes that run."""
 
     def fork(self) -> None:
         """Fork the server from this process, which must not have started a thread; so they share the pages of modules."""
@@ -101,30 +107,27 @@ class TaskForks:
         if not self._listening:
             loop.add_reader(self._end.fileno(), self._hear)
             self._listening = True
-        stdin, out = os.pipe(), os.pipe()
-        asked: asyncio.Future[int] = loop.create_future()
-        try:
-            socket.send_fds(self._end, [b"t"], [stdin[0], out[1]])
-            self._asked.append(asked)
-            pid = await asked
-        except BaseException:
-            os.close(stdin[1])
-            os.close(out[0])
-            raise
-        finally:
-            os.close(stdin[0])
-            os.close(out[1])
         reader = asyncio.StreamReader(limit=_LINE_LIMIT)
-        writing, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(stdin[1], "wb", 0))
-        reading, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(out[0], "rb", 0)
-        )
-        made = ForkedTask(pid, writing, reader, reading)
-        if pid in self._early:
-            made.ended(self._early.pop(pid))
-        else:
-            self._tasks[pid] = made
-        return made
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            stdin, writing_end = os.pipe()
+            theirs.callback(os.close, stdin)
+            made = os.fdopen(writing_end, "wb", 0)
+            writing = await _connected(loop.connect_write_pipe(asyncio.BaseProtocol, made), made)
+            ours.callback(writing.close)
+            reading_end, out = os.pipe()
+            theirs.callback(os.close, out)
+            made = os.fdopen(reading_end, "rb", 0)
+            protocol = asyncio.StreamReaderProtocol(reader)
+            reading = await _connected(loop.connect_read_pipe(lambda: protocol, made), made)
+            ours.callback(reading.close)
+            if self._end is None:
+                raise OSError(_ENDED)
+            socket.send_fds(self._end, [b"t"], [stdin, out])
+            asked: asyncio.Future[tuple[int, asyncio.Future[int]]] = loop.create_future()
+            self._asked.append(asked)
+            # One whose start nobody waits for any longer finds its pipe closed, and ends.
+            pid, end = await asked
+            return ForkedTask(pid, end, writing, reader, ours.pop_all())
 
     async def close(self) -> None:
         """End the server; whatever it has still forked ends with it."""
@@ -164,20 +167,16 @@ class TaskForks:
         for line in lines:
             answer = json.loads(line)
             if "code" in answer:
-                ended = self._tasks.pop(answer["pid"], None)
-                if ended is None:
-                    self._early[answer["pid"]] = answer["code"]
-                else:
-                    ended.ended(answer["code"])
+                self._ends.pop(answer["pid"]).set_result(answer["code"])
                 continue
             asked = self._asked.popleft()
-            if asked.done():  # whoever asked was cancelled
-                if "pid" in answer:
-                    os.kill(answer["pid"], signal.SIGKILL)
-            elif "pid" in answer:
-                asked.set_result(answer["pid"])
-            else:
-                asked.set_exception(OSError(f"a task's process cannot be forked: {answer['error']}"))
+            if "error" in answer:
+                if not asked.done():
+                    asked.set_exception(OSError(f"a task's process cannot be forked: {answer['error']}"))
+                continue
+            end = self._ends[answer["pid"]] = asyncio.get_running_loop().create_future()
+            if not asked.done():
+                asked.set_result((answer["pid"], end))
 
     def _lose(self) -> None:
         end, self._end, self._server = self._end, None, None
@@ -186,12 +185,19 @@ class TaskForks:
                 asyncio.get_running_loop().remove_reader(end.fileno())
             end.close()
         self._listening, self._buffer = False, b""
-        while self._asked:
-            asked = self._asked.popleft()
+        for asked in self._asked:
             if not asked.done():
-                asked.set_exception(OSError("the process that tasks are forked from has ended"))
-        for left in list(self._tasks.values()):
-            left.ended(_GONE)
-            left.stdin.close()  # where the system does not end it, it stops by itself
-        self._tasks.clear()
-        self._early.clear()
+                asked.set_exception(OSError(_ENDED))
+        self._asked.clear()
+        for left in self._ends.values():
+            left.set_result(_GONE)
+        self._ends.clear()
+
+
+async def _connected(connecting: Coroutine[Any, Any, tuple[_T, Any]], pipe: IO[bytes]) -> _T:
+    """A pipe's transport, which closes it from then on."""
+    try:
+        return (await connecting)[0]
+    except BaseException:
+        pipe.close()
+        raise
