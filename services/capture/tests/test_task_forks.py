@@ -81,7 +81,7 @@ async def test_the_server_s_end_is_the_end_of_its_tasks_and_another_takes_its_pl
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory by process is from Linux's /proc")
-def test_a_task_that_is_forked_from_its_worker_shares_its_modules():
+def test_tasks_share_the_modules_of_the_process_that_they_are_forked_from():
     done = subprocess.run(
         [sys.executable, "-c", EARLY], stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=True
     )
