@@ -17,7 +17,7 @@ BENCHMARKS = {
     "capture_snapshot": "the initial snapshot, capture and real Debezium",
     "capture_exactly_once": "a backlog through capture, exactly once and at least once",
     "capture_latency": "from commit to consumer at 1,000 rows per second, capture and real Debezium",
-    "capture_memory": "capture's resident memory through one transaction of five million rows",
+    "capture_memory": "capture's resident memory through one transaction of --rows rows; --streaming: in blocks, before its commit",
     "capture_idle": "memory of a worker with twenty idle connectors, capture and real Debezium",
     "capture_takeover": "how long a connector stands still when its worker is stopped or killed",
     "wal_watch": "what watching slots, WAL and publication costs the database",
@@ -53,11 +53,17 @@ def main() -> int:
     parser.add_argument(
         "--rows", type=int, default=1_000_000, help="rows of the backlog (default: one million)"
     )
+    parser.add_argument(
+        "--streaming", action="store_true", help="with tidings.streaming.mode=on; for capture_memory"
+    )
     options = parser.parse_args()
+    if options.streaming and options.benchmark != ["capture_memory"]:
+        parser.error("--streaming is for capture_memory")
+    extra = {"streaming": True} if options.streaming else {}
     print(f"machine: {machine()}", flush=True)
     for name in options.benchmark or BENCHMARKS:
         print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
-        importlib.import_module(f"tests.bench.{name}").run(options.rows)
+        importlib.import_module(f"tests.bench.{name}").run(options.rows, **extra)
     return 0
 
 

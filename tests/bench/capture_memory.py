@@ -6,15 +6,17 @@ import time
 from tests.bench.engines import bench
 from tests.bench.processes import resident_bytes
 
-TRANSACTION_ROWS = 5_000_000
 
+def run(rows: int, *, streaming: bool = False) -> None:
+    """Print the highest resident memory.
 
-def run(rows: int) -> None:
-    """Print the highest resident memory; five million rows for the default of one million."""
-    rows = max(rows, 1) * TRANSACTION_ROWS // 1_000_000
+    Args:
+        streaming: the server sends the transaction in blocks before its commit (``tidings.streaming.mode``).
+    """
+    options = {"tidings.streaming.mode": "on"} if streaming else {}
     with bench(debezium=False) as made:
         (engine,) = made.engines
-        engine.put("giant", made.config(engine, "giant", "json", snapshot_mode="no_data"))
+        engine.put("giant", made.config(engine, "giant", "json", snapshot_mode="no_data", **options))
         idle, highest, done = resident_bytes(engine.pid), 0, threading.Event()
 
         def watch() -> None:
@@ -30,7 +32,7 @@ def run(rows: int) -> None:
         done.set()
         watcher.join()
         print(
-            f"  {rows:,} rows in one transaction: {highest / 1e6:.0f} MB at most, {idle / 1e6:.0f} MB before,"
+            f"  {rows:,} rows in one transaction{', streamed' if streaming else ''}: {highest / 1e6:.0f} MB at most, {idle / 1e6:.0f} MB before,"
             f" the last row {time.monotonic() - start:.0f} s after the commit",
             flush=True,
         )
