@@ -43,11 +43,10 @@ def test_names_of_debezium_and_kafka_connect_stand_for_ours():
             logging.getLogger(name).setLevel(before)
 
 
-def test_a_task_is_told_levels_and_goes_on(loggers, monkeypatch):
+def test_a_task_is_told_levels_and_goes_on(loggers):
     read, write = os.pipe()
     with os.fdopen(read) as stdin, os.fdopen(write, "wb", buffering=0) as supervisor:
-        monkeypatch.setattr("sys.stdin", stdin)
-        pipes = Pipes()
+        pipes = Pipes(stdin.fileno())
         supervisor.write(encode_request(Request(log_levels={"levels.a": "ERROR"})) + b"\n")
         assert not pipes.stop_requested()
         assert logging.getLogger("levels.a.b").level == logging.ERROR

@@ -36,10 +36,10 @@ _LAST_WORD_SECONDS: Final = 10.0
 
 
 class Pipes:
-    """Standard input and output, towards the supervisor."""
+    """Standard input and output, towards the supervisor; `descriptor`: what is read instead, for tests."""
 
-    def __init__(self) -> None:
-        self.descriptor = _STDIN
+    def __init__(self, descriptor: int = _STDIN) -> None:
+        self.descriptor = descriptor
         self._stop = False
         self._buffer = b""
         self._signals: list[Signal] = []
