@@ -10,10 +10,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - such a column has no zone
-_PLAIN_US = 10**14
 _DAY_US = 86_400_000_000
-_PLAIN_TIME_US = 86_400_000
-"""From here on a number of microseconds can't be taken for one of milliseconds, and stays a number."""
+PLAIN_US = 10**14
+"""From here on (March 1973) a number of microseconds can't be taken for one of milliseconds, up to the year 5138, and stays a
+number."""
+PLAIN_TIME_US = 86_400_000
+"""The same for a time of day: the milliseconds of a day."""
 
 _TIMESTAMPS_PER_US = {
     "io.debezium.time.Timestamp": (1000, 1),
@@ -46,7 +48,7 @@ def _timestamp(multiplier: int, divisor: int) -> Callable[[Any], Any]:
     micros = multiplier == divisor
 
     def convert(value: Any) -> Any:
-        if type(value) is not int or (micros and not -_PLAIN_US < value < _PLAIN_US):
+        if type(value) is not int or (micros and not -PLAIN_US < value < PLAIN_US):
             return value
         try:
             moment = _EPOCH + timedelta(microseconds=value * multiplier // divisor)
@@ -61,7 +63,7 @@ def _time(multiplier: int, divisor: int) -> Callable[[Any], Any]:
     micros = multiplier == divisor
 
     def convert(value: Any) -> Any:
-        if type(value) is not int or (micros and value >= _PLAIN_TIME_US):
+        if type(value) is not int or (micros and value >= PLAIN_TIME_US):
             return value
         us = value * multiplier // divisor
         if not 0 <= us < _DAY_US:

@@ -114,6 +114,7 @@ class Plan:
         self._headers = list(options.context_headers) or None
         self._tombstones = options.tombstones_on_delete
         self._skip_unchanged = options.skip_unchanged
+        self._skipped = options.skipped_operations
         self._functions = NO_FUNCTIONS
         if not checked_only:
             self._functions = compile_row_functions(
@@ -299,39 +300,18 @@ class Plan:
             )
 
 
-_TAGS: Final = {"c": ord("I"), "u": ord("U"), "d": ord("D")}
+_OPERATIONS: Final = {ord("I"): "c", ord("U"): "u", ord("D"): "d"}
 
 
 class SkippingPlan(Plan):
     """A plan that leaves operations out. A changed key is not an update but a delete and a create, each of which is left
     out where its own operation is, as Debezium does."""
 
-    def __init__(
-        self,
-        table: Table,
-        options: ConversionOptions,
-        key_converter: Converter,
-        value_converter: Converter,
-        topic: str,
-        *,
-        key_field: KeyField | None = None,
-        checked_only: bool = False,
-    ) -> None:
-        super().__init__(
-            table,
-            options,
-            key_converter,
-            value_converter,
-            topic,
-            key_field=key_field,
-            checked_only=checked_only,
-        )
-        self._skipped = options.skipped_operations
-        self._skipped_tags = frozenset(tag for op, tag in _TAGS.items() if op in self._skipped)
-
     def change(self, data: bytes, start: int, context: EventContext) -> list[Record]:
         """See `Plan.change`."""
-        if data[start] in self._skipped_tags and (data[start] != _UPDATE or data[start + 5] == _NEW):
+        if _OPERATIONS.get(data[start]) in self._skipped and (
+            data[start] != _UPDATE or data[start + 5] == _NEW
+        ):
             return []
         return super().change(data, start, context)
 
@@ -380,7 +360,7 @@ def compile_plan(
         SchemaError: a name that the format does not allow.
         RegistryError: the registry refused a schema or could not be reached.
     """
-    made = SkippingPlan if options.skipped_operations & _TAGS.keys() else Plan
+    made = SkippingPlan if options.skipped_operations.intersection(_OPERATIONS.values()) else Plan
     return made(
         table,
         options,

@@ -46,14 +46,15 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
     """
     if directory.exists():
         raise HistoryError(f"{directory} exists", hint="name a new directory")
+    logs = _logs(session, source)
     frames, spans = [], []
-    for name, topic in sorted(_logs(session, source).items()):
+    for name, topic in sorted(logs.items()):
         log = session.table(name)
         frames.append(_lines(log, topic))
         spans.append(log.select(sf.lit(topic).alias("topic"), "topic_id", "partition", "offset"))
     if not frames:
         raise HistoryError(f"the lakehouse has no log of a table of source {source}", hint="TIDINGS_SOURCE")
-    topics = [transaction_topic(source), *_logs(session, source).values()]
+    topics = [transaction_topic(source), *logs.values()]
     for table, condition in (
         (TRANSACTION_LOG, sf.lit(True)),
         (QUARANTINE, sf.col("stream") == "technical"),

@@ -39,6 +39,11 @@ _STAGES = ("sequencer", "translator")
 _LOOK_SECONDS = 0.3
 
 
+def source_topics(source: str, domain: Domain) -> set[str]:
+    """The technical topics that a generation with this domain reads, whether they exist or not."""
+    return {f"{source}.transaction", *(f"{source}.{table}" for table in domain.tables)}
+
+
 class Standing(msgspec.Struct, frozen=True):
     """How a generation is doing.
 
@@ -131,7 +136,7 @@ class Generations:
             raise GenerationError(
                 f"there is no topic {transactions}", hint="is TIDINGS_SOURCE the connector's topic.prefix?"
             )
-        firsts = self._admin.first_offsets(self.read_topics(domain))
+        firsts = self._admin.first_offsets(self._read_of(have, domain))
         short = sorted(str(partition) for partition, first in firsts.items() if first > 0)
         if short:
             raise GenerationError(
@@ -142,9 +147,10 @@ class Generations:
 
     def read_topics(self, domain: Domain) -> dict[str, int]:
         """Of the topics that a generation with this domain reads those that exist, with their partitions."""
-        have = self._topics.partitions()
-        names = [f"{self._source}.transaction", *(f"{self._source}.{table}" for table in domain.tables)]
-        return {topic: have[topic] for topic in names if topic in have}
+        return self._read_of(self._topics.partitions(), domain)
+
+    def _read_of(self, have: dict[str, int], domain: Domain) -> dict[str, int]:
+        return {topic: have[topic] for topic in source_topics(self._source, domain) if topic in have}
 
     def filled(self, name: str, commit_lsn: int) -> None:
         """The lakehouse's log is read; the generation's processes may begin."""

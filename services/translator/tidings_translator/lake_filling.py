@@ -16,7 +16,7 @@ from tidings_service import Health
 from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import Ledger, Started, check_name
-from tidings_translator.generations import Generations
+from tidings_translator.generations import Generations, source_topics
 from tidings_translator.kafka import Offsets, Topics
 from tidings_translator.kafka_generations import GenerationAdmin
 from tidings_translator.kafka_transactions import Membership, TransactionalProducer
@@ -161,7 +161,6 @@ class Filling:
         self._settings = settings
         self._domain = domain
         self._lake = lake
-        self._read = read_topics(settings, domain)
         self._offsets = Offsets(settings.kafka, settings.group)
         self._stage = _LakeStage(settings, self._lake, self._offsets)
 
@@ -182,10 +181,7 @@ class Filling:
 
     async def _fill(self, tell: Tell) -> int:
         stage, settings = self._stage, self._settings
-        topics = {
-            settings.transaction_topic,
-            *(f"{settings.source}.{table}" for table in self._domain.tables),
-        }
+        topics = source_topics(settings.source, self._domain)
         mine = sorted(partition for partition in self._lake.spans if partition.topic in topics)
         await stage.sink.begin_life()  # another run of the command is over now
         committed = self._offsets.committed(mine)
@@ -225,11 +221,6 @@ class Filling:
         return commit_lsn
 
 
-def read_topics(settings: SequencerSettings, domain: Domain) -> set[str]:
-    """The topics that a sequencer reads, whether they exist or not."""
-    return {settings.transaction_topic, *(f"{settings.source}.{table}" for table in domain.tables)}
-
-
 def start_from_lake(settings: SequencerSettings, domain: Domain, directory: Path, tell: Tell) -> Started:
     """Start a generation (`settings.generation`) with the lakehouse's log; its processes wait until this is done.
 
@@ -243,7 +234,7 @@ def start_from_lake(settings: SequencerSettings, domain: Domain, directory: Path
     read, admin = generations.read_topics(domain), GenerationAdmin(settings.kafka)
     lake = Lake(directory, settings.source)
     lake.check(
-        read_topics(settings, domain),
+        source_topics(settings.source, domain),
         settings.transaction_topic,
         firsts=admin.first_offsets(read),
         topic_ids=admin.topic_ids(read),

@@ -65,14 +65,12 @@ class LakePartition:
     """Reads one partition by offset.
 
     Args:
-        partition: of the topic.
         files: in order.
         start: the first offset that is wanted.
         end: one past the last one.
     """
 
-    def __init__(self, partition: Partition, files: Sequence[Path], start: int, end: int) -> None:
-        self.partition = partition
+    def __init__(self, files: Sequence[Path], start: int, end: int) -> None:
         self.end = end
         self.position = start
         self._start = start
@@ -168,7 +166,7 @@ class Lake:
 
     def open(self, partition: Partition, start: int) -> LakePartition:
         """A partition's records from an offset on."""
-        return LakePartition(partition, self._files.get(partition, []), start, self.spans[partition][1] + 1)
+        return LakePartition(self._files.get(partition, []), start, self.spans[partition][1] + 1)
 
     def check(
         self,

@@ -13,13 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
+from tidings_envelope.times import PLAIN_TIME_US, PLAIN_US
+
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp column has no zone
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY_US = 86_400_000_000
-_DOUBTFUL_US = 10**14
-"""Milliseconds up to the year 5138, read as microseconds, are below this: March 1973."""
-_DOUBTFUL_TIME_US = 86_400_000
-"""The milliseconds of a day."""
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -59,7 +57,7 @@ def datetime_conversion(unit: Unit | None) -> Callable[[Any], Any]:
 def _to_datetime(value: Any) -> Any:
     if type(value) is not int:
         return value
-    if -_DOUBTFUL_US < value < _DOUBTFUL_US and value != 0:
+    if -PLAIN_US < value < PLAIN_US and value != 0:
         raise DoubtfulTimeError
     return _EPOCH + timedelta(microseconds=value)
 
@@ -71,7 +69,7 @@ def time_conversion(unit: Unit | None) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
         if type(value) is not int:
             return value
-        if unit is None and 0 < value < _DOUBTFUL_TIME_US:
+        if unit is None and 0 < value < PLAIN_TIME_US:
             raise DoubtfulTimeError
         us = value * scale
         if not 0 <= us < _DAY_US:

@@ -20,30 +20,8 @@ from tidings_stack.waiting import wait_for
 
 
 def connector_config(lab: Lab, name: str) -> dict[str, str]:
-    """A connector on the database `name`, whose topics, slot and publication are called so, too."""
-    return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "tasks.max": "1",
-        "plugin.name": "pgoutput",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(lab.pg_proxy.port),
-        "database.user": "postgres",
-        "database.password": lab.pg.password,
-        "database.dbname": name,
-        "topic.prefix": name,
-        "slot.name": name,
-        "publication.name": name,
-        "publication.autocreate.mode": "filtered",
-        "table.include.list": r"public\.(a|b)",
-        "provide.transaction.metadata": "true",
-        "snapshot.mode": "no_data",
-        "status.update.interval.ms": "500",
-        "slot.max.retries": "60",
-        "slot.retry.delay.ms": "250",
-        "errors.retry.delay.initial.ms": "100",
-        "errors.retry.delay.max.ms": "500",
-        "tidings.receive.timeout.ms": "4000",
-    }
+    """A connector on the tables of `history`, which tells the server soon what it has."""
+    return {**lab.connector(name, "a|b"), "status.update.interval.ms": "500"}
 
 
 @dataclass

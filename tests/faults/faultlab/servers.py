@@ -145,6 +145,35 @@ class Lab:
         if not self.worker.alive:
             self.worker.start()
 
+    def connector(self, name: str, tables: str) -> dict[str, str]:
+        """A connector through the proxies on the database `name`, whose topics, slot and publication are called so, too.
+
+        Args:
+            tables: of schema public, as a regular expression.
+        """
+        return {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "tasks.max": "1",
+            "plugin.name": "pgoutput",
+            "database.hostname": "127.0.0.1",
+            "database.port": str(self.pg_proxy.port),
+            "database.user": "postgres",
+            "database.password": self.pg.password,
+            "database.dbname": name,
+            "topic.prefix": name,
+            "slot.name": name,
+            "publication.name": name,
+            "publication.autocreate.mode": "filtered",
+            "table.include.list": rf"public\.({tables})",
+            "provide.transaction.metadata": "true",
+            "snapshot.mode": "no_data",
+            "slot.max.retries": "60",
+            "slot.retry.delay.ms": "250",
+            "errors.retry.delay.initial.ms": "100",
+            "errors.retry.delay.max.ms": "500",
+            "tidings.receive.timeout.ms": "4000",
+        }
+
     def avro(self) -> dict[str, str]:
         """Options of a connector that writes Avro and asks the registry through its proxy."""
         assert self.registry_proxy is not None

@@ -78,28 +78,9 @@ class Pipeline:
         lab = self.lab
         formed = lab.avro() if self._form == "avro" else {"decimal.handling.mode": "string"}
         return {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "tasks.max": "1",
-            "plugin.name": "pgoutput",
-            "database.hostname": "127.0.0.1",
-            "database.port": str(lab.pg_proxy.port),
-            "database.user": "postgres",
-            "database.password": lab.pg.password,
-            "database.dbname": self.name,
-            "topic.prefix": self.name,
-            "slot.name": self.name,
-            "publication.name": self.name,
-            "publication.autocreate.mode": "filtered",
-            "table.include.list": rf"public\.({'|'.join(TABLES)}|elsewhere|signals)",
+            **lab.connector(self.name, f"{'|'.join(TABLES)}|elsewhere|signals"),
             "signal.data.collection": "public.signals",
             "incremental.snapshot.chunk.size": "64",
-            "provide.transaction.metadata": "true",
-            "snapshot.mode": "no_data",
-            "slot.max.retries": "60",
-            "slot.retry.delay.ms": "250",
-            "errors.retry.delay.initial.ms": "100",
-            "errors.retry.delay.max.ms": "500",
-            "tidings.receive.timeout.ms": "4000",
             **formed,
         }
 
