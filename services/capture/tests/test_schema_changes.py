@@ -181,3 +181,140 @@ def test_a_schema_of_somebody_else_is_not_trusted(pg_database, sql, unique_name)
 def test_the_trigger_never_makes_a_statement_fail(trigger, sql):
     sql("ALTER TABLE tidings.ddl_tables RENAME TO broken", "CREATE TABLE still_works (id int)")
     assert sql("SELECT to_regclass('still_works') IS NOT NULL") == [(True,)]
+
+
+ELSEWHERE = [
+    "CREATE TABLE p (id int, d int) PARTITION BY RANGE (d)",
+    "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (9) PARTITION BY RANGE (d)",
+    "CREATE TABLE p2 PARTITION OF p1 FOR VALUES FROM (0) TO (9)",
+    "CREATE SCHEMA odd CREATE TABLE t (id int) CREATE VIEW v AS SELECT 1",
+    "CREATE TYPE mood AS ENUM ('good')",
+    "CREATE DOMAIN name AS text",
+    "CREATE TABLE m (id int, one mood, more mood[], name public.name DEFAULT 'x')",
+    "CREATE SEQUENCE s",
+    "ALTER TABLE m ALTER id SET DEFAULT nextval('s')",
+    "CREATE EXTENSION citext",
+    "CREATE TABLE c (id int, c citext)",
+]
+COLUMNS_OF_M = [("id", "integer"), ("one", "public.mood"), ("more", "public.mood[]"), ("name", "public.name")]
+OF_P = [("id", "integer"), ("d", "integer")]
+MORE = [*OF_P, ("more", "integer")]
+
+
+def test_tables_that_a_statement_changes_beside_its_own(trigger, capture, sql, wait_records, unique_name):
+    sql(*ELSEWHERE)
+    capture()
+    sql(
+        "ALTER TABLE p ADD COLUMN more int",
+        "ALTER TABLE p1 DETACH PARTITION p2",
+        "ALTER SCHEMA odd RENAME TO even",
+        "ALTER TYPE mood RENAME TO temper",
+        "DROP TYPE temper CASCADE",
+        "DROP SEQUENCE s CASCADE",
+        "DROP EXTENSION citext CASCADE",
+        "DROP SCHEMA even CASCADE",
+        "CREATE SCHEMA odd CREATE VIEW v AS SELECT 1 CREATE VIEW w AS SELECT 1",
+        "CREATE TABLE zz_end ()",
+    )
+    records = wait_records(f"{unique_name}.schema-changes", 19)
+    told = [
+        (r.value["command"], r.value["object"], shape(r.value["before"]), shape(r.value["after"]))
+        for r in records
+    ]
+    renamed = [(name, kind.replace("mood", "temper")) for name, kind in COLUMNS_OF_M]
+    left = [COLUMNS_OF_M[0], COLUMNS_OF_M[3]]
+    assert told[:-1] == [
+        ("ALTER TABLE", "public.p", OF_P, MORE),
+        ("ALTER TABLE", "public.p1", OF_P, MORE),
+        ("ALTER TABLE", "public.p2", OF_P, MORE),
+        ("ALTER TABLE", "public.p1", MORE, MORE),
+        ("ALTER SCHEMA", "even", None, None),
+        ("ALTER SCHEMA", "even.t", [("id", "integer")], [("id", "integer")]),
+        ("ALTER TYPE", "public.temper", None, None),
+        ("ALTER TYPE", "public.m", COLUMNS_OF_M, renamed),
+        ("DROP TYPE", "public.temper", None, None),
+        ("DROP TYPE", "public.m", renamed, left),
+        ("DROP SEQUENCE", "public.s", None, None),
+        ("DROP SEQUENCE", "public.m", left, left),
+        ("DROP EXTENSION", "public.c", [("id", "integer"), ("c", "public.citext")], [("id", "integer")]),
+        ("DROP SCHEMA", "even", None, None),
+        ("DROP SCHEMA", "even.t", [("id", "integer")], None),
+        ("CREATE SCHEMA", "odd", None, None),
+        ("CREATE SCHEMA", "odd.v", None, None),
+        ("CREATE SCHEMA", "odd.w", None, None),
+    ]
+    default = [r.value["after"]["columns"][0]["default"] for r in (records[9], records[11])]
+    assert default == ["nextval('public.s'::regclass)", None]
+
+
+FOREIGN = (
+    "no JSON",
+    "1",
+    "{}",
+    '{"command": "DROP TABLE", "object_type": "table", "object": "x", "table": "x", "schema": "public"}',
+    '{"command": "x", "object_type": "x", "object": "x", "before": {"schema": "x", "name": 1}}',
+    (
+        '{"command": "x", "object_type": "x", "object": "x", "after": '
+        '{"schema": "x", "name": "x", "key": [], "columns": [{"name": "x"}]}}'
+    ),
+)
+
+
+def test_passwords_long_texts_and_messages_of_others(
+    trigger, capture, sql, wait_records, unique_name, worker
+):
+    capture()
+    secrets = (
+        f"ALTER ROLE {unique_name} PASSWORD 'secret-word'",
+        f"ALTER ROLE {unique_name} PASSWORD /* a */ E'secret-word'",
+        f"ALTER ROLE {unique_name} PASSWORD $x$secret-word$x$",
+        "SELECT 'host=x password=secret-word'",
+        "SELECT 'postgresql://someone:secret-word@host/x'",
+    )
+    sql(f"CREATE ROLE {unique_name}")
+    for number, statement in enumerate(secrets):
+        sql(f"{statement}; CREATE TABLE t{number} (password text DEFAULT 'x')")
+    for content in FOREIGN:
+        sql(f"SELECT pg_logical_emit_message(true, 'tidings.ddl', $x${content}$x$)")
+    told = "CREATE TABLE users (password text DEFAULT 'http://x')"
+    sql(told, f"CREATE TABLE long (id int) /* {'x' * 3_000_000} */", f"DROP ROLE {unique_name}")
+    records = wait_records(f"{unique_name}.schema-changes", len(secrets) + 2)
+    statements = [r.value["statement"] for r in records]
+    assert statements[: len(secrets)] == [None] * len(secrets)
+    assert statements[-2] == told
+    assert (len(statements[-1]), statements[-1][-2:]) == (65_537, "x…")
+    assert all(r.value["after"] for r in records)
+    log = worker.log.read_text()
+    assert log.count("none of the trigger's") == len(FOREIGN)
+    assert "secret-word" not in log
+
+
+def test_order_against_rows_of_one_transaction(trigger, capture, sql, wait_records, read_topic, unique_name):
+    capture(**{"tidings.streaming.mode": "on", "table.exclude.list": "public\\.aside"})
+    sql(
+        "BEGIN",
+        "CREATE TABLE items (id int PRIMARY KEY)",
+        "INSERT INTO items VALUES (1)",
+        "SAVEPOINT s",
+        "ALTER TABLE items ADD COLUMN undone int",
+        "ROLLBACK TO s",
+        "ALTER TABLE items ADD COLUMN kept int",
+        "INSERT INTO items VALUES (2, 2)",
+        'ALTER TABLE items RENAME TO "Items"',
+        'INSERT INTO "Items" VALUES (3, 3)',
+        "COMMIT",
+        'ALTER TABLE "Items" RENAME TO aside',
+        "CREATE TABLE named AS SELECT 1 AS id",
+    )
+    changes = wait_records(f"{unique_name}.schema-changes", 5)
+    rows = [
+        r
+        for table in ("items", "Items", "named")
+        for r in wait_records(f"{unique_name}.public.{table}", 1 if table != "items" else 2)
+    ]
+    both = sorted((r.value["source"]["lsn"], r.value.get("object", "row")) for r in [*changes, *rows])
+    assert [what for _, what in both] == [
+        "public.items", "row", "public.items", "row", 'public."Items"', "row", "public.aside", "row", "public.named",
+    ]  # fmt: skip
+    assert len({r.value["source"]["txId"] for r in [*changes[:3], *rows[:3]]}) == 1
+    assert read_topic(f"{unique_name}.public.aside") == []

@@ -13,13 +13,16 @@ import orjson
 
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.converters import Converter
-from tidings_capture.errors import CaptureError
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput_messages import LogicalMessage, Relation
 from tidings_capture.plan import Record
 from tidings_capture.plan_source import source_of
 from tidings_envelope import semantic
+from tidings_envelope.position import lsn_to_text
 from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_service import get_logger
+
+_log = get_logger(__name__)
 
 FormatTypes = Callable[[list[tuple[int, int]]], list[str]]
 """Type oids and modifiers to SQL names, such as ``numeric(10,2)``."""
@@ -98,25 +101,28 @@ class SchemaChangePlan:
         self._encoders: tuple[Callable[[Any], bytes], Callable[[Any], bytes]] | None = None
 
     def of_message(self, message: LogicalMessage, context: EventContext) -> list[Record]:
-        """The record of a message of the trigger's.
+        """The record of a message of the trigger's; none of a message of that prefix that somebody else wrote.
 
-        Raises:
-            CaptureError: somebody else wrote a message of that prefix.
+        Every role may write logical messages: one of another shape is left out with a warning, since otherwise whoever
+        can connect to the database could stop the connector.
         """
         try:
-            told = orjson.loads(message.content)
-            change = {name: told[name] for name in ("command", "object_type", "object", "schema", "table",
-                                                    "statement", "before", "after")}  # fmt: skip
-            oid = told["oid"]
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise CaptureError(
-                f"the logical message {message.prefix!r} at LSN {message.lsn} is none of the event trigger's",
-                hint="no other program may write messages of that prefix",
-            ) from error
-        if change["table"] is not None:
+            change, oid = _told(message.content)
+        except _ForeignMessageError as error:
+            _log.warning(
+                "a logical message of the DDL trigger's prefix is none of the trigger's, and is left out",
+                prefix=message.prefix,
+                lsn=lsn_to_text(message.lsn),
+                reason=str(error),
+            )
+            return []
+        if oid is not None:
             self._told.add(oid)
-            if not self._tables.captures(change["schema"], change["table"]):
-                return []
+        names = {(table["schema"], table["name"]) for table in (change["before"], change["after"]) if table}
+        if change["table"] is not None:
+            names.add((change["schema"], change["table"]))
+        if names and not any(self._tables.captures(*name) for name in names):
+            return []
         return [self._record({"origin": "trigger", **change}, context)]
 
     def of_relation(self, relation: Relation, context: EventContext) -> list[Record]:
@@ -126,7 +132,9 @@ class SchemaChangePlan:
         told = relation.oid in self._told
         self._told.discard(relation.oid)
         schema = relation.schema or "pg_catalog"
-        if former is None or told or not self._tables.captures(schema, relation.name):
+        if former is None or told:
+            return []
+        if not any(self._tables.captures(r.schema or "pg_catalog", r.name) for r in (former, relation)):
             return []
         if (former.schema, former.name, former.columns) == (relation.schema, relation.name, relation.columns):
             return []
@@ -171,3 +179,60 @@ class SchemaChangePlan:
         times = {"ts_ms": now_us // 1_000, "ts_us": now_us, "ts_ns": context.now_ns}
         key_value = {"database": self._options.database, "schema": schema, "table": table}
         return encode_key(key_value), encode_value({**change, "source": source, **times}), None
+
+
+class _ForeignMessageError(Exception):
+    """A message of the trigger's prefix is not the trigger's; says why without any value of it."""
+
+
+def _told(content: bytes) -> tuple[dict[str, Any], int | None]:
+    """What a message of the trigger's tells, and the table's oid.
+
+    Raises:
+        _ForeignMessageError: it is not the trigger's; without any value of the message.
+    """
+    try:
+        told = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        raise _ForeignMessageError("it is no JSON") from None  # its words quote the message
+    if not isinstance(told, dict):
+        raise _ForeignMessageError("it is no object")
+    texts = ("command", "object_type", "object", "schema", "table", "statement")
+    for name in texts:
+        if not isinstance(told.get(name), str if name in texts[:3] else str | None):
+            raise _ForeignMessageError(f"{name} is no text")
+    for name in ("before", "after"):
+        if not _is_table(told.get(name)):
+            raise _ForeignMessageError(f"{name} is no table")
+    oid = told.get("oid")
+    if not isinstance(oid, int | None) or (
+        told.get("table") is not None and (oid is None or told.get("schema") is None)
+    ):
+        raise _ForeignMessageError("the table has no oid or no schema")
+    return {name: told.get(name) for name in (*texts, "before", "after")}, oid
+
+
+def _is_table(table: Any) -> bool:
+    if table is None:
+        return True
+    return (
+        isinstance(table, dict)
+        and table.keys() == {"schema", "name", "columns", "key"}
+        and isinstance(table["schema"], str)
+        and isinstance(table["name"], str)
+        and isinstance(table["key"], list)
+        and all(isinstance(name, str) for name in table["key"])
+        and isinstance(table["columns"], list)
+        and all(_is_column(column) for column in table["columns"])
+    )
+
+
+def _is_column(column: Any) -> bool:
+    return (
+        isinstance(column, dict)
+        and column.keys() == {"name", "type", "nullable", "default"}
+        and isinstance(column["name"], str)
+        and isinstance(column["type"], str)
+        and isinstance(column["nullable"], bool | None)
+        and isinstance(column["default"], str | None)
+    )
