@@ -48,11 +48,18 @@ def start(pair: Any, *more: str, **options: str) -> Pair:
 
 def signal(made: Pair, id_: str, type_: str, data: Any = None) -> None:
     """The same signal to both."""
+    signals(made, (id_, type_, data))
+
+
+def signals(made: Pair, *several: tuple[str, str, Any]) -> None:
+    """The same signals (id, type, data) to both, in one transaction each: none waits for what the one before does."""
     for side in (made.mine, made.theirs):
-        made.connection.execute(
-            f"INSERT INTO signals_{side.base} VALUES (%s, %s, %s)",  # type: ignore[arg-type]
-            [id_, type_, json.dumps(data or {})],
-        )
+        with made.connection.transaction():
+            for id_, type_, data in several:
+                made.connection.execute(
+                    f"INSERT INTO signals_{side.base} VALUES (%s, %s, %s)",  # type: ignore[arg-type]
+                    [id_, type_, json.dumps(data or {})],
+                )
 
 
 def notes(side: Side) -> list[dict[str, Any]]:
@@ -158,6 +165,47 @@ def test_incremental_and_blocking_snapshots(pair: Any) -> None:
     records = compare(made)
     rows = [json.loads(value)["payload"] for _, value, _ in records[f"{made.mine.base}.public.a"]]
     assert [r["source"]["snapshot"] for r in rows].count("incremental") == 8
+
+
+def of(*names: str, **more: Any) -> dict[str, Any]:
+    """A signal's data: tables, and what is said of them."""
+    return {"data-collections": [f"public.{name}" for name in names], **more}
+
+
+@pytest.mark.timeout(200)
+def test_signals_that_follow_one_another_at_once(pair: Any) -> None:
+    dotted = """CREATE TABLE "Odd.name" (id int PRIMARY KEY); INSERT INTO "Odd.name" VALUES (1), (2), (3)"""
+    made = start(pair, dotted, **{"table.include.list": r"public\.(?!signals).*", "snapshot.mode": "no_data"})
+    # Pause and resume find a chunk whose rows wait for their watermark.
+    signals(
+        made,
+        ("no-regex", "execute-snapshot", of("(")),
+        ("first", "execute-snapshot", of("a", "b")),
+        ("p1", "pause-snapshot", None),
+        ("p2", "stop-snapshot", of("b")),
+        ("p3", "resume-snapshot", None),
+    )
+    completed(made, 1)
+    signals(made, ("second", "execute-snapshot", of("a", "b", "no_key")), ("all", "stop-snapshot", None))
+    completed(made, 2)
+    signals(
+        made,
+        ("dotted", "execute-snapshot", of('"Odd.name"')),
+        ("number", "execute-snapshot", of("a", **{"surrogate-key": 5, "type": 5})),
+    )
+    completed(made, 3)
+    where = {"data-collection": "public.b", "filter": "SELECT * FROM public.b WHERE n > 2; "}
+    signals(
+        made,
+        ("none", "execute-snapshot", {"type": "blocking"}),
+        ("any-case", "execute-snapshot", of("A", type="blocking")),
+        ("next", "execute-snapshot", of("b", type="blocking", **{"additional-conditions": [where]})),
+    )
+    completed(made, 5)
+    records = compare(made)
+    rows = [json.loads(value)["payload"] for _, value, _ in records[f"{made.mine.base}.public.a"]]
+    ids = [row["after"]["id"] for row in rows if row["op"] == "r"]
+    assert ids == [1, 2, 3, 4, 5, 1, 2, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.timeout(200)

@@ -114,6 +114,28 @@ def test_a_table_without_a_key_by_a_surrogate(worker, create, options, rows, sql
     assert found == [1, 2, 3, 4, 5, 6, 7, None]
 
 
+def test_sql_that_postgresql_refuses_does_not_end_the_stream(
+    worker, create, options, rows, sql, wait_until, wait_records, read_topic
+):
+    name = create(
+        options
+        | {
+            "notification.enabled.channels": "sink",
+            "notification.sink.topic.name": f"{options['topic.prefix']}.notes",
+        }
+    )
+    wrong = {"data-collection": "public.a", "filter": "SELECT nonsense FROM public.a"}
+    data = {"data-collections": ["public.a"], "type": "blocking", "additional-conditions": [wrong]}
+    asked = {"type": "execute-snapshot", "data": data}
+    assert worker.request("POST", f"/connectors/{name}/signals", asked)[0] == 202
+    wait_until(
+        "it is given up", lambda: [r.value["type"] for r in read_topic(f"{name}.notes")][-1:] == ["ABORTED"]
+    )
+    sql("UPDATE a SET t = 'y' WHERE id = 1")
+    assert [r.value["op"] for r in wait_records(f"{name}.public.a", 1)] == ["u"]
+    assert worker.task(name)["state"] == "RUNNING"
+
+
 def test_a_table_that_changes_in_the_middle(worker, create, options, rows, sql, wait_until, read_topic):
     name = create(options)
     sql("ALTER TABLE a ADD COLUMN late int DEFAULT 7")

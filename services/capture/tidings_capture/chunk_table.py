@@ -43,11 +43,13 @@ class ChunkTable:
         Raises:
             LookupError: the surrogate key is no column.
         """
-        parts, (schema, name) = self._parts, collection.table
-        catalog = parts.catalog(False)
-        if not parts.config.tables.captures(schema, name) or not catalog.has_table(schema, name):
+        parts = self._parts
+        catalog, captures = parts.catalog(False), parts.config.tables.captures
+        place = next((t for t in collection.tables if captures(*t) and catalog.has_table(*t)), None)
+        if place is None:
             _log.warning("no such captured table", connector=parts.config.name, table=collection.name)
             return "UNKNOWN_SCHEMA"
+        schema, name = place
         table = catalog.table_by_name(schema, name, parts.config.publication)
         if self._route is None or self._route.table != table:
             self._route = parts.routes.detached(table)

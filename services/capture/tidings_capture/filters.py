@@ -1,13 +1,15 @@
 """Which tables and columns a connector captures: Debezium's include and exclude lists.
 
 A list is separated by commas (``\\,`` is a comma in an expression); each entry is a regular expression that must match
-the whole name, ``schema.table`` or ``schema.table.column``, in any case. Pure.
+the whole name, ``schema.table`` or ``schema.table.column``, in any case. The expressions are Java's. Pure.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from tidings_capture.transforms.java_regex import compile_java
 
 _SEPARATOR: Final = re.compile(r"(?<!\\),")
 _LITERAL: Final = re.compile(r"(?:\w|\\?\.|\\?\$|-)+")
@@ -23,8 +25,8 @@ def compile_list(text: str) -> tuple[re.Pattern[str], ...]:
     """
     entries = [entry.strip().replace("\\,", ",") for entry in _SEPARATOR.split(text)]
     try:
-        return tuple(re.compile(entry, re.IGNORECASE) for entry in entries if entry)
-    except re.error as error:
+        return tuple(compile_java(entry, re.IGNORECASE) for entry in entries if entry)
+    except ValueError as error:
         raise ValueError(f"not a regular expression: {error}") from error
 
 

@@ -28,7 +28,7 @@ from tidings_capture.incremental_notices import IncrementalNotices
 from tidings_capture.incremental_state import Collection, IncrementalState, expanded, restored_state
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.routes import Route
-from tidings_capture.signals import Signal, condition_for
+from tidings_capture.signals import Signal, condition_for, table_pattern
 from tidings_capture.source_offset import SourceOffset
 from tidings_capture.stream import Stream
 from tidings_capture.task_parts import TaskParts
@@ -88,8 +88,10 @@ class IncrementalSnapshots:
 
     def on_route(self, route: Route) -> None:
         """A relation was announced in a new version: what the chunk holds has another form than what follows."""
-        current = self._state.collections[0].table if self._state.running else None
-        if not self._window_open or (route.table.schema, route.table.name) != current:
+        if not self._window_open or not self._state.running or not self._table.known:
+            return
+        current = self._table.route.table
+        if (route.table.schema, route.table.name) != (current.schema, current.name):
             return
         if self._watched is None:
             self._watch()  # announced for the first time
@@ -112,9 +114,9 @@ class IncrementalSnapshots:
                 "an incremental snapshot needs signal.data.collection, or read.only=true", signal=signal.id
             )
             return
-        key = signal.data.get("surrogate-key") or ""
+        key = signal.text("surrogate-key")
         new = [
-            Collection(name, condition_for(signal, name), str(key), signal.id)
+            Collection(name, condition_for(signal, name), key if key.strip() else "", signal.id)
             for name in expanded(names, self._parts.captured())
         ]
         idle = not self._state.running
@@ -132,6 +134,8 @@ class IncrementalSnapshots:
         if signal.data.get("data-collections") and signal.names() is None:
             _log.warning("data-collections is no list of strings", signal=signal.id)
             return
+        for name in signal.names() or ():
+            table_pattern(name)  # to be refused now, not between two chunks
         self._state.stopping += signal.names() or [".*"]
 
     def pause(self) -> None:
@@ -145,7 +149,7 @@ class IncrementalSnapshots:
         if self._state.running and self._state.paused:
             self._state.paused = False
             self._notices.resumed(self._state)
-            self._read_chunk()
+            self._go_on()
 
     def hold(self, held: bool) -> None:
         """Read no further chunk while the slot retains too much WAL; an operator's pause is another matter."""
@@ -157,8 +161,8 @@ class IncrementalSnapshots:
                 "incremental snapshot rests for the slot" if held else "incremental snapshot goes on",
                 connector=self._name,
             )
-            if not held and self._chunk_id is None:
-                self._read_chunk()
+            if not held:
+                self._go_on()
 
     def window(self, id_: str, *, closes: bool) -> None:
         """A watermark of the signal table was streamed."""
@@ -183,6 +187,11 @@ class IncrementalSnapshots:
             self._read_chunk()
 
     # Chunks
+
+    def _go_on(self) -> None:
+        # A chunk whose rows wait for their high watermark is not forgotten: the next one is read after it was sent.
+        if self._chunk_id is None:
+            self._read_chunk()
 
     def _read_chunk(self) -> None:
         self._forget_chunk()
@@ -236,7 +245,7 @@ class IncrementalSnapshots:
         if not self._window:
             return False
         state.chunk_end = self._table.key_of(rows[-1])
-        self._notices.chunk_read(state, len(self._window), self._table.total, self._options.chunk_rows)
+        self._notices.chunk_read(state, len(rows), self._table.total, self._options.chunk_rows)
         reached("window.read")
         return True
 
@@ -274,9 +283,12 @@ class IncrementalSnapshots:
         )
         self._next_table()
         if not self._state.running:
-            self._notices.completed(self._state)
-            self._state.correlation_id = None
+            self._completed()
             _log.info("incremental snapshot finished", connector=self._name)
+
+    def _completed(self) -> None:
+        self._notices.completed(self._state)
+        self._state.correlation_id = None
 
     def _next_table(self) -> None:
         self._state.next_table()
@@ -296,9 +308,9 @@ class IncrementalSnapshots:
         if current.name in names:
             stopped.append(current.name)
             self._next_table()
+            if not state.collections:
+                self._completed()  # is told before, as in Debezium
         self._notices.aborted(state, stopped)
-        if not state.collections:
-            state.correlation_id = None
         _log.info("incremental snapshot stopped", connector=self._name, tables=stopped)
 
     # Watermarks

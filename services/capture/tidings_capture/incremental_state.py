@@ -6,12 +6,13 @@ a field of ours instead, and whoever reads only his own fields begins the first 
 none.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
+
+from tidings_capture.signals import table_pattern
 
 Key = list[str | None]
 """A row's key as PostgreSQL writes it."""
@@ -36,9 +37,11 @@ class Collection:
     """The signal that asked for it."""
 
     @property
-    def table(self) -> tuple[str, str]:
+    def tables(self) -> list[tuple[str, str]]:
+        """What schema and table the name may be: either may hold a dot, and a database may stand before them."""
         parts = self.name.split(".")
-        return (parts[-2], parts[-1]) if len(parts) > 1 else ("", parts[0])
+        found = [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(1, len(parts))]
+        return [*found, *((".".join(parts[1:i]), ".".join(parts[i:])) for i in range(2, len(parts)))]
 
 
 @dataclass(slots=True)
@@ -93,11 +96,15 @@ class IncrementalState:
 
 
 def expanded(names: Sequence[str], captured: Iterable[tuple[str, str]]) -> list[str]:
-    """Names of tables; each may be a regular expression of captured ones (schema, name). What matches none stays."""
+    """Names of tables; each may be a regular expression of captured ones (schema, name). What matches none stays.
+
+    Raises:
+        CaptureError: one is no regular expression.
+    """
     known = [f"{schema}.{table}" for schema, table in captured]
     found: dict[str, None] = {}
     for name in names:
-        matching = [table for table in known if re.fullmatch(name, table)]
+        matching = list(filter(table_pattern(name).fullmatch, known))
         found |= dict.fromkeys(matching or [name.replace('"', "")])
     return list(found)
 

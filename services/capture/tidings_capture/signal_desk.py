@@ -72,7 +72,7 @@ class SignalDesk:
         self._channels.close()
 
     def _dispatch(self, signal: Signal) -> None:
-        kind = str(signal.data.get("type") or "incremental").lower()
+        kind = (signal.text("type") or "incremental").lower()
         match signal.type:
             case "execute-snapshot" if kind == "blocking":
                 self._block(signal)

@@ -19,6 +19,7 @@ from tidings_capture.errors import CaptureError
 from tidings_capture.kafka import SignalConsumer
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.signal_options import SignalOptions
+from tidings_capture.transforms.java_regex import compile_java
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -38,6 +39,23 @@ class Signal:
         if not isinstance(found, list) or not found or not all(isinstance(name, str) for name in found):
             return None
         return [name.strip() for name in found]
+
+    def text(self, field_name: str) -> str:
+        """A string in the data; empty when it is missing or, as in Debezium, something else."""
+        found = self.data.get(field_name)
+        return found if isinstance(found, str) else ""
+
+
+def table_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """An entry of ``data-collections`` as the regular expression that it may be.
+
+    Raises:
+        CaptureError: it is none.
+    """
+    try:
+        return compile_java(text, flags)
+    except ValueError as error:
+        raise CaptureError(f"data-collections holds what is no regular expression: {error}") from error
 
 
 def signal_of_row(cells: Cells) -> Signal | None:
@@ -80,9 +98,9 @@ def condition_for(signal: Signal, name: str) -> str:
     """
     for condition in signal.data.get("additional-conditions") or []:
         try:
-            if re.fullmatch(condition["data-collection"], name, re.IGNORECASE):
+            if compile_java(condition["data-collection"], re.IGNORECASE).fullmatch(name):
                 return str(condition["filter"])
-        except (KeyError, TypeError, re.error) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise CaptureError(f"additional-conditions of signal {signal.id} is malformed") from error
     return ""
 

@@ -39,6 +39,8 @@ def copy_statement(session: Session, table: Table, select: str | None = None) ->
     names = [quote(column.name) for column in table.columns]
     source = f"{quote(table.schema)}.{quote(table.name)}"
     if select is not None:
+        # The statement may end as in psql, or in a comment.
+        select = select.rstrip().rstrip(";") + "\n"
         given = set(session.columns(f"SELECT * FROM ({select}) AS selected LIMIT 0"))  # noqa: S608 - the user's own
         names = [
             name if column.name in given else f"NULL AS {name}"

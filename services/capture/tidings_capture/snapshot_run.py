@@ -47,7 +47,7 @@ from tidings_capture.source_offset import SourceOffset
 from tidings_capture.task_parts import TaskParts
 from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.position import lsn_from_text, lsn_to_text
-from tidings_service import get_logger
+from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)
 
@@ -113,9 +113,14 @@ class SnapshotRun:
             reached("snapshot.begun")
             try:
                 rows = self._copy_tables(session, point, tables, work, stored)
-            except BaseException:
+            except BaseException as error:
                 parts.notifier.tell(INITIAL, "ABORTED")
-                raise
+                if not work.blocking or not isinstance(error, PostgresError) or error.retry is Retry.TIMED:
+                    raise
+                # A mistake in the signal's own SQL, as a rule, and no reason for the stream to end.
+                session.execute("ROLLBACK")
+                _log.error("blocking snapshot given up", connector=config.name, reason=str(error))
+                return replace(stored, unfinished=None)
         reached("snapshot.sent")
         end = replace(stored, tx_id=tx_id, ts_us=point.ts_us, snapshot="INITIAL", unfinished=None)
         if work.blocking:

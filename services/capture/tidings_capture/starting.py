@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tidings_capture.errors import LossError
+from tidings_capture.errors import CaptureError, LossError
 from tidings_capture.fault_points import reached
+from tidings_capture.filters import matches
 from tidings_capture.loss_recovery import check_published, recover
 from tidings_capture.losses import Found, choice_of, find_losses
 from tidings_capture.postgres import Replication
@@ -23,7 +24,7 @@ from tidings_capture.preparation import (
     server_lsn,
 )
 from tidings_capture.replica_identities import set_identities
-from tidings_capture.signals import Signal, condition_for
+from tidings_capture.signals import Signal, condition_for, table_pattern
 from tidings_capture.snapshot_work import SnapshotWork, Start
 from tidings_capture.source_history import history_now, read_publication, with_publication
 from tidings_capture.source_offset import SourceOffset, decode_offset
@@ -171,14 +172,23 @@ def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffse
     return start
 
 
+def blocking_patterns(signal: Signal) -> list[re.Pattern[str]]:
+    """Which tables a signal asks to be read by a blocking snapshot; unlike an incremental one's in any case.
+
+    Raises:
+        CaptureError: they are not named, or one is no regular expression.
+    """
+    names = signal.names()
+    if names is None:
+        raise CaptureError("data-collections is missing or is no list of strings")
+    return [table_pattern(name.replace('"', ""), re.IGNORECASE) for name in names]
+
+
 def blocking_work(parts: TaskParts, signal: Signal, position: SourceOffset) -> SnapshotWork:
     """The snapshot that a signal asks for in the middle of the stream; its filters are whole SELECT statements."""
     names = signal.names() or []
-    tables = [
-        (schema, table)
-        for schema, table in parts.captured()
-        if any(re.fullmatch(name.replace('"', ""), f"{schema}.{table}") for name in names)
-    ]
+    patterns = blocking_patterns(signal)
+    tables = [(schema, table) for schema, table in parts.captured() if matches(patterns, f"{schema}.{table}")]
     selects = {f"{s}.{t}": text for s, t in tables if (text := condition_for(signal, f"{s}.{t}"))}
     _log.info("blocking snapshot asked for", connector=parts.config.name, signal=signal.id, tables=names)
     return SnapshotWork(tables, catch_up=position, selects=selects, blocking=True)

@@ -7,6 +7,7 @@ decides whether to try again.
 
 import contextlib
 import time
+from collections import deque
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -27,7 +28,7 @@ from tidings_capture.silence import Silence
 from tidings_capture.snapshot_run import SnapshotRun
 from tidings_capture.source_offset import SourceOffset
 from tidings_capture.spool import Spool
-from tidings_capture.starting import blocking_work, decide
+from tidings_capture.starting import blocking_patterns, blocking_work, decide
 from tidings_capture.stream import Stream
 from tidings_capture.task_channel import Report, TaskJob
 from tidings_capture.task_guard import TaskGuard
@@ -87,7 +88,7 @@ class TaskRun:
         self._progress = parts.progress
         self._producer, self._checkpoints = parts.producer, parts.checkpoints
         self._markers, self._routes = parts.markers, parts.routes
-        self._blocking: Signal | None = None
+        self._blocking: deque[Signal] = deque()
         self._pulse = Pulse()
         self._publication = PublicationWatch(parts)
         self._guard = TaskGuard(supervision, parts.progress)
@@ -127,9 +128,8 @@ class TaskRun:
             self._idle()
         while resume is not None:
             resume = self._run_stream(resume)
-            signal, self._blocking = self._blocking, None
-            if signal is not None:
-                work = blocking_work(self._parts, signal, resume)
+            while self._blocking and resume is not None:
+                work = blocking_work(self._parts, self._blocking.popleft(), resume)
                 resume = SnapshotRun(self._parts, self._catch_up).take(work)
 
     def _catch_up(self, resume: SourceOffset, lsn: int) -> SourceOffset:
@@ -252,17 +252,15 @@ class TaskRun:
     def _is_over(self, stream: Stream) -> bool:
         if stream.stops:
             return stream.reached_stop
-        return self._blocking is not None and stream.between_transactions
+        return bool(self._blocking) and stream.between_transactions
 
     def _block(self, signal: Signal) -> None:
         """A blocking snapshot was asked for: the stream ends after this transaction."""
-        if self._blocking is not None:
-            _log.warning("another blocking snapshot is about to begin", signal=signal.id)
-            return
+        blocking_patterns(signal)  # what cannot be done is refused before the stream ends for it
         if self._guard.no_snapshots:
             _log.warning("no snapshot now: the slot retains too much WAL", signal=signal.id)
             return
-        self._blocking = signal
+        self._blocking.append(signal)
 
     def _settle(self) -> None:
         if self._stream is not None:

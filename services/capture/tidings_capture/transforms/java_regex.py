@@ -15,8 +15,11 @@ _POSIX: Final = {"Alpha": "a-zA-Z", "Digit": "0-9", "Alnum": "a-zA-Z0-9", "Upper
 _CLASS: Final = re.compile(r"\\p\{(\w+)\}")
 
 
-def compile_java(pattern: str) -> re.Pattern[str]:
+def compile_java(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
     """Compile a Java regular expression.
+
+    Args:
+        flags: beside ASCII.
 
     Raises:
         ValueError: it is none, or uses what Python's engine does not have.
@@ -30,7 +33,7 @@ def compile_java(pattern: str) -> re.Pattern[str]:
         r"\z", r"\Z"
     )
     try:
-        return re.compile(text, re.ASCII)
+        return re.compile(text, re.ASCII | flags)
     except re.error as error:
         raise ValueError(f"Invalid regex: {error}") from error
 
