@@ -1,12 +1,14 @@
 """The assembler by itself: blocks of transactions in progress, told apart, aborted, and kept in bounded memory."""
 
+import resource
 import struct
 
 import pytest
 
 from tidings_capture.assembler import Assembler
 from tidings_capture.pgoutput import decode_message
-from tidings_capture.spool import Spool
+from tidings_capture.spool import Spool, SpoolError
+from tidings_service import Retry
 
 TAG = 25
 
@@ -129,3 +131,36 @@ def test_what_is_kept_is_not_kept_in_memory():
     assert 1 not in spool
     spool.close()
     assert (len(spool), spool.memory_bytes) == (0, 0)
+
+
+@pytest.fixture
+def small_files():
+    """No file may grow beyond 100 kB, as on a full disk."""
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, former[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, former)
+
+
+def fill(spool):
+    spool.open(1)
+    for _ in range(40):
+        spool.append(1, 1, bytes(10_000))
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_full_disk_is_said_and_nothing_stays(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    spool = Spool(50_000)
+    with pytest.raises(SpoolError, match=f"cannot be kept in {tmp_path}: File too large") as raised:
+        fill(spool)
+    assert "TMPDIR" in (raised.value.hint or "")
+    assert raised.value.retry is Retry.TIMED
+    spool.close()
+    assert (len(spool), spool.memory_bytes, list(tmp_path.iterdir())) == (0, 0, [])
+
+
+def test_a_directory_that_is_not_there_is_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    with pytest.raises(SpoolError, match=r"none: No such file or directory"):
+        fill(Spool(50_000))

@@ -119,10 +119,48 @@ def test_a_killed_run_leaves_nothing_for_long(tail, sql, wait_until):
     assert left_behind(sql) == []
 
 
+def test_a_transaction_that_is_open_can_be_waited_for_or_not(tail, sql, pg_database, tmp_path):
+    """A slot begins behind the transactions that are open; on a busy server that takes long."""
+    sql(*SETUP)
+    with psycopg.connect(pg_database) as other:
+        other.execute("INSERT INTO other VALUES (1)")
+        process, out = tail(ready="transactions that are open now")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert left_behind(sql) == []
+        process, out = tail(ready="transactions that are open now")
+        other.rollback()
+        while "waiting for changes" not in (tmp_path / "errors1").read_text():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    assert out.read_text() == ""
+    assert left_behind(sql) == []
+
+
+def test_a_server_that_ends_the_stream(tail, sql, wait_until, tmp_path, unique_name):
+    sql(*SETUP)
+    durable = ("--slot", unique_name, "--format", "json")
+    for arguments, hint in ((), "(with --slot NAME they are)"), (durable, f"again with --slot {unique_name}"):
+        process, _ = tail(*arguments)
+        sql(
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = current_database()"
+        )
+        assert process.wait(20) == 1
+        told = (tmp_path / f"errors{len(list(tmp_path.glob('errors*'))) - 1}").read_text()
+        assert "terminating connection due to administrator command" in told
+        assert hint in told
+    sql("INSERT INTO other VALUES (2)")
+    process, out = tail(*durable, ready="going on after")
+    wait_until("what came meanwhile", lambda: '"after":{"id":2}' in out.read_text())
+
+
 def test_what_is_wrong_is_said(pg_database, sql, unique_name, pg_server):
     sql(*SETUP)
     assert "did you mean public.orders" in refused(pg_database, "ordes")
     assert "cannot be read" in refused("postgresql://user:secret-word@[")
+    assert "contains invalid character" in refused(pg_database, "--slot", "Bad Name")
+    assert left_behind(sql) == []
     wrong = psycopg.conninfo.make_conninfo(pg_database, dbname="nowhere")
     assert "nowhere" in refused(wrong)
     sql(f"CREATE ROLE {unique_name} LOGIN PASSWORD 'secret-word'")

@@ -10,7 +10,7 @@ import re
 import select
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ _READ_BYTES: Final = 4_000_000
 _POSTGRES_EPOCH_US: Final = 946_684_800_000_000
 _CONNECT_SECONDS: Final = 10
 _WAIT_INTERVAL_SECONDS: Final = 0.1
+_LOOK_SECONDS: Final = 0.25
 _STATUS = struct.Struct(">cQQQqB")
 _KEEPALIVE = struct.Struct(">QqB")
 _SQLSTATE_OF_REFUSAL: Final = (
@@ -325,8 +326,25 @@ class Replication:
         """The server's process (``pg_replication_slots.active_pid`` of the slot that is streamed)."""
         return self._connection.backend_pid
 
-    def create_slot(self, name: str, *, temporary: bool, export: bool, failover: bool = False) -> CreatedSlot:
-        """Create a logical slot of pgoutput's."""
+    @property
+    def can_fail_over(self) -> bool:
+        """Whether slots that replicas keep can be made here: on a primary from PostgreSQL 17 on."""
+        return self.server_version >= 170000 and self._connection.parameter_status(b"in_hot_standby") != b"on"
+
+    def create_slot(
+        self,
+        name: str,
+        *,
+        temporary: bool,
+        export: bool,
+        failover: bool = False,
+        meanwhile: Callable[[float], None] | None = None,
+    ) -> CreatedSlot:
+        """Create a logical slot of pgoutput's. The server waits for the transactions that are open to end.
+
+        Args:
+            meanwhile: is told four times a second for how many seconds it has waited; may raise to give up.
+        """
         kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
         if self.server_version >= 150000:
             options = [f"SNAPSHOT '{'export' if export else 'nothing'}'"]
@@ -335,7 +353,7 @@ class Replication:
             tail = f"({', '.join(options)})"
         else:
             tail = "EXPORT_SNAPSHOT" if export else "NOEXPORT_SNAPSHOT"
-        result = self._command(f"CREATE_REPLICATION_SLOT {quote(name)} {kind} pgoutput {tail}")
+        result = self._command(f"CREATE_REPLICATION_SLOT {quote(name)} {kind} pgoutput {tail}", meanwhile)
         lsn, snapshot = result.get_value(0, 1), result.get_value(0, 2)
         assert lsn is not None
         return CreatedSlot(lsn.decode(), snapshot.decode() if snapshot else None)
@@ -417,11 +435,34 @@ class Replication:
         """End the stream: the server frees the slot when it sees the connection closed."""
         self._connection.finish()
 
-    def _command(self, command: str) -> pq.abc.PGresult:
-        result = self._connection.exec_(command.encode())
+    def _command(self, command: str, meanwhile: Callable[[float], None] | None = None) -> pq.abc.PGresult:
+        if meanwhile is None:
+            result = self._connection.exec_(command.encode())
+        else:
+            result = self._patiently(command, meanwhile)
         if result.status not in {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}:
             raise _result_error(self._connection, result, command.split(" ", 1)[0])
         return result
+
+    def _patiently(self, command: str, meanwhile: Callable[[float], None]) -> pq.abc.PGresult:
+        connection, began = self._connection, time.monotonic()
+        connection.send_query(command.encode())
+        try:
+            while connection.is_busy():
+                if self.wait(_LOOK_SECONDS):
+                    connection.consume_input()
+                else:
+                    meanwhile(time.monotonic() - began)
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+        except BaseException:
+            connection.get_cancel().cancel()  # a server that waits does not see that the connection is closed
+            raise
+        found = None
+        while (result := connection.get_result()) is not None:
+            found = found or result
+        assert found is not None
+        return found
 
     def _ended(self, pending: list[bytes]) -> None:
         if pending:

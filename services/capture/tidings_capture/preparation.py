@@ -13,6 +13,9 @@ from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import CatalogError, PostgresError, SlotError
 from tidings_capture.postgres import Endpoint, Replication, Session, quote
 from tidings_envelope.position import lsn_from_text, lsn_to_text
+from tidings_service import get_logger
+
+_log = get_logger(__name__)
 
 _SLOT: Final = """
 SELECT s.plugin, s.database, s.confirmed_flush_lsn::text, s.wal_status, s.active
@@ -182,9 +185,21 @@ def create_slot(replication: Replication, config: ConnectorConfig) -> int:
         PostgresError: the server refused.
     """
     created = replication.create_slot(
-        config.slot, temporary=False, export=False, failover=config.slot_failover
+        config.slot, temporary=False, export=False, failover=fails_over(replication, config)
     )
     return lsn_from_text(created.consistent_lsn)
+
+
+def fails_over(replication: Replication, config: ConnectorConfig) -> bool:
+    """Whether a new slot is one that replicas keep; a server that has none gets another, with a warning, as by Debezium."""
+    if config.slot_failover and not replication.can_fail_over:
+        _log.warning(
+            "slot.failover=true needs a primary with PostgreSQL 17 or newer; the slot is none that replicas keep",
+            connector=config.name,
+            slot=config.slot,
+        )
+        return False
+    return config.slot_failover
 
 
 def drop_slot(endpoint: Endpoint, slot: str) -> None:

@@ -39,7 +39,7 @@ from tidings_capture.errors import PostgresError
 from tidings_capture.fault_points import reached
 from tidings_capture.notifications import INITIAL
 from tidings_capture.postgres import Replication, Session
-from tidings_capture.preparation import read_slot
+from tidings_capture.preparation import fails_over, read_slot
 from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows
 from tidings_capture.snapshot_readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.snapshot_work import SnapshotWork
@@ -84,7 +84,7 @@ class SnapshotRun:
             # A slot that exists stays where it is, behind the snapshot; a temporary one gives the snapshot.
             temporary = only or slot is not None
             name = f"{config.slot[:50]}_snapshot" if temporary else config.slot
-            failover = config.slot_failover and not temporary
+            failover = not temporary and fails_over(replication, config)
             try:
                 created = replication.create_slot(name, temporary=temporary, export=True, failover=failover)
             except PostgresError as error:

@@ -2,10 +2,11 @@
 
 Every transaction has a buffer of frames; when all buffers together pass the limit, the biggest is written to the end of
 its transaction's file. The files have no name, so that the system frees them whatever becomes of the process; they are in
-the system's directory for temporary files (``TMPDIR``). A frame: the subtransaction's id and the length of the message as
+``TMPDIR``, or the system's directory for temporary files where that is not set. A frame: the subtransaction's id and the length of the message as
 two unsigned 32-bit numbers, then the message.
 """
 
+import os
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -120,7 +121,9 @@ class Spool:
         biggest = max(self._transactions.values(), key=lambda transaction: len(transaction.buffer))
         try:
             if biggest.file is None:
-                biggest.file = tempfile.TemporaryFile(prefix="tidings-capture-", buffering=0)  # noqa: SIM115 - kept open
+                biggest.file = tempfile.TemporaryFile(  # noqa: SIM115 - kept open
+                    prefix="tidings-capture-", dir=_directory(), buffering=0
+                )
             assert biggest.file is not None
             view = memoryview(biggest.buffer)
             written = 0
@@ -135,9 +138,14 @@ class Spool:
         biggest.buffer = bytearray()
 
 
+def _directory() -> str:
+    # tempfile alone would go on to /tmp, which may be memory, where TMPDIR cannot be written.
+    return os.environ.get("TMPDIR") or tempfile.gettempdir()
+
+
 def _failed(error: OSError) -> SpoolError:
     return SpoolError(
-        f"a transaction in progress cannot be kept in {tempfile.gettempdir()}: {error.strerror}",
+        f"a transaction in progress cannot be kept in {_directory()}: {error.strerror}",
         hint="give TMPDIR a directory with room, or set tidings.streaming.mode=off",
     )
 

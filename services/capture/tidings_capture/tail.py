@@ -45,6 +45,10 @@ _STATUS_SECONDS: Final = 5.0
 _TAG: Final = 25
 
 
+class _StoppedError(Exception):
+    """A person has stopped it while it waited."""
+
+
 class Tail:
     """One run.
 
@@ -76,6 +80,8 @@ class Tail:
         self._moment: Moment | None = None
         self._changes = 0
         self._done_lsn = 0
+        self._keeps_publication = options.publication is not None
+        self._told_to_wait = self._started = False
 
     def run(self) -> None:
         """Show changes until stopped.
@@ -89,12 +95,18 @@ class Tail:
             tables = chosen_tables(session, self._options)
             replication = open_replication(self._options)
             try:
-                publish(session, self._options, self._publication, tables)
+                self._keeps_publication |= not publish(session, self._options, self._publication, tables)
                 self._begin(session, replication, tables)
                 self._follow(replication)
+            except PostgresError as error:
+                if not self._started:
+                    raise
+                raise PostgresError(str(error), sqlstate=error.sqlstate, hint=self._what_next()) from error
+            except _StoppedError:
+                pass
             finally:
                 replication.close()
-                if self._temporary and self._options.publication is None:
+                if not self._keeps_publication:
                     with suppress(PostgresError):  # the next run drops what a lost server kept
                         session.execute(f"DROP PUBLICATION IF EXISTS {quote(self._publication)}")
         finally:
@@ -119,19 +131,33 @@ class Tail:
                     f"slot {self._slot!r} exists, but for plugin {plugin} and database {database}",
                     hint="choose another --slot",
                 )
+            self._keeps_publication = True
             self._done_lsn = lsn_from_text(confirmed) if confirmed else 0
             if self._options.snapshot:
                 self._say("--snapshot reads rows only when the slot is made")
-            self._say(f"going on after {lsn_to_text(self._done_lsn)} (slot {self._slot})")
+            ready = f"going on after {lsn_to_text(self._done_lsn)} (slot {self._slot})"
         else:
             created = replication.create_slot(
-                self._slot, temporary=self._temporary, export=self._options.snapshot
+                self._slot,
+                temporary=self._temporary,
+                export=self._options.snapshot,
+                meanwhile=self._while_slot_is_made,
             )
+            self._keeps_publication |= not self._temporary
             self._done_lsn = lsn_from_text(created.consistent_lsn)
             if created.snapshot is not None:
                 self._read_tables(session, created.snapshot, tables)
-            self._say(f"waiting for changes after {lsn_to_text(self._done_lsn)}; Ctrl-C ends")
+            ready = f"waiting for changes after {lsn_to_text(self._done_lsn)}; Ctrl-C ends"
         replication.start(self._slot, lsn_to_text(self._done_lsn), options)
+        self._started = True
+        self._say(ready)
+
+    def _while_slot_is_made(self, seconds: float) -> None:
+        if self._stopped():
+            raise _StoppedError
+        if seconds > 1 and not self._told_to_wait:
+            self._told_to_wait = True
+            self._say("waiting for the transactions that are open now to end: a slot begins behind them")
 
     def _read_tables(self, session: Session, snapshot: str, tables: list[tuple[str, str]]) -> None:
         published = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s ORDER BY 1, 2"
@@ -173,6 +199,11 @@ class Tail:
             if not messages:
                 replication.wait(0.25)
         self._confirm(replication)
+
+    def _what_next(self) -> str:
+        if self._temporary:
+            return "start it again; changes in between are not shown (with --slot NAME they are)"
+        return f"start it again with --slot {self._slot}: it goes on with what comes next"
 
     def _confirm(self, replication: Replication) -> None:
         """Tell the server what has been written, once the file's data is on its disk."""

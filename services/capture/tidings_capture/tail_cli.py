@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--drop needs --slot")
     stopped: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, _frame: stopped.append(received))
+        signal.signal(number, lambda received, _frame: _stop(stopped, received))
     try:
         endpoint = read_url(given.url)
         if given.drop:
@@ -49,6 +49,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _stop(stopped: list[int], received: int) -> None:
+    stopped.append(received)
+    signal.signal(received, signal.SIG_DFL)  # the second time it ends at once, whatever it waits for
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tidings-capture tail",
@@ -65,7 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--slot",
         metavar="NAME",
-        help="keep a slot of this name, and go on with it; it holds WAL until --drop",
+        help="keep a slot of this name, and go on with it; it holds WAL until --drop. After a crash the last "
+        "transactions may come twice",
     )
     parser.add_argument(
         "--drop", action="store_true", help="drop the slot and the publication of --slot, and end"

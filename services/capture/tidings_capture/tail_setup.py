@@ -79,8 +79,9 @@ def open_replication(options: TailOptions) -> Replication:
         ) from error
 
 
-def publish(session: Session, options: TailOptions, publication: str, tables: list[tuple[str, str]]) -> None:
+def publish(session: Session, options: TailOptions, publication: str, tables: list[tuple[str, str]]) -> bool:
     """See to the publication; one that goes at the end is locked by the session for as long as that lives.
+    Tells whether it has been made now.
 
     Raises:
         CatalogError: it is missing, or the role may not make it.
@@ -88,14 +89,14 @@ def publish(session: Session, options: TailOptions, publication: str, tables: li
     if options.publication is not None:
         if not session.rows("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)):
             raise CatalogError(f"there is no publication {publication!r}", hint="leave --publication out")
-        return
+        return False
     if options.slot is None:
         _drop_left_behind(session)
         session.rows("SELECT pg_advisory_lock(%s, hashtext(%s))", (_LOCK, publication))
     listed = ", ".join(f"{quote(schema)}.{quote(table)}" for schema, table in tables)
     exists = session.rows("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,))
     if exists and not tables:
-        return
+        return False
     what = f"TABLE {listed}" if tables else "ALL TABLES"
     statement = f"ALTER PUBLICATION {quote(publication)} SET {what}" if exists else (
         f"CREATE PUBLICATION {quote(publication)} FOR {what}"
@@ -110,6 +111,7 @@ def publish(session: Session, options: TailOptions, publication: str, tables: li
             hint="connect as their owner with CREATE on the database (all tables: as a superuser), "
             "or give --publication with one that exists",
         ) from error
+    return not exists
 
 
 def _drop_left_behind(session: Session) -> None:
