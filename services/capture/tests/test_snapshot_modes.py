@@ -1,5 +1,6 @@
 """``snapshot.mode`` and what is chosen of the tables, on a real worker."""
 
+import psycopg
 import pytest
 
 BASED = "snapshot.mode.configuration.based."
@@ -77,3 +78,22 @@ def test_a_table_without_its_statement_is_refused(worker, connector_config):
     status, body = worker.request("PUT", f"/connectors/{config['topic.prefix']}/config", config)
     assert status == 400
     assert "snapshot.select.statement.overrides.public.a is not set" in body["message"]
+
+
+def test_an_open_transaction_is_waited_for_and_the_connector_can_be_stopped_meanwhile(
+    create, worker, connector_config, sql, wait_until, wait_records, unique_name, pg_database
+):
+    """A slot begins behind the transactions that are open; the task lives on and says what it waits for."""
+    sql("CREATE TABLE t (id int PRIMARY KEY)")
+    slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
+    with psycopg.connect(pg_database) as other:
+        other.execute("INSERT INTO t VALUES (1)")
+        name = create(connector_config)
+        said = f'"connector": "{name}", "event": "a slot begins behind the transactions that are open'
+        wait_until("a word", lambda: said in worker.log.read_text())
+        assert worker.request("PUT", f"/connectors/{name}/stop")[0] == 204
+        wait_until("no slot", lambda: sql(slots) == [(0,)], 8)
+        worker.request("PUT", f"/connectors/{name}/resume")
+        wait_until("the slot", lambda: sql(slots) == [(1,)])
+        other.commit()
+    assert wait_records(f"{name}.public.t", 1)[0].value["op"] == "r"

@@ -121,7 +121,7 @@ def _new_position(parts: TaskParts, found: Found, *, usable: bool) -> SourceOffs
         lsn = found.slot.confirmed_lsn
     else:
         with contextlib.closing(Replication(parts.config.endpoint)) as replication:
-            lsn = create_slot(replication, parts.config)
+            lsn = create_slot(replication, parts.config, parts.breathe)
     return SourceOffset(done_lsn=lsn, lsn=lsn)
 
 

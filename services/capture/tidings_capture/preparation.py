@@ -30,6 +30,7 @@ _PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHE
 _IN_USE: Final = "55006"
 _UNDEFINED: Final = "42704"
 _RELEASE_SECONDS: Final = 10.0
+_PATIENCE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +179,40 @@ def start_streaming(
             return
 
 
-def create_slot(replication: Replication, config: ConnectorConfig) -> int:
+def create_slot(replication: Replication, config: ConnectorConfig, breathe: Callable[[], None]) -> int:
     """Create the connector's slot without a snapshot; its consistent position.
+
+    Args:
+        breathe: called while the server waits; may raise to give up.
 
     Raises:
         PostgresError: the server refused.
     """
     created = replication.create_slot(
-        config.slot, temporary=False, export=False, failover=fails_over(replication, config)
+        config.slot,
+        temporary=False,
+        export=False,
+        failover=fails_over(replication, config),
+        meanwhile=patience(config.name, breathe),
     )
     return lsn_from_text(created.consistent_lsn)
+
+
+def patience(connector: str, breathe: Callable[[], None]) -> Callable[[float], None]:
+    """What to do while the server makes a slot: breathe, and say once what it waits for."""
+    told = False
+
+    def meanwhile(seconds: float) -> None:
+        nonlocal told
+        if seconds > _PATIENCE_SECONDS and not told:
+            told = True
+            _log.warning(
+                "a slot begins behind the transactions that are open: the server waits for them to end",
+                connector=connector,
+            )
+        breathe()
+
+    return meanwhile
 
 
 def fails_over(replication: Replication, config: ConnectorConfig) -> bool:

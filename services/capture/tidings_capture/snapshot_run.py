@@ -39,7 +39,7 @@ from tidings_capture.errors import PostgresError
 from tidings_capture.fault_points import reached
 from tidings_capture.notifications import INITIAL
 from tidings_capture.postgres import Replication, Session
-from tidings_capture.preparation import fails_over, read_slot
+from tidings_capture.preparation import fails_over, patience, read_slot
 from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows
 from tidings_capture.snapshot_readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.snapshot_work import SnapshotWork
@@ -85,8 +85,11 @@ class SnapshotRun:
             temporary = only or slot is not None
             name = f"{config.slot[:50]}_snapshot" if temporary else config.slot
             failover = not temporary and fails_over(replication, config)
+            meanwhile = patience(config.name, parts.breathe)
             try:
-                created = replication.create_slot(name, temporary=temporary, export=True, failover=failover)
+                created = replication.create_slot(
+                    name, temporary=temporary, export=True, failover=failover, meanwhile=meanwhile
+                )
             except PostgresError as error:
                 if not temporary or error.sqlstate != _EXISTS:
                     raise
@@ -94,7 +97,7 @@ class SnapshotRun:
                 # hours without tcp_keepalives_idle. Nobody else gives a name like this to a temporary slot.
                 _log.warning("a former snapshot's slot is still there", connector=config.name, slot=name)
                 name = f"{name}_{secrets.token_hex(4)}"
-                created = replication.create_slot(name, temporary=True, export=True)
+                created = replication.create_slot(name, temporary=True, export=True, meanwhile=meanwhile)
             reached("slot.created")
             lsn = lsn_from_text(created.consistent_lsn)
             stored = SourceOffset(done_lsn=lsn, lsn=lsn, unfinished=work.done)

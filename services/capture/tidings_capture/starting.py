@@ -162,7 +162,7 @@ def _rest(
 def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffset:
     if slot is None:
         with contextlib.closing(Replication(parts.config.endpoint)) as replication:
-            lsn = create_slot(replication, parts.config)
+            lsn = create_slot(replication, parts.config, parts.breathe)
         reached("slot.created")
     else:
         lsn = slot.confirmed_lsn
