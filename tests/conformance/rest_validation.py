@@ -27,6 +27,20 @@ WRONG = {
     "transforms.a.type": "nope",
     "transforms.b.type": "org.apache.kafka.connect.transforms.HoistField$Value",
 }
+ALSO_WRONG = {
+    "slot.name": "",
+    "skipped.operations": "none,c",
+    "signal.data.collection": "public.a,public.b",
+    "signal.poll.interval.ms": "0",
+    "incremental.snapshot.chunk.size": "-1",
+    "max.queue.size": "2048",
+    "poll.interval.ms": "0",
+    "status.update.interval.ms": "0",
+    "retriable.restart.connector.wait.ms": "0",
+    "snapshot.delay.ms": "-1",
+    "streaming.delay.ms": "-1",
+    "snapshot.fetch.size": "-1",
+}
 CHAIN = {
     "transforms": "a,b",
     "transforms.a.type": "org.apache.kafka.connect.transforms.InsertField$Value",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from rest_sides import JSON, WAIT_SECONDS, Api, Both, Request, delete, get, patch, post, put
-from rest_validation import CHAIN, WRONG, definitions, validated
+from rest_validation import ALSO_WRONG, CHAIN, WRONG, definitions, validated
 from side_by_side import CONNECTOR_CLASS, until
 
 PLUGIN = f"/connector-plugins/{CONNECTOR_CLASS}/config"
@@ -315,7 +315,7 @@ def test_plugins_and_validation(both: Both, config: dict[str, str]) -> None:
             definitions(side, f"/connector-plugins/{plugin}/config") for side in (both.theirs, both.mine)
         ]
         assert shown[1] == shown[0], plugin
-    for changes in ({}, WRONG, CHAIN):
+    for changes in ({}, WRONG, ALSO_WRONG, CHAIN):
         body = {**config, "name": "{name}", **changes}
         theirs, mine = (validated(side, put(validate, body)) for side in (both.theirs, both.mine))
         assert mine == theirs, changes

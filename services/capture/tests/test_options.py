@@ -59,7 +59,7 @@ def test_default_plugin_is_refused_with_the_way_out():
         ("tombstones.on.delete", "yes", "'true' or 'false'"),
         ("decimal.handling.mode", "exact", "precise"),
         ("table.include.list", "public.(", "regular expression"),
-        ("skipped.operations", "c,x", "not x"),
+        ("skipped.operations", "c,x", "Invalid operation"),
         ("topic.prefix", "a b", "alphanumeric"),
         ("plugin.name", "wal2json", "pgoutput"),
         ("publication.autocreate.mode", "auto", "filtered"),

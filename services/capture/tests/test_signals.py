@@ -136,6 +136,27 @@ def test_sql_that_postgresql_refuses_does_not_end_the_stream(
     assert worker.task(name)["state"] == "RUNNING"
 
 
+def test_without_a_signal_table_until_there_is_one(
+    worker, create, options, rows, sql, wait_until, wait_records, read_topic
+):
+    notes = f"{options['topic.prefix']}.notes"
+    name = create(
+        options
+        | {
+            "signal.data.collection": 'public."Late"',
+            "notification.enabled.channels": "sink",
+            "notification.sink.topic.name": notes,
+        }
+    )
+    assert worker.request("POST", f"/connectors/{name}/signals", SNAPSHOT)[0] == 202
+    told = lambda: [r.value for r in read_topic(notes)]  # noqa: E731
+    wait_until("it is given up", lambda: [note["type"] for note in told()][-1:] == ["COMPLETED"])
+    assert told()[-2]["additional_data"]["status"] == "SQL_EXCEPTION"
+    sql('CREATE TABLE "Late" (id text PRIMARY KEY, type text, data text)')
+    assert worker.request("POST", f"/connectors/{name}/signals", SNAPSHOT)[0] == 202
+    assert ids(wait_records(f"{name}.public.a", 10)) == list(range(1, 11))
+
+
 def test_a_table_that_changes_in_the_middle(worker, create, options, rows, sql, wait_until, read_topic):
     name = create(options)
     sql("ALTER TABLE a ADD COLUMN late int DEFAULT 7")

@@ -200,13 +200,26 @@ class IncrementalSnapshots:
         if not state.running or state.paused or self._held:
             return
         self._chunk_id = str(uuid.uuid4())
-        self._open_window()
-        while state.running:
-            status = self._next_rows()
-            if status is None:
-                break
-            self._table_done(status)
-        self._close_window()
+        try:
+            self._open_window()
+            while state.running:
+                status = self._next_rows()
+                if status is None:
+                    break
+                self._table_done(status)
+            self._close_window()
+        except PostgresError as error:
+            if error.retry is Retry.TIMED:
+                raise
+            self._give_up(error)
+
+    def _give_up(self, error: PostgresError) -> None:
+        # A signal table that is not there or must not be written to, as a rule. Nothing would ever read the next chunk,
+        # and whoever asks again, when it has been put right, would wait behind this for ever.
+        _log.error("incremental snapshot given up", connector=self._name, reason=str(error))
+        while self._state.running:
+            self._table_done("SQL_EXCEPTION")
+        self._forget_chunk()
 
     def _next_rows(self) -> str | None:
         """Fill the window from the current table; else why the table is done."""

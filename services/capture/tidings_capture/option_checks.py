@@ -50,10 +50,12 @@ limit_problem: Final = _refused_by(parse_limit)
 
 
 def operations_problem(value: str) -> str | None:
-    wrong = {part.strip() for part in value.split(",")} - {"c", "u", "d", "t", "none"}
-    return (
-        f"Invalid operation: it takes c, u, d, t or none, not {', '.join(sorted(wrong))}" if wrong else None
-    )
+    given = {part.strip() for part in value.split(",")}
+    if given - {"c", "u", "d", "t", "none"}:
+        return "Invalid operation"
+    if "none" in given and len(given) > 1:
+        return "'none' cannot be specified with other skipped operation types"
+    return None
 
 
 def port_problem(value: str) -> str | None:
@@ -64,12 +66,28 @@ def not_negative_problem(value: str) -> str | None:
     return None if int(value) >= 0 else "An non-negative integer is expected"  # Debezium's own words
 
 
+def not_negative_long_problem(value: str) -> str | None:
+    return None if int(value) >= 0 else "A non-negative long value is expected"
+
+
+def chunk_problem(value: str) -> str | None:
+    return not_negative_problem(value) or at_least_one_problem(value)  # with none, nothing would be read
+
+
 def at_least_one_problem(value: str) -> str | None:
     return None if int(value) >= 1 else "Value must be at least 1"
 
 
 def positive_problem(value: str) -> str | None:
     return None if int(value) >= 1 else "A positive, non-zero integer value is expected"
+
+
+def positive_long_problem(value: str) -> str | None:
+    return None if int(value) >= 1 else "A positive, non-zero long value is expected"
+
+
+def queue_problem(value: str) -> str | None:
+    return None if int(value) >= 1 else "A positive queue size is required"
 
 
 def channels_among(known: set[str]) -> Callable[[str], str | None]:

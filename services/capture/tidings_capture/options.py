@@ -99,6 +99,10 @@ def _missing_partners(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 topic, "Notification topic name must be provided when kafka notification channel is enabled"
             ),
         )
+    queue, batch = "max.queue.size", "max.batch.size"
+    sizes = [config.get(name) or OPTIONS[name].default or "" for name in (queue, batch)]
+    if all(size.isdigit() for size in sizes) and int(sizes[0]) <= int(sizes[1]):
+        yield queue, _worded(queue, "Must be larger than the maximum batch size")
     if config.get(DEAD_LETTERS) and config.get("errors.tolerance", "").strip().lower() != "all":
         yield DEAD_LETTERS, f"{DEAD_LETTERS} needs errors.tolerance=all"
 
@@ -144,4 +148,6 @@ def _check_value(option: Option, value: str) -> str | None:
     if option.values and value.lower() not in {v.lower() for v in option.values}:
         kind = "String must be one of:" if framework else "Value must be one of"
         return f"{kind} {', '.join(option.values)}"
-    return option.check(value) if option.check is not None and value else None
+    if option.check is None or (not value and option.may_be_empty):
+        return None
+    return option.check(value)

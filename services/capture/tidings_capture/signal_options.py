@@ -1,6 +1,11 @@
 """The options of signals, incremental snapshots and notifications, typed."""
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
+
+_PART: Final = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+_NAME: Final = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern})){{1,2}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +33,16 @@ class SignalOptions:
 
 
 def table_name(text: str) -> tuple[str, str] | None:
-    """``schema.table``, with or without the database before it.
+    """``schema.table``, with or without the database before it; each may stand in double quotes.
 
     Raises:
         ValueError: it is neither.
     """
     if not text:
         return None
-    parts = text.split(".")
-    if len(parts) not in {2, 3} or not all(parts):
+    if "," in text:
+        raise ValueError("For single task connector only one signal data collection is permitted.")
+    if not _NAME.fullmatch(text):
         raise ValueError("must be schema.table")
+    parts = [plain or quoted.replace('""', '"') for quoted, plain in _PART.findall(text)]
     return parts[-2], parts[-1]
