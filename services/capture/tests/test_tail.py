@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tidings_capture.pgoutput_messages import UNCHANGED, Relation, RelationColumn
+from tidings_capture.tail_cli import opened
 from tidings_capture.tail_output import JsonOutput, Moment, TextOutput
 
 COMMAND = [str(Path(sys.executable).with_name("tidings-capture")), "tail"]
@@ -92,6 +93,8 @@ def test_a_durable_slot_goes_on_where_it_ended(tail, sql, wait_until, tmp_path, 
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
     sql("INSERT INTO other VALUES (2); DELETE FROM other WHERE id = 1")
+    with lines.open("a") as file:
+        file.write('{"op":"insert","schema":"pub')  # of a run that was killed
     process, _ = tail(*durable, ready="going on after")
     wait_until("the rest", lambda: lines.read_text().count("\n") == 3)
     process.send_signal(signal.SIGINT)
@@ -175,6 +178,25 @@ def test_what_is_wrong_is_said(pg_database, sql, unique_name, pg_server):
     replica = pg_server("16", wal_level="replica")
     assert "wal_level" in refused(replica.url)
     replica.close()
+
+
+@pytest.mark.parametrize(
+    ("there", "left"),
+    [
+        ("", ""),
+        ("a\n", "a\n"),
+        ("a", "a\n"),
+        ("a\nb", "a\nb\n"),
+        ('a\n{"op":"insert","schema":"pub', "a\n"),
+        ('{"op":"x', ""),
+    ],
+)
+def test_what_a_killed_run_left_of_a_line(tmp_path, there, left):
+    path = tmp_path / "changes.jsonl"
+    path.write_text(there)
+    with opened(str(path)) as stream:
+        stream.write("more\n")
+    assert path.read_text() == left + "more\n"
 
 
 def test_kafka_is_not_even_loaded():

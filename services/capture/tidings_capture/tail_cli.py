@@ -10,13 +10,16 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from tidings_capture.postgres import read_url
 from tidings_capture.tail import Tail
-from tidings_capture.tail_output import JsonOutput, Output, TextOutput
+from tidings_capture.tail_output import OURS, JsonOutput, Output, TextOutput
 from tidings_capture.tail_setup import TailOptions, drop_durable
 from tidings_service import TidingsError
+
+_LAST_LINE_BYTES: Final = 16 << 20
+"""How far back the beginning of an unfinished line is looked for."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
             drop_durable(endpoint, given.slot)
             return 0
         options = TailOptions(endpoint, tuple(given.table), given.slot, given.publication, given.snapshot)
-        with _opened(given.output) as stream:
+        with opened(given.output) as stream:
             Tail(options, _output(given, stream), stream, lambda: bool(stopped), _say).run()
     except BrokenPipeError:
         # The reader has seen enough (`| head`). Nothing may be written at exit either.
@@ -81,12 +84,29 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextlib.contextmanager
-def _opened(path: str | None) -> Iterator[TextIO]:
+def opened(path: str | None) -> Iterator[TextIO]:
+    """Standard output, or the file to append to."""
     if path is None:
         yield sys.stdout
         return
     with Path(path).open("a", encoding="utf-8") as stream:
+        if Path(path).is_file():  # no device, no pipe
+            _end_last_line(Path(path), stream)
         yield stream
+
+
+def _end_last_line(path: Path, stream: TextIO) -> None:
+    """A run that was killed may have left half a line: ours is taken away (it comes again), another's is ended."""
+    with path.open("rb") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - _LAST_LINE_BYTES)
+        file.seek(start)
+        _, newline, rest = file.read().rpartition(b"\n")
+        if not rest:
+            return
+        if rest.startswith(OURS) and (newline or start == 0):
+            stream.truncate(file.tell() - len(rest))
+        else:
+            stream.write("\n")
 
 
 def _output(given: argparse.Namespace, stream: TextIO) -> Output:

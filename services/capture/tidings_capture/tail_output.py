@@ -30,6 +30,8 @@ _COLOURS: Final = {
     "message": "34",
 }
 _DIM: Final = "2"
+OURS: Final = b'{"op":"'
+"""What every line of `JsonOutput` begins with."""
 
 
 @dataclass(frozen=True, slots=True)
