@@ -49,13 +49,14 @@ test: $(STAMP) ## every test, on real servers started for it
 	@$(BIN)/python -m tidings_jvm fetch kafka registry debezium scripting converters lakehouse pg-16
 	@$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder --reruns 1 -raR $(ARGS)
 
-check: $(STAMP) ## format, lint, types, import rules
+check: $(STAMP) ## format, lint, types, import rules; whether every test can be imported
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy $(foreach d,$(DISTRIBUTIONS),$(wildcard $(d)/tidings_*))
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/tidings-schemas generate --check
 	@$(BIN)/tidings-schemas check
+	@found=$$($(BIN)/pytest --collect-only -q 2>&1) || { echo "$$found" | grep -v ::; exit 1; }
 
 bench: $(STAMP) ## measure beside real Debezium and others; see docs/benchmarks.md
 	@$(BIN)/python -m tests.bench $(ARGS)
