@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_stack.capture import call
 from tidings_stack.connect import POSTGRES_CONNECTOR, connector_settings
+from tidings_stack.kafka import arrived
 from tidings_stack.waiting import wait_for
 
 DEADLINE_SECONDS = 60
@@ -113,7 +114,7 @@ class Side:
         waiting, deadline = set(ends), time.monotonic() + DEADLINE_SECONDS
         while waiting:
             assert time.monotonic() < deadline, f"these give no more records: {sorted(waiting)}"
-            for message in self._consumer.consume(500, timeout=0.2):
+            for message in arrived(self._consumer, 0.2):
                 assert message.error() is None, message.error()
                 place = (message.topic(), message.partition())
                 wanted = self._next.get(place, 0)

@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
 from tidings_jvm import Java, fetch, find_java
@@ -136,6 +136,12 @@ class KafkaServer(Server):
 
     def _is_ready(self) -> bool:
         return accepts(self.port) and has_brokers(self.bootstrap)
+
+
+def arrived(consumer: Consumer, seconds: float) -> list[Message]:
+    """What has come, at most a thousand messages; waits `seconds` at most for the first. `consume` alone would wait for all."""
+    first = consumer.poll(seconds)
+    return [] if first is None else [first, *consumer.consume(999, 0)]
 
 
 def has_brokers(bootstrap: str) -> bool:

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tidings_stack.capture import CaptureWorker as Worker
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import connector_settings
+from tidings_stack.kafka import arrived
 from tidings_stack.waiting import wait_for
 
 DEADLINE_SECONDS = 120
@@ -155,6 +156,7 @@ def read_topic(kafka_bootstrap: str) -> Callable[[str], list[Read]]:
                 "enable.auto.commit": False,
                 # A broker whose leader of a new topic has just changed refuses the first offset for a moment.
                 "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 20,
             }
         )
         try:
@@ -173,8 +175,7 @@ def read_topic(kafka_bootstrap: str) -> Callable[[str], list[Read]]:
                 assert time.monotonic() < deadline, (
                     f"{topic} cannot be read to its end: {sorted(waiting)} of {ends}"
                 )
-                # A few at a time: a topic may grow faster than a big batch fills.
-                for message in consumer.consume(500, timeout=0.2):
+                for message in arrived(consumer, 0.2):
                     assert message.error() is None, message.error()
                     if message.offset() < ends[message.partition()]:
                         found.append(_decoded(message))

@@ -20,6 +20,7 @@ from tidings_capture.kafka import AcknowledgedProducer, TopicAdmin, read_compact
 from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.source_offset import SourceOffset, decode_offset, offset_key
 from tidings_service import Retry
+from tidings_stack.kafka import arrived
 
 ROWS = 7
 KILLS = 2
@@ -55,7 +56,7 @@ class Subscriber:
         deadline = time.monotonic() + READ_SECONDS
         while len(self.records) < count:
             assert time.monotonic() < deadline, f"{self._topic} has {len(self.records)} of {count} records"
-            for message in self._consumer.consume(1000, timeout=0.2):
+            for message in arrived(self._consumer, 0.2):
                 self._take(message)
         return self.records
 

@@ -21,6 +21,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from guarded_registry import guarded, header
 
+from tidings_stack.kafka import arrived
 from tidings_stack.secured import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for
 
@@ -108,7 +109,7 @@ def read_raw(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | Non
         found: list[tuple[bytes | None, bytes | None]] = []
         deadline = time.monotonic() + DEADLINE_SECONDS
         while waiting and time.monotonic() < deadline:
-            for message in consumer.consume(500, timeout=0.5):
+            for message in arrived(consumer, 0.5):
                 if message.error() is None:
                     found.append((message.key(), message.value()))  # type: ignore[arg-type]
                 else:

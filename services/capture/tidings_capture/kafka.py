@@ -326,6 +326,8 @@ def read_compacted(settings: Mapping[str, Any], topic: str) -> dict[bytes, bytes
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
+            # The end is only told by a fetch that finds nothing, and the default lets that one wait for half a second.
+            "fetch.wait.max.ms": 10,
         },
         logger=_LOG,
     )
@@ -383,7 +385,7 @@ def _read_to_end(consumer: Consumer, topic: str, ends: Mapping[int, int]) -> dic
                 hint="a producer that died may have left a transaction open: it ends after transaction.timeout.ms",
                 retry=Retry.TIMED,
             )
-        for message in consumer.consume(500, timeout=0.5):
+        for message in arrived(consumer, 500, 0.5):
             error = message.error()
             if error is None:
                 _apply(found, message)
@@ -395,6 +397,12 @@ def _read_to_end(consumer: Consumer, topic: str, ends: Mapping[int, int]) -> dic
             elif error.code() not in _NOT_THERE_YET:
                 raise KafkaException(error)
     return found
+
+
+def arrived(consumer: Consumer, most: int, seconds: float) -> list[Message]:
+    """Up to `most` messages that are here; waits `seconds` at most for the first. `consume` alone would wait for `most`."""
+    first = consumer.poll(seconds)
+    return [] if first is None else [first, *consumer.consume(most - 1, 0)]
 
 
 def _apply(found: dict[bytes, bytes], message: Message) -> None:

@@ -102,6 +102,17 @@ def partition_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[
             time.sleep(0.1)
 
 
+def arrived(consumer: Consumer, most: int, seconds: float) -> list[Message]:
+    """Up to `most` messages that are here; waits `seconds` at most for the first. `consume` alone would wait for `most`."""
+    first = consumer.poll(seconds)
+    return [] if first is None else [first, *consumer.consume(most - 1, 0)]
+
+
+def know_leaders(consumer: Consumer, topic: str) -> None:
+    """Ask where a topic is, before it is assigned: by itself librdkafka does so half a second after that."""
+    consumer.list_topics(topic, timeout=REQUEST_SECONDS)
+
+
 def read_partition(
     bootstrap: str,
     partition: Partition,
@@ -132,9 +143,10 @@ def read_partition(
     )
     position, moved = 0, time.monotonic()
     try:
+        know_leaders(consumer, partition.topic)
         consumer.assign([TopicPartition(partition.topic, partition.partition, start)])
         while position < end:
-            for message in consumer.consume(5000, 0.1):
+            for message in arrived(consumer, 5_000, 0.1):
                 error = message.error()
                 if error is None:
                     position = _offset(message) + 1

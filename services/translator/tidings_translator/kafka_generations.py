@@ -26,9 +26,11 @@ from confluent_kafka.admin import AdminClient
 from tidings_translator.errors import BrokerError, GenerationError
 from tidings_translator.generation import Ledger, ledger_topic
 from tidings_translator.kafka import (
+    arrived,
     broken,
     client_settings,
     consumer_settings,
+    know_leaders,
     partition_ends,
     read_partition,
 )
@@ -70,7 +72,7 @@ class LedgerReader:
         """
         found = False
         try:
-            while messages := self._consumer.consume(500, timeout_seconds):
+            while messages := arrived(self._consumer, 500, timeout_seconds):
                 for message in messages:
                     error = message.error()
                     if error is None:
@@ -312,13 +314,15 @@ def read_topic(
             **consumer_settings(bootstrap, "tidings-ledger"),
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,  # as in `read_partition`
         }
     )
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     try:
+        know_leaders(consumer, topic)
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
         while left:
-            for message in consumer.consume(2_000, 0.1):
+            for message in arrived(consumer, 2_000, 0.1):
                 error, number, offset = message.error(), message.partition() or 0, message.offset() or 0
                 if error is None:
                     if offset < ends[Partition(topic, number)]:

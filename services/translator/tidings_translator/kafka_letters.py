@@ -18,7 +18,7 @@ from confluent_kafka import (
 
 from tidings_translator.dead_letters import Letter, read_letter
 from tidings_translator.errors import BrokerError
-from tidings_translator.kafka import broken, client_settings, consumer_settings
+from tidings_translator.kafka import arrived, broken, client_settings, consumer_settings
 from tidings_translator.records import MAX_RECORD_BYTES, Output
 
 _REQUEST_SECONDS = 30.0
@@ -117,7 +117,7 @@ class LetterBox:
                 )
             consumer.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING if start is None else start)])
             while seconds is None or time.monotonic() - begun < seconds:
-                for message in consumer.consume(500, 0.2):
+                for message in arrived(consumer, 500, 0.2):
                     moved = time.monotonic()
                     error = message.error()
                     if error is None:

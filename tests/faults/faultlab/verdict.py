@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from faultlab.history import TABLES, Event, Transaction
+from tidings_stack.kafka import arrived
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -66,6 +67,7 @@ def read_topics(
             "log_level": 0,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
             "isolation.level": "read_committed",
         }
     )
@@ -79,7 +81,7 @@ def read_topics(
         deadline = time.monotonic() + 120
         while waiting:
             assert time.monotonic() < deadline, f"{sorted(waiting)} cannot be read to the end"
-            for message in consumer.consume(500, timeout=0.1):
+            for message in arrived(consumer, 0.1):
                 place = (str(message.topic()), int(message.partition() or 0))
                 error = message.error()
                 if error is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import fastavro
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from tidings_stack.kafka import arrived
 from translatorlab.events import EVENTS
 from translatorlab.truth import Expected, count
 
@@ -51,6 +52,7 @@ class Published:
                 "log_level": 0,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
             }
@@ -63,7 +65,7 @@ class Published:
             deadline = time.monotonic() + _PATIENCE_SECONDS
             while open_places:
                 assert time.monotonic() < deadline, f"{sorted(open_places)} cannot be read to the end"
-                for message in consumer.consume(1000, 0.2):
+                for message in arrived(consumer, 0.2):
                     error = message.error()
                     if error is None:
                         self._take(message)

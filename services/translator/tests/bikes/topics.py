@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bikes.history import KEYS, Change, Transaction
+from tidings_stack.kafka import arrived
 
 Record = tuple[str, bytes | None, bytes | None]
 
@@ -186,6 +187,7 @@ def read_committed(bootstrap: str, topics: Iterable[str]) -> Iterator[tuple[str,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
             "auto.offset.reset": "earliest",
         }
     )
@@ -202,7 +204,7 @@ def read_committed(bootstrap: str, topics: Iterable[str]) -> Iterator[tuple[str,
         consumer.assign(places)
         open_places = {(p.topic, p.partition) for p in places}
         while open_places:
-            for message in consumer.consume(1000, 1.0):
+            for message in arrived(consumer, 1.0):
                 error = message.error()
                 if error is None:
                     yield message.topic(), message
