@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from holding import Poison, Run
 
 from tidings_translator.codegen import generate
 from tidings_translator.contracts import parse_contracts
@@ -199,3 +200,32 @@ def node() -> Callable[..., Any]:
         return json.loads(done.stdout)
 
     return run
+
+
+@pytest.fixture
+def make(
+    box_domain: Callable[..., Domain], box_files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Run]:
+    """`make(policy, ...)`: `packed` fails for a box with the note "poison" as long as `Poison.on`."""
+    monkeypatch.setattr(Poison, "on", True)
+
+    def make_run(policy: str = "skip", *, once: bool = False, **options: Any) -> Run:
+        rules = box_files["rules.py"].replace(
+            "@rule(Box, emits=BoxPacked)", f'@rule(Box, emits=BoxPacked, on_failure="{policy}", once={once})'
+        )
+        rules = rules.replace(
+            "def packed(change):",
+            'def packed(change):\n    if change.after and change.after.note in {"poison", "both"} and POISON.on:\n'
+            "        raise ValueError(change.after.note)",
+        )
+        rules = rules.replace(
+            "def item_added(change):",
+            'def item_added(change):\n    if change.after and change.after.note == "both":\n'
+            "        raise ValueError(change.after.note)",
+        )
+        domain = box_domain({"rules.py": rules + "\n\nPOISON = None\n"})
+        rule = next(one for one in domain.rules if one.id == "packed")
+        rule.function.__globals__["POISON"] = Poison
+        return Run(domain, **options)
+
+    return make_run
