@@ -43,6 +43,7 @@ FIRST = (
     "connect",
     "faults",
     "secured",
+    "services/translator/tests/test_generations",  # two minutes: more than any other file of one test
     "services/capture",
     "services/translator/tests/test_",
     "libs/",
