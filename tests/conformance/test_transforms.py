@@ -353,7 +353,12 @@ def test_events(compare: Any) -> None:
     setup, steps = tables(*names)
     setup += [*outbox_setup, f"CREATE TABLE zoned_source (LIKE {names[0]} INCLUDING ALL)"]
     # Debezium shifts source's times twice where a changed key makes two events: so no changes here.
-    steps = [[*steps[0], *outbox_steps, "INSERT INTO zoned_source VALUES (1, 'a')"]]
+    far = [
+        f"INSERT INTO {table} (id, at, zoned) VALUES (79, '0001-01-01', '9999-12-31 23:59:59.999999+00'),"
+        " (80, '9999-12-31 23:59:59.999', '0001-01-01+00'), (81, '12345-06-07', '12345-06-07+00')"
+        for table in ("zoned_all", "zoned_some", "zoned_not")
+    ]
+    steps = [[*steps[0], *outbox_steps, *far, "INSERT INTO zoned_source VALUES (1, 'a')"]]
     found = compare(chain.all(), setup, steps)
     assert len({partition for topic, partition in found if topic.endswith((".java", ".murmur"))}) > 1
 

@@ -22,6 +22,10 @@ _UNITS: Final = {
     semantic.CONNECT_TIMESTAMP.name: 1_000,
 }
 """Per second, by the schema's name."""
+_YEAR_1: Final = -62_135_596_800
+_400_YEARS: Final = 146_097 * 86_400
+"""In seconds, after which days of the week and the rules of zones are the same again."""
+_YEAR_10000: Final = 253_402_300_800
 _EPOCH_FIELDS: Final = {"ts_ms": 1_000, "ts_us": 1_000_000, "ts_ns": 1_000_000_000}
 _ZONED: Final = re.compile(r"(.*?)(?:\.(\d+))?(Z|[+-]\d{2}:\d{2}(?::\d{2})?)")
 
@@ -162,7 +166,10 @@ class TimezoneConverter(Transform):
 
     def _as_local(self, number: int, per_second: int) -> int:
         """A time without a zone, taken for one in the zone."""
-        local = _EPOCH + datetime.timedelta(seconds=number // per_second)
+        seconds = number // per_second
+        if seconds >= _YEAR_10000:
+            seconds = seconds % _400_YEARS + _400_YEARS
+        local = _EPOCH + datetime.timedelta(seconds=max(seconds, _YEAR_1))
         return number - _seconds(self._zone.utcoffset(local)) * per_second
 
     def _shifted(self, number: int, per_second: int) -> int:
@@ -174,12 +181,16 @@ class TimezoneConverter(Transform):
         if match is None:
             return text  # infinity
         body, fraction, offset = match.groups()
-        local = datetime.datetime.fromisoformat(body)
+        year, rest = int(body[: body.index("-", 1)]), body[body.index("-", 1) :]
+        # Python's years end where "for ever" begins in many tables: 9999-12-31. The calendar repeats after 400 years.
+        within = year if 1 < year < 9999 else 2000 + year % 400
+        local = datetime.datetime.fromisoformat(f"{within:04d}{rest}")
         moment = local.replace(tzinfo=_zone(offset) or datetime.UTC)
         # As there, the offset is that of the text's own clock, taken for one in the zone.
-        shift = datetime.timezone(datetime.timedelta(seconds=_seconds(self._zone.utcoffset(local))))
+        clock_in_zone = local if year > 9999 else local.replace(year=year if year > 0 else 4)
+        shift = datetime.timezone(datetime.timedelta(seconds=_seconds(self._zone.utcoffset(clock_in_zone))))
         shown = moment.astimezone(shift)
-        clock = f"{shown.year:04d}-{shown:%m-%dT%H:%M:%S}"
+        clock = f"{_year_text(shown.year + year - within)}-{shown:%m-%dT%H:%M:%S}"
         return f"{clock}{_fraction(fraction)}{_offset_text(shift)}"
 
     def _zoned_time(self, text: str) -> str:
@@ -194,6 +205,11 @@ class TimezoneConverter(Transform):
             2000, 1, 2, clock.hour, clock.minute, clock.second, tzinfo=_zone(offset) or datetime.UTC
         )
         return f"{day.astimezone(shift):%H:%M:%S}{_fraction(fraction)}{_offset_text(shift)}"
+
+
+def _year_text(year: int) -> str:
+    """As Java writes it: more than four digits with a sign."""
+    return f"+{year}" if year > 9999 else f"-{-year:04d}" if year < 0 else f"{year:04d}"
 
 
 def _seconds(offset: datetime.timedelta | None) -> int:
