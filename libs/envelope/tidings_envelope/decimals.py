@@ -17,7 +17,7 @@ from tidings_envelope.times import time_conversion
 CONNECT_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_SCALE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 
-_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 """Moves the point of numbers of any length; PostgreSQL's numeric has up to 147,455 digits."""
 
 RowConversion: TypeAlias = Callable[[dict[str, Any]], None]
@@ -27,7 +27,7 @@ _ValueConversion: TypeAlias = Callable[[Any], Any]
 
 def decimal_from_bytes(unscaled: bytes, scale: int) -> Decimal:
     """The number whose unscaled value is these two's complement bytes."""
-    return _EXACT.scaleb(Decimal(int.from_bytes(unscaled, "big", signed=True)), -scale)
+    return EXACT.scaleb(Decimal(int.from_bytes(unscaled, "big", signed=True)), -scale)
 
 
 def decimal_to_bytes(value: Decimal, scale: int) -> bytes:
@@ -35,7 +35,7 @@ def decimal_to_bytes(value: Decimal, scale: int) -> bytes:
 
     The value must not have more decimals than `scale`.
     """
-    return int_to_bytes(int(_EXACT.scaleb(value, scale)))
+    return int_to_bytes(int(EXACT.scaleb(value, scale)))
 
 
 def int_to_bytes(number: int) -> bytes:

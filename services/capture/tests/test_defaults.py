@@ -13,6 +13,7 @@ from tidings_capture.types.selection import conversion_for
 from tidings_envelope.schema import NO_DEFAULT
 
 NUMERIC_10_2 = (10 << 16 | 2) + 4
+NUMERIC_38_10 = (38 << 16 | 10) + 4
 
 
 def default(column: Column, options: ConversionOptions | None = None) -> Any:
@@ -38,6 +39,7 @@ def default(column: Column, options: ConversionOptions | None = None) -> Any:
         ("numeric", NUMERIC_10_2, "0", Decimal("0.00")),
         ("numeric", NUMERIC_10_2, "'-1.5'::numeric", Decimal("-1.50")),
         ("numeric", NUMERIC_10_2, "1.234", NO_DEFAULT),
+        ("numeric", NUMERIC_38_10, f"{10**27}.4210809893", Decimal(f"{10**27}.4210809893")),
         ("numeric", -1, "12.50", NO_DEFAULT),
         ("text", -1, "'it''s \"so\"'::text", 'it\'s "so"'),
         ("text", -1, "lower('ABC'::text)", ""),

@@ -18,6 +18,7 @@ from tidings_capture.types.iso_times import iso_timestamp
 from tidings_capture.types.numbers import precision_and_scale
 from tidings_capture.types.temporal import timestamp_us
 from tidings_envelope import semantic
+from tidings_envelope.decimals import EXACT
 from tidings_envelope.schema import NO_DEFAULT, ConnectType
 
 _LITERAL = re.compile(r"'([^']*(?:''[^']*)*)'")
@@ -129,7 +130,7 @@ def _numeric(text: str, column: Column, _: Conversion, options: ConversionOption
 
 def _at_scale(value: Decimal, scale: int) -> Decimal:
     """The same number with exactly that scale; a default with more decimals is not readable."""
-    scaled = value.quantize(Decimal(1).scaleb(-scale))
+    scaled = value.quantize(Decimal(1).scaleb(-scale), context=EXACT)
     if scaled != value:
         raise _UnreadableError
     return scaled

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
 from tidings_capture.types.conversion import CellError, Conversion, Kind, NoRepresentationError
 from tidings_envelope import semantic
-from tidings_envelope.decimals import int_to_bytes
+from tidings_envelope.decimals import EXACT, int_to_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
 _MOST_DIGITS: Final = 4000
@@ -145,7 +145,7 @@ def money(options: ConversionOptions) -> Conversion:
 
 
 def _rounded(amount: Decimal, digits: int) -> Decimal:
-    return amount.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return amount.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT)
 
 
 def money_amount(cell: bytes) -> Decimal:
