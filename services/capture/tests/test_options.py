@@ -60,6 +60,7 @@ def test_default_plugin_is_refused_with_the_way_out():
         ("decimal.handling.mode", "exact", "precise"),
         ("table.include.list", "public.(", "regular expression"),
         ("skipped.operations", "c,x", "Invalid operation"),
+        ("unavailable.value.placeholder", "hex:0 1", "hexadecimal digits"),
         ("topic.prefix", "a b", "alphanumeric"),
         ("plugin.name", "wal2json", "pgoutput"),
         ("publication.autocreate.mode", "auto", "filtered"),

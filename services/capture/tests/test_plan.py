@@ -247,7 +247,7 @@ def test_an_unchanged_toasted_value_is_the_placeholder_or_the_old_rows_value() -
         == "__debezium_unavailable_value"
     )
     assert value(plan_for().update("O", cells(), new, context())[0])["after"]["note"] == "n"
-    (record,) = plan_for(unavailable_value_placeholder="gone").update(None, None, new, context())
+    (record,) = plan_for(unavailable_value=b"gone").update(None, None, new, context())
     assert value(record)["after"]["note"] == "gone"
 
 

@@ -13,6 +13,7 @@ from tidings_capture.conversion_options import (
     HstoreHandling,
     IntervalHandling,
     TimePrecision,
+    placeholder_bytes,
 )
 from tidings_capture.converters import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
 from tidings_capture.errors import OptionError
@@ -284,7 +285,7 @@ def _conversion(
         propagated_types=value.patterns("datatype.propagate.source.type"),
         tombstones_on_delete=value.boolean("tombstones.on.delete"),
         provide_transaction_metadata=value.boolean("provide.transaction.metadata"),
-        unavailable_value_placeholder=value.text("unavailable.value.placeholder"),
+        unavailable_value=placeholder_bytes(value.text("unavailable.value.placeholder")),
         context_headers=headers,
         transaction_topic=topics.transaction,
         heartbeat_topic=topics.heartbeat,

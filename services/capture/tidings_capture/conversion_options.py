@@ -64,6 +64,23 @@ class IntervalHandling(StrEnum):
     STRING = "string"
 
 
+def placeholder_bytes(text: str) -> bytes:
+    """What ``unavailable.value.placeholder`` stands for: the text's UTF-8, or the bytes whose digits follow ``hex:``.
+
+    Raises:
+        ValueError: what follows ``hex:`` is not an even number of hexadecimal digits.
+    """
+    digits = text.removeprefix("hex:")
+    if digits == text:
+        return text.encode()
+    if digits and not digits.isalnum():  # fromhex allows for blanks
+        raise ValueError("hex: is followed by hexadecimal digits, two for each byte")
+    try:
+        return bytes.fromhex(digits)
+    except ValueError as error:
+        raise ValueError("hex: is followed by hexadecimal digits, two for each byte") from error
+
+
 @dataclass(frozen=True, slots=True)
 class ConversionOptions:
     topic_prefix: str
@@ -85,7 +102,8 @@ class ConversionOptions:
     """``datatype.propagate.source.type``: names ``schema.table.type``."""
     tombstones_on_delete: bool = True
     provide_transaction_metadata: bool = False
-    unavailable_value_placeholder: str = "__debezium_unavailable_value"
+    unavailable_value: bytes = b"__debezium_unavailable_value"
+    """``unavailable.value.placeholder``, as bytes: it may be given by its hexadecimal digits (`placeholder_bytes`)."""
     context_headers: tuple[tuple[str, bytes], ...] = ()
     """``__debezium.context.*``: headers that every record carries, already converted."""
     version: str = DEBEZIUM_VERSION
@@ -101,3 +119,8 @@ class ConversionOptions:
     """``skipped.operations``: ``c``, ``u``, ``d``, ``t``."""
     mappers: ColumnMappers = field(default_factory=ColumnMappers)
     """What ``column.mask.*`` and its like do to columns."""
+
+    @property
+    def unavailable_value_placeholder(self) -> str:
+        """`unavailable_value` as text, what is no UTF-8 replaced as Java does."""
+        return self.unavailable_value.decode(errors="replace")

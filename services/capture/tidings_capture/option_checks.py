@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidings_capture.byte_sizes import parse_size
+from tidings_capture.conversion_options import placeholder_bytes
 from tidings_capture.filters import compile_keys, compile_list
 from tidings_capture.naming import java_pattern
 from tidings_capture.replica_identities import compile_identities
@@ -47,6 +48,7 @@ java_pattern_problem: Final = _refused_by(java_pattern, "is not a regular expres
 table_problem: Final = _refused_by(table_name)
 size_problem: Final = _refused_by(parse_size)
 limit_problem: Final = _refused_by(parse_limit)
+placeholder_problem: Final = _refused_by(placeholder_bytes, "is wrong: ")
 
 
 def operations_problem(value: str) -> str | None:

@@ -25,6 +25,7 @@ from tidings_capture.option_checks import (
     not_negative_problem,
     operations_problem,
     patterns_problem,
+    placeholder_problem,
     port_problem,
     positive_long_problem,
     positive_problem,
@@ -155,7 +156,9 @@ _TABLE: Final = (
     Option("column.propagate.source.type", "list", check=patterns_problem),
     Option("datatype.propagate.source.type", "list", check=patterns_problem),
     Option("include.schema.comments", "boolean", "false", documentation="Debezium does not read PostgreSQL's comments."),
-    Option("unavailable.value.placeholder", default="__debezium_unavailable_value"),
+    Option(
+        "unavailable.value.placeholder", default="__debezium_unavailable_value", check=placeholder_problem
+    ),
     Option("provide.transaction.metadata", "boolean", "false"),
     Option("extended.headers.enabled", "boolean", "true"),
     Option("skipped.operations", "list", "t", check=operations_problem, may_be_empty=False),

@@ -143,14 +143,15 @@ def _outer_size(cell: bytes, start: int) -> int:
 def unchanged(element_name: str, options: ConversionOptions) -> Any:
     """Debezium's placeholders for unchanged TOASTed arrays; none for the other element types."""
     placeholder = options.unavailable_value_placeholder
+    octets = options.unavailable_value
     if element_name in _TEXT_ARRAYS:
         return [placeholder]
     if element_name == "date" and options.time_precision in _DATES_THAT_ARE_NO_NUMBERS:
         return None
     if element_name in _NUMBER_ARRAYS:
-        return list(placeholder.encode())
+        return [octet - 256 if octet > 127 else octet for octet in octets]  # as Java has bytes
     if element_name == "bytea" and options.binary_handling is BinaryHandling.BYTES:
-        return [placeholder.encode()]
+        return [octets]
     if element_name == "uuid":
-        return [placeholder_uuid(placeholder)]
+        return [placeholder_uuid(octets)]
     return None

@@ -125,9 +125,9 @@ def _json_string(value: str) -> str:
     )
 
 
-def placeholder_uuid(placeholder: str) -> str:
+def placeholder_uuid(placeholder: bytes) -> str:
     """``UUID.nameUUIDFromBytes``: version 3 without a namespace."""
-    digest = hashlib.md5(placeholder.encode(), usedforsecurity=False).digest()
+    digest = hashlib.md5(placeholder, usedforsecurity=False).digest()
     return str(uuid.UUID(bytes=digest, version=3))
 
 
@@ -144,7 +144,7 @@ def unknown(options: ConversionOptions) -> Conversion:
 def _binary(octets: Callable[[bytes], bytes], options: ConversionOptions) -> Conversion:
     placeholder = options.unavailable_value_placeholder
     if options.binary_handling is BinaryHandling.BYTES:
-        return Conversion(ConnectSchema(ConnectType.BYTES), octets, b"", unchanged=placeholder.encode())
+        return Conversion(ConnectSchema(ConnectType.BYTES), octets, b"", unchanged=options.unavailable_value)
     text_schema = ConnectSchema(ConnectType.STRING)
     if options.binary_handling is BinaryHandling.HEX:
         return Conversion(text_schema, lambda cell: octets(cell).hex(), "", unchanged=placeholder)
