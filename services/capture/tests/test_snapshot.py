@@ -39,7 +39,9 @@ def markers(*tables, batch=100, mixed=False):
         lambda _topic, records: sent.extend(v.decode() for _, v, _ in records),
         lambda table: ended.append((table.name, len([v for v in sent if v.startswith(table.name + ".")]))),
     )
-    opened = [TableRows(str(number), FakeRoute(str(number))) for number in range(len(tables))]
+    opened = [
+        TableRows(str(number), FakeRoute(str(number)), leads=number == 0) for number in range(len(tables))
+    ]
     steps = []
     for number, count in enumerate(tables):
         lines = [f"{number}.{i}\n".encode() for i in range(count)]
@@ -74,6 +76,10 @@ def test_precedence(batch):
 
 def test_one_row_is_the_last():
     assert markers(1) == ["0.0 last"]
+
+
+def test_no_row_is_the_first_when_the_first_table_is_empty():
+    assert markers(0, 1, 2) == ["1.0 last_in_data_collection", "2.0 first_in_data_collection", "2.1 last"]
 
 
 def test_last_row_is_known_although_the_last_tables_are_empty():

@@ -35,9 +35,9 @@ class SnapshotPoint:
 class TableRows:
     """A table that is being read."""
 
-    __slots__ = ("fresh", "held", "name", "route", "rows")
+    __slots__ = ("fresh", "held", "leads", "name", "route", "rows")
 
-    def __init__(self, name: str, route: Route) -> None:
+    def __init__(self, name: str, route: Route, *, leads: bool = False) -> None:
         self.name = name
         """``schema.table``"""
         self.route = route
@@ -45,6 +45,8 @@ class TableRows:
         """Rows that have been read."""
         self.held: bytes | None = None
         self.fresh = True
+        self.leads = leads
+        """Whether it is the snapshot's first table: when that is empty, no row is marked "first", as in Debezium."""
 
 
 class SnapshotRows:
@@ -96,6 +98,7 @@ class SnapshotRows:
     def end(self, table: TableRows) -> None:
         """The table has no more rows."""
         if table.held is None:
+            self._first = self._first and not table.leads
             self._on_sent(table)
             return
         if self._ended is not None:

@@ -174,7 +174,7 @@ class SnapshotRun:
         opened, statements = [], []
         for (schema, name), _ in tables:
             route = parts.routes.add_table(catalog.table_by_name(schema, name, config.publication))
-            opened.append(TableRows(f"{schema}.{name}", route))
+            opened.append(TableRows(f"{schema}.{name}", route, leads=not opened))
             select = work.selects.get(f"{schema}.{name}")
             statements.append(copy_statement(session, route.table, select))
         hashed = ",".join(java_hash_order(sorted(table.name for table in opened)))
