@@ -156,8 +156,13 @@ def test_message_keys_and_excluded_columns(compare):
         ALTER TABLE full_key REPLICA IDENTITY FULL;
         CREATE TABLE hidden_key (id int PRIMARY KEY, a text, b int);
         CREATE TABLE no_key (a int, b text);
+        CREATE TABLE defaults (id int PRIMARY KEY, a boolean DEFAULT false, b int NOT NULL DEFAULT 7);
+        ALTER TABLE defaults REPLICA IDENTITY FULL;
     """
     changes = [
+        "INSERT INTO defaults VALUES (1)",
+        "UPDATE defaults SET a = NULL, b = 7",  # a change, although the converter writes null as the default
+        "UPDATE defaults SET a = NULL",
         "INSERT INTO own_key VALUES (1, 'a', 1, 1), (2, 'b', NULL, 1)",
         "UPDATE own_key SET c = 2 WHERE id = 1",
         "UPDATE own_key SET a = 'z' WHERE id = 1",

@@ -56,6 +56,7 @@ def test_truncation_counts_as_java_does_and_spares_what_is_short_enough():
     assert (cut("abcd"), cut("ab"), cut("a😀b"), cut(b"abcd"), cut(5)) == ("abc", "ab", "a😀", b"abc", 5)
     assert cut("ab😀") == "ab\ufffd"
     assert change("column.truncate.to.30.chars", Column("t", 1043, 14, "varchar", not_null=False)) is None
+    assert change("column.truncate.to.1.chars", Column("t", 1562, -1, "varbit", not_null=False)) is None
 
 
 @pytest.mark.parametrize(

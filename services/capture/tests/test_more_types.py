@@ -135,6 +135,11 @@ def test_money(cell: bytes, amount: str) -> None:
     assert conversion("money", decimal_handling=DecimalHandling.DOUBLE).convert(cell) == float(amount)
 
 
+def test_what_money_is_rounded_to_is_no_negative_zero() -> None:
+    rounded = conversion("money", money_fraction_digits=0).convert(b"-$0.01")
+    assert str(rounded) == "0"
+
+
 def test_money_of_a_locale_without_a_decimal_point_is_refused() -> None:
     with pytest.raises(CellError, match="lc_monetary"):
         conversion("money").convert("1.234,56 €".encode())

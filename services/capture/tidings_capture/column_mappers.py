@@ -21,6 +21,8 @@ _HASH: Final = re.compile(r"column\.mask\.hash\.(v2\.)?([^.]+)\.with\.salt\.(.+)
 PREFIXES: Final = ("column.mask.", "column.truncate.")
 _TEXT_TYPES: Final = frozenset(("text", "varchar", "bpchar", "char", "name"))
 """Types that PostgreSQL's JDBC driver calls CHAR or VARCHAR, beside enums."""
+_BITS: Final = frozenset(("bit", "varbit"))
+"""Types whose bytes Debezium does not cut."""
 _ALGORITHMS: Final = {
     "MD5": "md5",
     "SHA": "sha1",
@@ -60,7 +62,8 @@ class Rule:
         """What becomes of a column's values, None: nothing."""
         is_text = column.element is None and (column.type_name in _TEXT_TYPES or bool(column.enum_labels))
         if self.action == "truncate":
-            return truncation(self.length) if column_length(column) > self.length else None
+            cut = column.type_name not in _BITS and column_length(column) > self.length
+            return truncation(self.length) if cut else None
         if self.action == "mask":
             mask = "*" * self.length
             return (lambda _: mask) if is_text else None

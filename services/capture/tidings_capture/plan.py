@@ -114,6 +114,7 @@ class Plan:
         self._headers = list(options.context_headers) or None
         self._tombstones = options.tombstones_on_delete
         self._skip_unchanged = options.skip_unchanged
+        self._nullable = [c.index for c in row if c.schema.optional]
         self._skipped = options.skipped_operations
         self._functions = NO_FUNCTIONS
         if not checked_only:
@@ -171,7 +172,7 @@ class Plan:
         old_row, old_key = self._encoded(old)
         new = self._restored(old, new)
         new_row, new_key = self._encoded(new)
-        if self._skip_unchanged and old_row == new_row:
+        if self._skip_unchanged and old_row == new_row and self._same_nulls(old, new):
             return []
         if old_key != new_key:
             context_headers = self._headers or ()
@@ -267,6 +268,10 @@ class Plan:
             before if after is UNCHANGED and before is not None else after
             for before, after in zip(old, new, strict=True)
         ]
+
+    def _same_nulls(self, old: Cells, new: Cells) -> bool:
+        """Whether the same values are null: converters may write a null as the default, which it is not."""
+        return all((old[index] is None) is (new[index] is None) for index in self._nullable)
 
     def _encoded(self, cells: Cells) -> tuple[bytes, bytes | None]:
         """Row and key."""

@@ -145,7 +145,8 @@ def money(options: ConversionOptions) -> Conversion:
 
 
 def _rounded(amount: Decimal, digits: int) -> Decimal:
-    return amount.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT)
+    rounded = amount.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT)
+    return rounded if rounded else rounded.copy_abs()  # Java's decimals have no negative zero
 
 
 def money_amount(cell: bytes) -> Decimal:
