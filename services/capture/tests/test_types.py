@@ -90,6 +90,7 @@ def conversion(
         ("interval", -1, b"1 day -00:00:01", 86399000000),
         ("interval", -1, b"-00:00:00.5", -500000),
         ("interval", -1, b"00:00:00", 0),
+        ("interval", -1, b"-00:00:03.97", -3969999),
         ("bytea", -1, b"\\x00ff10", b"\x00\xff\x10"),
         ("bit", 1, b"1", True),
         ("bit", 3, b"101", b"\x05"),
@@ -123,6 +124,8 @@ def test_cells(name: str, typmod: int, cell: bytes, value: Any) -> None:
             "P1Y0M0DT4H5M6.7S",
         ),
         ({"interval_handling": IntervalHandling.STRING}, "interval", -1, b"-00:00:00.5", "P0Y0M0DT0H0M-0.5S"),
+        ({"interval_handling": IntervalHandling.STRING}, "interval", -1, b"00:00:03.97", "P0Y0M0DT0H0M3.969999999S"),
+        ({"interval_handling": IntervalHandling.STRING}, "interval", -1, b"00:00:00.000001", "P0Y0M0DT0H0M0.000001S"),
         ({"include_unknown_datatypes": True}, "pg_lsn", -1, b"0/1", b"0/1"),
     ],
 )

@@ -7,7 +7,7 @@ own Date, Time and Timestamp in milliseconds; microseconds, nanoseconds, isostri
 
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any, Final
 
 from tidings_capture.conversion_options import ConversionOptions, IntervalHandling, TimePrecision
@@ -20,6 +20,7 @@ from tidings_envelope import semantic
 _MAX_INT64: Final = 2**63 - 1
 _DEFAULT_PRECISION: Final = 6
 _DAYS_PER_MONTH: Final = 365.25 / 12
+_NANOSECOND: Final = Decimal("1e-9")
 
 _INFINITE_US: Final = {b"infinity": 2**63 - 1, b"-infinity": -(2**63)}
 """Debezium's microsecond timestamps for the infinities; in milliseconds it goes by the driver's own constants."""
@@ -298,16 +299,23 @@ def _interval_fields(cell: bytes) -> tuple[int, int, int, int, int, Decimal]:
     )
 
 
+def _driver_seconds(seconds: Decimal) -> float:
+    """The JDBC driver's sum of seconds and their fraction, which for 3.97 is a little less; Debezium cuts digits off it."""
+    whole = int(seconds)
+    return whole + int((seconds - whole) * 1_000_000) / 1e6
+
+
 def convert_interval_us(cell: bytes) -> int:
     """Microseconds, a month being 365.25 / 12 days; in floating point, as Debezium computes it."""
     years, months, days, hours, minutes, seconds = _interval_fields(cell)
     all_days = (years * 12 + months) * _DAYS_PER_MONTH + days
-    all_seconds = (((all_days * 24 + hours) * 60) + minutes) * 60 + float(seconds)
+    all_seconds = (((all_days * 24 + hours) * 60) + minutes) * 60 + _driver_seconds(seconds)
     return int(all_seconds * 1e6)
 
 
 def convert_interval_iso(cell: bytes) -> str:
     """Debezium's form of ISO 8601, in which every field is written."""
     years, months, days, hours, minutes, seconds = _interval_fields(cell)
-    text = f"{seconds:f}".rstrip("0").rstrip(".") if seconds else "0"
+    cut = Decimal(repr(_driver_seconds(seconds))).quantize(_NANOSECOND, ROUND_DOWN)
+    text = f"{cut:f}".rstrip("0").rstrip(".") if cut else "0"
     return f"P{years}Y{months}M{days}DT{hours}H{minutes}M{text}S"
