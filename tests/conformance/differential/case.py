@@ -57,9 +57,16 @@ def make_case(seed: int, registry: str) -> Case:
         streamed=options["snapshot.mode"] == "no_data",
         avro=avro,
         required_times=options.get("time.precision.mode") != "nanoseconds",
+        bare_numerics=(bare := options["snapshot.mode"] == "no_data" or rng.random() < 0.6),
     )
     world.build(TABLES)
-    options |= settings.of_tables(rng, world.tables, chained=chained)
+    options |= settings.of_tables(
+        rng,
+        world.tables,
+        chained=chained,
+        streamed=world.streamed,
+        described=world.streamed or not bare,
+    )
     if chained:
         options = chains.chain(rng, world.tables, options)
     setup = list(world.setup)
@@ -69,6 +76,7 @@ def make_case(seed: int, registry: str) -> Case:
         if number and not chained:
             for table in rng.sample(world.tables, 5):
                 statements += world.alteration(table, compatible=avro)
+            statements += world.another()
         while len(statements) < CHANGES:
             statements += changes(world, with_messages="provide.transaction.metadata" not in options)
         steps.append(statements)
@@ -76,6 +84,8 @@ def make_case(seed: int, registry: str) -> Case:
         # Half a character is a wanted difference.
         setup, *steps = ([_without_surrogates(statement) for statement in part] for part in (setup, *steps))
         options = {name: _without_surrogates(value) for name, value in options.items()}
+    if options.get("time.precision.mode") == "structured":  # which has no midnight at the end of a day
+        setup, *steps = ([s.replace("24:00:00", "23:59:59") for s in part] for part in (setup, *steps))
     return Case(seed, options, setup, steps)
 
 

@@ -13,11 +13,16 @@ WORDS = {"text", "varchar", "varchar(20)", "char(7)"}
 def chain(rng: Random, tables: list[Table], options: dict[str, str]) -> dict[str, str]:
     """The options with a chain."""
     made = Chain(**options)
+    streamed = options["snapshot.mode"] == "no_data"
+    if rng.random() < 0.25:
+        made.add(f"{DEBEZIUM}SchemaChangeEventFilter", schema__change__event__exclude__list="CREATE")
+    if rng.random() < 0.25:
+        made.add(f"{DEBEZIUM}TimezoneConverter", converted__timezone=rng.choice(["+05:45", "Europe/Paris"]))
     for table in rng.sample(tables, min(len(tables), 3)):
         named = rf"{table.name}" if table.name.isascii() and table.name.isalnum() else None
         if named is None or table.partitioned:
             continue
-        for kind, more in links(rng, table):
+        for kind, more in links(rng, table, streamed=streamed):
             made.on(named, kind, **more)
     if rng.random() < 0.4:
         made.add(
@@ -34,7 +39,7 @@ def chain(rng: Random, tables: list[Table], options: dict[str, str]) -> dict[str
     return made.all()
 
 
-def links(rng: Random, table: Table) -> list[tuple[str, dict[str, str]]]:
+def links(rng: Random, table: Table, *, streamed: bool) -> list[tuple[str, dict[str, str]]]:
     """A few transforms for a table's records."""
     ordinary = [
         c
@@ -43,15 +48,33 @@ def links(rng: Random, table: Table) -> list[tuple[str, dict[str, str]]]:
     ]
     if rng.random() < 0.15:
         return [(f"{KAFKA}Flatten$Value", {"delimiter": rng.choice(["_", "."])})] if plain(table) else []
-    found = [(UNWRAP, unwrap(rng))]
+    if rng.random() < 0.12:
+        return [
+            (
+                f"{DEBEZIUM}ByLogicalTableRouter",
+                {
+                    "topic__regex": r"(.*)\.([^.]*)",
+                    "topic__replacement": "$1.all_$2",
+                    "key__enforce__uniqueness": rng.choice(["true", "false"]),
+                },
+            )
+        ]
+    if rng.random() < 0.12:
+        parts = {"partition__payload__fields": rng.choice(["change.id", "source.table"])}
+        return [(f"{DEBEZIUM}PartitionRouting", parts | {"partition__topic__num": "1"})]
+    found = [(UNWRAP, unwrap(rng, streamed=streamed))]
+    if rng.random() < 0.2:
+        found.append((f"{KAFKA}RegexRouter", {"regex": "(.*)", "replacement": "$1_routed"}))
+    if rng.random() < 0.2:
+        found.append((f"{KAFKA}DropHeaders", {"headers": "__debezium.context.taskId,nothing"}))
     if rng.random() < 0.3:
         header = {"header__changed__name": "Changed", "header__unchanged__name": "Unchanged"}
         found.insert(0, (f"{DEBEZIUM}ExtractChangedRecordState", header))
-    alive = found[-1][1].get("delete__tombstone__handling__mode") == "drop"
+    alive = next(given for kind, given in found if kind == UNWRAP).get("delete__tombstone__handling__mode") == "drop"
     if not alive or not ordinary:
         return found  # most others cannot take a null value
     for _ in range(rng.randrange(3)):
-        found += rng.choice([inserted, replaced, hoisted, named, masked, casted])(rng, ordinary)
+        found += rng.choice([inserted, replaced, hoisted, named, masked, casted, keyed, from_header])(rng, ordinary)
         if found[-1][0].endswith("HoistField$Value"):
             break
     return found
@@ -62,7 +85,7 @@ def plain(table: Table) -> bool:
     return all(column.kind.sql in WORDS | {"integer", "bigint", "boolean"} for column in table.columns)
 
 
-def unwrap(rng: Random) -> dict[str, str]:
+def unwrap(rng: Random, *, streamed: bool) -> dict[str, str]:
     """Options of ExtractNewRecordState."""
     found = {
         "delete__tombstone__handling__mode": rng.choice(
@@ -71,10 +94,14 @@ def unwrap(rng: Random) -> dict[str, str]:
     }
     if rng.random() < 0.5:
         found["add__fields"] = ",".join(
-            rng.sample(["op", "table", "lsn", "source.snapshot", "db:base", "source.txId", "schema"], 3)
+            rng.sample(
+                # Two snapshots are taken at two moments.
+                ["op", "table", "source.snapshot", "db:base", "schema", *(["lsn", "source.txId"] * streamed)],
+                3,
+            )
         )
     if rng.random() < 0.3:
-        found["add__headers"] = ",".join(rng.sample(["op", "table", "source.schema:where", "lsn"], 2))
+        found["add__headers"] = ",".join(rng.sample(["op", "table", "source.schema:where", *(["lsn"] * streamed)], 2))
     if rng.random() < 0.3:
         found["add__fields__prefix"] = rng.choice(["", "x_"])
     if rng.random() < 0.2:
@@ -115,6 +142,18 @@ def named(rng: Random, columns: list[Column]) -> Links:
 def masked(rng: Random, columns: list[Column]) -> Links:
     fit = [c for c in columns if c.kind.sql in WORDS | {"integer", "bigint", "boolean", "double precision"}]
     return [(f"{KAFKA}MaskField$Value", {"fields": rng.choice(fit).name})] if fit else []
+
+
+def keyed(rng: Random, columns: list[Column]) -> Links:
+    found: Links = [(f"{KAFKA}ValueToKey", {"fields": "id"})]
+    if rng.random() < 0.5:
+        found.append((f"{KAFKA}ExtractField$Key", {"field": "id"}))
+    return found
+
+
+def from_header(rng: Random, columns: list[Column]) -> Links:
+    fields = {"headers": "__debezium.context.connectorName", "fields": "connector_name"}
+    return [(f"{DEBEZIUM}HeaderToValue", fields | {"operation": rng.choice(["move", "copy"])})]
 
 
 def casted(rng: Random, columns: list[Column]) -> Links:

@@ -35,6 +35,11 @@ class Column:
     required: bool = False
     generated: bool = False
 
+    @property
+    def keyed(self) -> bool:
+        """Whether it may be part of a key: of a type that is left out, it ends our task (a wanted difference)."""
+        return self.kind.sql in KEYS
+
     def definition(self) -> str:
         """The column in CREATE TABLE."""
         if self.generated:
@@ -81,6 +86,8 @@ class World:
     """Whether there are no snapshots, in which some values are wanted differences."""
     required_times: bool = True
     """Whether times may be NOT NULL: with nanoseconds Debezium's task ends when such rows are deleted."""
+    bare_numerics: bool = True
+    """Whether there are numerics without precision, whose description in snapshots is a wanted difference."""
     avro: bool = False
     """Whether records are Avro: then Debezium writes schemas that Avro's own parser refuses where a table's name begins with a
     digit, and where a number that may be null is infinite by default."""
@@ -115,6 +122,9 @@ class World:
         table = Table(
             schema, name, columns, key, partitioned=self.streamed and bool(key) and rng.random() < 0.15
         )
+        if any(column.generated for column in columns):
+            for column in columns:
+                column.default = None  # beside a generated column some end Debezium's task
         for column in columns:
             column.required = column.required or column.name in key
         parts = [column.definition() for column in columns]
@@ -160,7 +170,9 @@ class World:
         """A type, perhaps one that is made for it."""
         rng = self.rng
         found = rng.choice(SCALARS)
-        while found.only_streamed and not self.streamed:
+        while (found.only_streamed and not self.streamed) or (
+            found.sql == "numeric" and not self.bare_numerics
+        ):
             found = rng.choice(SCALARS)
         self._types += 1
         dice = rng.random()
@@ -171,13 +183,14 @@ class World:
             found = Kind(identifier(name), choice(*labels), null_elements=False)
         elif dice < 0.11:
             self.setup.append(f"CREATE TYPE pair{self._types} AS (a integer, b text)")
-            found = Kind(f"pair{self._types}", choice("(1,x)", "(,)", '(2,"a b")'))
+            values = choice("(1,x)", "(,)", '(2,"a b")')
+            found = Kind(f"pair{self._types}", values, null_elements=False)
         elif dice < 0.13:
             self.setup.append(f"CREATE TYPE span{self._types} AS RANGE (subtype = float8)")
-            found = Kind(f"span{self._types}", choice("[1,2)", "empty", "(,3.5]"))
+            found = Kind(f"span{self._types}", choice("[1,2)", "empty", "(,3.5]"), null_elements=False)
         if rng.random() < 0.12:
             self.setup.append(f"CREATE DOMAIN domain{self._types} AS {found.sql}")
-            found = replace(found, sql=f"domain{self._types}")
+            found = replace(found, sql=f"domain{self._types}", null_elements=False)
         if rng.random() < 0.15 and found.arrays and not found.only_streamed:
             found = array(found)
         return found
@@ -247,6 +260,8 @@ class World:
             made, self.setup[before:] = self.setup[before:], []
             if compatible:
                 column.default = None
+            if any(c.generated for c in [*table.columns, column]):
+                column.default, column.generated = None, False
             if column.required and column.default is None:
                 column.required = False
             table.columns.append(column)
@@ -272,7 +287,48 @@ class World:
         if dice < 0.93:
             column.required = False
             return [f"ALTER TABLE {table.sql} ALTER {name} DROP NOT NULL"]
+        if dice < 0.97 and column.kind.sql in WIDER:
+            column.kind = next(kind for kind in SCALARS if kind.sql == WIDER[column.kind.sql])
+            column.default = None
+            return [
+                f"ALTER TABLE {table.sql} ALTER {name} DROP DEFAULT",
+                f"ALTER TABLE {table.sql} ALTER {name} TYPE {column.kind.sql}",
+            ]
         return [f"ALTER TABLE {table.sql} REPLICA IDENTITY {rng.choice(['FULL', 'DEFAULT'])}"]
+
+    def another(self) -> list[str]:
+        """Statements that make a further table, or rename one or make it anew under its old name."""
+        rng, before = self.rng, len(self.setup)
+        dice = rng.random()
+        if dice < 0.5:
+            self.tables.append(self.table("public", 100 + len(self.tables)))
+            made, self.setup[before:] = self.setup[before:], []
+            return made
+        old = rng.choice([table for table in self.tables if not table.partitioned])
+        if dice < 0.75:
+            name, old.name = identifier(f"named{len(self.tables)}{rng.randrange(1000)}"), old.sql
+            statement = f"ALTER TABLE {old.name} RENAME TO {name}"
+            old.name = name.strip('"')
+            return [statement]
+        self.tables.remove(old)
+        made = [f"DROP TABLE {old.sql}"]
+        fresh = self.table(old.schema, 200 + len(self.tables))
+        rest, self.setup[before:] = self.setup[before:], []
+        self.tables.append(fresh)
+        return [*made, *rest]
+
+
+WIDER = {
+    "integer": "bigint",
+    "smallint": "integer",
+    "varchar(20)": "varchar",
+    "real": "double precision",
+    "numeric(10,2)": "numeric(38,10)",
+    "json": "jsonb",
+    "timestamp(3)": "timestamp",
+    "date": "timestamp",
+    "char(7)": "text",
+}
 
 
 KEYS = {
