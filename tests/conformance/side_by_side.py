@@ -222,9 +222,7 @@ class Pair:
             self.connection.execute(f"INSERT INTO {SENTINEL} VALUES (1) ON CONFLICT DO NOTHING")
             self.connection.execute(f"UPDATE {SENTINEL} SET id = id")
         else:
-            self.connection.execute(
-                f"INSERT INTO {SENTINEL} SELECT coalesce(max(id), 0) + 1 FROM {SENTINEL}"
-            )
+            self.connection.execute(f"INSERT INTO {SENTINEL} SELECT coalesce(max(id), 0) + 1 FROM {SENTINEL}")
         for side in (self.theirs, self.mine):
             until(f"{side.base} has come to the end", lambda side=side: self._arrived_alive(side))
             side.read()

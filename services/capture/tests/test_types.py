@@ -124,8 +124,20 @@ def test_cells(name: str, typmod: int, cell: bytes, value: Any) -> None:
             "P1Y0M0DT4H5M6.7S",
         ),
         ({"interval_handling": IntervalHandling.STRING}, "interval", -1, b"-00:00:00.5", "P0Y0M0DT0H0M-0.5S"),
-        ({"interval_handling": IntervalHandling.STRING}, "interval", -1, b"00:00:03.97", "P0Y0M0DT0H0M3.969999999S"),
-        ({"interval_handling": IntervalHandling.STRING}, "interval", -1, b"00:00:00.000001", "P0Y0M0DT0H0M0.000001S"),
+        (
+            {"interval_handling": IntervalHandling.STRING},
+            "interval",
+            -1,
+            b"00:00:03.97",
+            "P0Y0M0DT0H0M3.969999999S",
+        ),
+        (
+            {"interval_handling": IntervalHandling.STRING},
+            "interval",
+            -1,
+            b"00:00:00.000001",
+            "P0Y0M0DT0H0M0.000001S",
+        ),
         ({"include_unknown_datatypes": True}, "pg_lsn", -1, b"0/1", b"0/1"),
     ],
 )

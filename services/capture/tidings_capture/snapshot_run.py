@@ -171,7 +171,8 @@ class SnapshotRun:
         tell, names = self._notifications(tables, work)
         begin_snapshot(session, point.snapshot)
         catalog = Catalog(session, config.columns, config.keys)
-        opened, statements = [], []
+        opened: list[TableRows] = []
+        statements = []
         for (schema, name), _ in tables:
             route = parts.routes.add_table(catalog.table_by_name(schema, name, config.publication))
             opened.append(TableRows(f"{schema}.{name}", route, leads=not opened))

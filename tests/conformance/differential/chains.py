@@ -61,7 +61,7 @@ def links(rng: Random, table: Table, *, streamed: bool) -> list[tuple[str, dict[
         ]
     if rng.random() < 0.12:
         parts = {"partition__payload__fields": rng.choice(["change.id", "source.table"])}
-        return [(f"{DEBEZIUM}PartitionRouting", parts | {"partition__topic__num": "1"})]
+        return [(f"{DEBEZIUM}partitions.PartitionRouting", parts | {"partition__topic__num": "1"})]
     found = [(UNWRAP, unwrap(rng, streamed=streamed))]
     if rng.random() < 0.2:
         found.append((f"{KAFKA}RegexRouter", {"regex": "(.*)", "replacement": "$1_routed"}))
@@ -70,11 +70,16 @@ def links(rng: Random, table: Table, *, streamed: bool) -> list[tuple[str, dict[
     if rng.random() < 0.3:
         header = {"header__changed__name": "Changed", "header__unchanged__name": "Unchanged"}
         found.insert(0, (f"{DEBEZIUM}ExtractChangedRecordState", header))
-    alive = next(given for kind, given in found if kind == UNWRAP).get("delete__tombstone__handling__mode") == "drop"
+    alive = (
+        next(given for kind, given in found if kind == UNWRAP).get("delete__tombstone__handling__mode")
+        == "drop"
+    )
     if not alive or not ordinary:
         return found  # most others cannot take a null value
     for _ in range(rng.randrange(3)):
-        found += rng.choice([inserted, replaced, hoisted, named, masked, casted, keyed, from_header])(rng, ordinary)
+        found += rng.choice([inserted, replaced, hoisted, named, masked, casted, keyed, from_header])(
+            rng, ordinary
+        )
         if found[-1][0].endswith("HoistField$Value"):
             break
     return found
@@ -101,7 +106,9 @@ def unwrap(rng: Random, *, streamed: bool) -> dict[str, str]:
             )
         )
     if rng.random() < 0.3:
-        found["add__headers"] = ",".join(rng.sample(["op", "table", "source.schema:where", *(["lsn"] * streamed)], 2))
+        found["add__headers"] = ",".join(
+            rng.sample(["op", "table", "source.schema:where", *(["lsn"] * streamed)], 2)
+        )
     if rng.random() < 0.3:
         found["add__fields__prefix"] = rng.choice(["", "x_"])
     if rng.random() < 0.2:

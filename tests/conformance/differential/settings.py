@@ -87,7 +87,8 @@ def overrides(rng: Random, tables: list[Table]) -> dict[str, str]:
         return {}
     name = "snapshot.select.statement.overrides"
     return {name: ",".join(f"{t.schema}.{t.name}" for t in chosen)} | {
-        f"{name}.{t.schema}.{t.name}": f"SELECT * FROM {t.sql} WHERE id % 2 = 0 ORDER BY id DESC" for t in chosen
+        f"{name}.{t.schema}.{t.name}": f"SELECT * FROM {t.sql} WHERE id % 2 = 0 ORDER BY id DESC"
+        for t in chosen
     }
 
 
