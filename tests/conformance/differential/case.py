@@ -86,7 +86,15 @@ def make_case(seed: int, registry: str) -> Case:
         options = {name: _without_surrogates(value) for name, value in options.items()}
     if options.get("time.precision.mode") == "structured":  # which has no midnight at the end of a day
         setup, *steps = ([s.replace("24:00:00", "23:59:59") for s in part] for part in (setup, *steps))
+    if any(value.endswith("TimezoneConverter") for value in options.values()):  # which cannot read them
+        setup, *steps = ([_without_infinity(s) for s in part] for part in (setup, *steps))
     return Case(seed, options, setup, steps)
+
+
+def _without_infinity(statement: str) -> str:
+    for text in ("-infinity", "infinity"):
+        statement = statement.replace(text, "2020-02-29")
+    return statement
 
 
 def _without_surrogates(statement: str) -> str:

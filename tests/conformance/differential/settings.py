@@ -31,7 +31,6 @@ ODDS = {
     "skipped.operations": ["none", "t", "u", "d", "c", "u,d,t"],
     "heartbeat.interval.ms": ["100"],
     "topic.heartbeat.prefix": ["__beat"],
-    "snapshot.max.threads": ["2"],
     "schema.exclude.list": ["other", "Odd.*"],
     "include.schema.comments": ["true"],
     "topic.naming.strategy": ["io.debezium.schema.SchemaUnicodeTopicNamingStrategy", "io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy", "io.debezium.schema.DefaultUnicodeTopicNamingStrategy"],
@@ -124,7 +123,7 @@ def of_tables(
     rules: list[str] = []
     if rng.random() < 0.3:
         rules.append(f"column.mask.with.{rng.choice([0, 3, 12])}.chars")
-    if rng.random() < 0.3:
+    if described and rng.random() < 0.3:
         rules.append(f"column.truncate.to.{rng.choice([1, 5])}.chars")
     if rng.random() < 0.3:
         version, algorithm = rng.choice(["", "v2."]), rng.choice(["SHA-256", "MD5", "SHA-512"])
