@@ -40,6 +40,7 @@ _READ = b'"op":"r"'
 _SNAPSHOT_POSITION = re.compile(
     rb'"(ts_ms|ts_us|ts_ns|txId|lsn)":(?:\d+|null)|"(sequence)":"\[null,\\"\d+\\"\]"'
 )
+_ODD_NAME = re.compile(r'("(?:name|namespace|type)":")([^"]*)"')
 _RUN_ID = "__debezium.context.runId"
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
@@ -363,7 +364,12 @@ def _schema_text(registry: str, schema_id: int) -> str:
 
 @lru_cache(maxsize=256)
 def _parsed(schema: str) -> Any:
-    return fastavro.parse_schema(json.loads(schema))
+    # Names that Avro does not allow, which Apicurio's converter writes, are changed to be read.
+    return fastavro.parse_schema(json.loads(_ODD_NAME.sub(_with_plain_name, schema)))
+
+
+def _with_plain_name(match: re.Match[str]) -> str:
+    return match[1] + re.sub(r"(^|\.)(?=\d)", r"\1_", match[2].replace("-", "_")) + '"'
 
 
 def _differences(place: tuple[str, int], mine: list[Record], theirs: list[Record]) -> list[str]:

@@ -219,6 +219,19 @@ def test_windows_that_end_with_a_deletion(pair: Any) -> None:
 
 
 @pytest.mark.timeout(200)
+def test_signals_are_obeyed_where_inserts_are_skipped(pair: Any) -> None:
+    """The publication is there already: one that a connector makes would leave the signals out."""
+    publications = [f"CREATE PUBLICATION {{{name}}} FOR ALL TABLES" for name in ("mine", "theirs")]
+    made = start(pair, *publications, **{"skipped.operations": "c,d", "provide.transaction.metadata": "true"})
+    completed(made, 1)
+    signal(made, "s1", "execute-snapshot", {"data-collections": ["public.a", "public.empty", "public.b"]})
+    completed(made, 2)
+    records = compare(made)
+    assert f"{made.mine.base}.public.signals_{made.mine.base}" not in records
+    assert len(records[f"{made.mine.base}.public.a"]) == 10
+
+
+@pytest.mark.timeout(200)
 def test_read_only_by_file_after_a_chosen_snapshot(pair: Any, tmp_path: Path) -> None:
     made = pair(
         {

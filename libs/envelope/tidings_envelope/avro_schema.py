@@ -40,19 +40,23 @@ _DEFAULT_NAMESPACE: Final = "io.confluent.connect.avro"
 _MAP_ENTRY: Final = f"{_DEFAULT_NAMESPACE}.MapEntry"
 
 
-def avro_schema_json(schema: ConnectSchema) -> str:
+def avro_schema_json(schema: ConnectSchema, *, any_names: bool = False) -> str:
     """The Avro schema as text.
+
+    Args:
+        any_names: also names that Avro does not allow, as Kafka Connect's converters write them; a registry may refuse them.
 
     Raises:
         SchemaError: a name that Avro does not allow, or a type it cannot represent.
     """
-    return _Writer().schema(schema, None).decode()
+    return _Writer(any_names=any_names).schema(schema, None).decode()
 
 
 class _Writer:
     """Writes one schema and remembers which records it has already defined."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, any_names: bool) -> None:
+        self._any_names = any_names
         self._defined: dict[str, ConnectSchema] = {}
 
     def schema(self, schema: ConnectSchema, namespace: str | None) -> bytes:
@@ -81,8 +85,9 @@ class _Writer:
     def _record(self, schema: ConnectSchema, namespace: str | None) -> bytes:
         full_name = schema.name or f"{_DEFAULT_NAMESPACE}.ConnectDefault"
         space, _, name = full_name.rpartition(".")
-        for part in (*space.split("."), name) if space else (name,):
-            _check_name(part, f"the schema name {full_name!r}")
+        if not self._any_names:
+            for part in (*space.split("."), name) if space else (name,):
+                _check_name(part, f"the schema name {full_name!r}")
         if full_name in self._defined:
             return b'"' + (name if space == (namespace or "") else full_name).encode() + b'"'
         self._defined[full_name] = schema
@@ -105,7 +110,8 @@ class _Writer:
         return b"{" + head + b',"fields":[' + key + b"," + value + b"]}"
 
     def _field(self, name: str, schema: ConnectSchema, namespace: str) -> bytes:
-        _check_name(name, f"the field name {name!r}")
+        if not self._any_names:
+            _check_name(name, f"the field name {name!r}")
         text = b'{"name":"' + name.encode() + b'","type":' + self.schema(schema, namespace)
         if schema.default is not NO_DEFAULT:
             text += b',"default":' + _default(schema, schema.default)

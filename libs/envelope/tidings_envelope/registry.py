@@ -1,6 +1,8 @@
 """The schema registry: a thin layer over Confluent's client that caches, and fails with one clear sentence.
 
 Speaks Confluent's REST API, which Apicurio offers under ``/apis/ccompat/v7``. One client may be shared by threads.
+Apicurio's own API (``/apis/registry/v2``) can register in its place, as Apicurio's converter does: there the registry is told
+that a text is Avro and takes it. Behind Confluent's API it guesses, and refuses for example a default of ``{}``.
 """
 
 import contextlib
@@ -53,10 +55,16 @@ class RegistryClient:
         timeout_seconds: for one request.
         settings: further ones of Confluent's client, for TLS and a user (``ssl.ca.location``, ``basic.auth.user.info``);
             files that they name are read at once.
+        apicurio_url: Apicurio's own API (version 2), when schemas are to be registered there.
     """
 
     def __init__(
-        self, url: str, *, timeout_seconds: float = 10.0, settings: Mapping[str, str] | None = None
+        self,
+        url: str,
+        *,
+        timeout_seconds: float = 10.0,
+        settings: Mapping[str, str] | None = None,
+        apicurio_url: str | None = None,
     ) -> None:
         url = url.rstrip("/")
         self.url = _PASSWORD_IN_URL.sub("//", url)
@@ -73,6 +81,8 @@ class RegistryClient:
             ) from error
         # Whoever forgets a registry need not have closed it.
         self._close = weakref.finalize(self, self._client.close)
+        self._apicurio_url = None if apicurio_url is None else apicurio_url.rstrip("/")
+        self._timeout_seconds = timeout_seconds
         self._ids: dict[tuple[str, str], int] = {}
         self._parsed: dict[int, Any] = {}
 
@@ -94,7 +104,28 @@ class RegistryClient:
         return known
 
     def _register(self, subject: str, text: str) -> int:
+        if self._apicurio_url is not None:
+            return self._register_at_apicurio(subject, text)
         return int(self._client.register_schema(subject, Schema(text, "AVRO")))
+
+    def _register_at_apicurio(self, subject: str, text: str) -> int:
+        session = self._client._rest_client.session  # noqa: SLF001 - which has the user and TLS
+        answer = session.post(
+            f"{self._apicurio_url}/groups/default/artifacts",
+            params={"ifExists": "RETURN_OR_UPDATE", "canonical": "false"},
+            headers={
+                "X-Registry-ArtifactId": subject,
+                "X-Registry-ArtifactType": "AVRO",
+                "Content-Type": "application/json",
+            },
+            content=text.encode(),
+            timeout=self._timeout_seconds,
+        )
+        found = answer.json() if answer.headers.get("content-type", "").startswith("application/json") else {}
+        if not answer.is_success:
+            message = found.get("message") or answer.reason_phrase
+            raise SchemaRegistryError(answer.status_code, found.get("error_code", -1), message)
+        return int(found["contentId"])
 
     def schema_by_id(self, schema_id: int) -> Any:
         """The schema with that id, parsed by fastavro; cached for good, because ids are never reused.

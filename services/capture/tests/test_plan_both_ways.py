@@ -14,6 +14,7 @@ from plan_parts import (
     cells,
     column,
     context,
+    converters,
     insert_message,
     old_key,
     plan_for,
@@ -43,6 +44,25 @@ PLANS = [
     (plan_for(**chosen), plan_for(checked_only=True, **chosen))
     for chosen in ({"provide_transaction_metadata": True}, {"decimal_handling": DecimalHandling.STRING})
 ]
+
+
+def test_a_key_has_its_own_converters_nulls() -> None:
+    """A column of message.key.columns that is null, and has a default."""
+    table = replace(
+        TABLE,
+        columns=(replace(column("n", "int4"), default_expression="7", key_position=1),),
+        replica_identity="f",
+    )
+    plan = compile_plan(
+        table,
+        ConversionOptions("shop", "db"),
+        *converters(**{"value.converter.replace.null.with.default": "false"}),
+        "shop.public.orders",
+    )
+    ((key, value, _),) = plan.change(insert_message([None]), 0, context())
+    assert key == b'{"n":7}'
+    assert value is not None
+    assert b'"after":{"n":null}' in value
 
 
 @given(st.sampled_from(PLANS), rows, st.sampled_from(["I", "U"]))

@@ -82,14 +82,17 @@ class JsonConverter:
 class AvroConverter:
     """Confluent's AvroConverter, and Apicurio's in Confluent's wire format: subjects ``<topic>-key`` and ``-value``."""
 
-    def __init__(self, registry: "RegistryClient", *, is_key: bool) -> None:
+    def __init__(self, registry: "RegistryClient", *, is_key: bool, any_names: bool = False) -> None:
+        """`any_names`: the registry takes names that Avro does not allow, as Apicurio's own API does."""
+        self._any_names = any_names
         self.codec: Codec = AvroCodec()
         self._registry = registry
         self._suffix = "key" if is_key else "value"
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:
         """See `Converter.frame`."""
-        schema_id = self._registry.register(f"{topic}-{self._suffix}", avro_schema_json(schema))
+        text = avro_schema_json(schema, any_names=self._any_names)
+        schema_id = self._registry.register(f"{topic}-{self._suffix}", text)
         return Frame(header(schema_id), b"")
 
     def encoder(self, topic: str, schema: ConnectSchema) -> Callable[[Any], bytes]:
@@ -121,6 +124,7 @@ def make_converter(
     name = "key.converter" if is_key else "value.converter"
     class_name = properties.get(name, "").strip()
     options = _Options(name, properties)
+    own_url = ""
     if class_name == JSON_CONVERTER:
         return _json_converter(options)
     if class_name == CONFLUENT_AVRO_CONVERTER:
@@ -128,7 +132,8 @@ def make_converter(
         url = _confluent_url(options)
     elif class_name == APICURIO_AVRO_CONVERTER:
         login = apicurio_login(options.take, f"{name}.")
-        url = _apicurio_url(options)
+        own_url = _apicurio_url(options)
+        url = _APICURIO_API.sub("/apis/ccompat/v7", own_url)
     else:
         raise ConverterError(
             f"{name}={class_name or '(not set)'} is not supported",
@@ -137,10 +142,11 @@ def make_converter(
     # Its HTTP client costs a task process 20 MB and half a second, which JSON need not pay.
     from tidings_envelope.registry import RegistryClient  # noqa: PLC0415
 
+    at_apicurio = own_url if own_url != url and own_url.rstrip("/").endswith("/v2") else None
     if registry is None:
         with login.client_settings() as settings:
-            registry = RegistryClient(url, settings=settings)
-    return AvroConverter(registry, is_key=is_key)
+            registry = RegistryClient(url, settings=settings, apicurio_url=at_apicurio)
+    return AvroConverter(registry, is_key=is_key, any_names=at_apicurio is not None)
 
 
 class _Options:
@@ -240,4 +246,4 @@ def _apicurio_url(options: _Options) -> str:
         "apicurio.registry.artifact-resolver-strategy", "io.apicurio.registry.serde.strategy.TopicIdStrategy"
     )
     options.finish()
-    return _APICURIO_API.sub("/apis/ccompat/v7", url)
+    return url

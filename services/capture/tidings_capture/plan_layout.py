@@ -88,5 +88,6 @@ def _snippet(converted: ConvertedColumn, codec: Codec) -> Snippet | None:
 def _same_bytes(schema: ConnectSchema, value_codec: Codec, key_codec: Codec) -> bool:
     """Whether a cell has the same bytes in the key as in the row (the schema is the same)."""
     if isinstance(value_codec, JsonCodec) and isinstance(key_codec, JsonCodec):
-        return value_codec.decimal_format is key_codec.decimal_format
+        alike = value_codec.replace_null_with_default is key_codec.replace_null_with_default
+        return alike and value_codec.decimal_format is key_codec.decimal_format
     return isinstance(value_codec, AvroCodec) and isinstance(key_codec, AvroCodec) and not schema.optional

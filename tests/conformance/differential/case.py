@@ -71,6 +71,7 @@ def make_case(seed: int, registry: str) -> Case:
     )
     if chained:
         options = chains.chain(rng, world.tables, options)
+    world.renames = "table.include.list" not in options
     setup = list(world.setup)
     steps: list[list[str]] = []
     for number in range(STEPS):

@@ -93,6 +93,8 @@ class World:
     digit, and where a number that may be null is infinite by default."""
     setup: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    renames: bool = True
+    """Whether tables may get another name: out of table.include.list Debezium goes on under the old one."""
     _types: int = 0
 
     def build(self, count: int) -> None:
@@ -300,7 +302,7 @@ class World:
         """Statements that make a further table, or rename one or make it anew under its old name."""
         rng, before = self.rng, len(self.setup)
         dice = rng.random()
-        if dice < 0.5:
+        if dice < 0.5 or (dice < 0.75 and not self.renames):
             self.tables.append(self.table("public", 100 + len(self.tables)))
             made, self.setup[before:] = self.setup[before:], []
             return made
