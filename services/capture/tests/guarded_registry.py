@@ -39,7 +39,8 @@ def guarded(registry_url: str, authority: Authority, directory: Path) -> Iterato
                 if request.headers.get("Authorization") != header("reg", password):
                     return web.json_response({"error_code": 401, "message": "Unauthorized"}, status=401)
                 body = await request.read()
-                kind = {k: v for k, v in request.headers.items() if k in {"Content-Type", "Accept"}}
+                passed = ("Content-Type", "Accept", "X-Registry-")
+                kind = {k: v for k, v in request.headers.items() if k.startswith(passed)}
                 async with session.request(
                     request.method, root + request.path_qs, data=body, headers=kind
                 ) as answer:
