@@ -14,7 +14,7 @@ from tidings_capture.converters import (
     AvroConverter,
     ConverterError,
     JsonConverter,
-    _apicurio_url,
+    _apicurio_urls,
     _Options,
     make_converter,
 )
@@ -145,11 +145,13 @@ def test_an_avro_converter_is_made_from_its_url(class_name: str) -> None:
     converter.close()
 
 
-def test_apicurios_own_address_is_turned_into_that_of_its_confluent_api() -> None:
-    options = _Options(
-        "value.converter", {"value.converter.apicurio.registry.url": "http://r:8080/apis/registry/v3"}
-    )
-    assert _apicurio_url(options) == "http://r:8080/apis/ccompat/v7"
+@pytest.mark.parametrize(
+    ("given", "own"), [("registry/v3", None), ("registry/v2", "registry/v2"), ("ccompat/v7", None)]
+)
+def test_apicurios_own_address_is_turned_into_that_of_its_confluent_api(given: str, own: str | None) -> None:
+    root = "http://r:8080/apis/"
+    options = _Options("value.converter", {"value.converter.apicurio.registry.url": root + given})
+    assert _apicurio_urls(options) == (root + "ccompat/v7", own and root + own)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ CONFLUENT_AVRO_CONVERTER: Final = "io.confluent.connect.avro.AvroConverter"
 APICURIO_AVRO_CONVERTER: Final = "io.apicurio.registry.utils.converter.AvroConverter"
 
 _APICURIO_API = re.compile(r"/apis/registry/v\d+/?\Z")
+_APICURIO_V2 = re.compile(r"/apis/registry/v2/?\Z")
 
 
 class ConverterError(TidingsError):
@@ -124,7 +125,7 @@ def make_converter(
     name = "key.converter" if is_key else "value.converter"
     class_name = properties.get(name, "").strip()
     options = _Options(name, properties)
-    own_url = ""
+    apicurio_url = None
     if class_name == JSON_CONVERTER:
         return _json_converter(options)
     if class_name == CONFLUENT_AVRO_CONVERTER:
@@ -132,8 +133,7 @@ def make_converter(
         url = _confluent_url(options)
     elif class_name == APICURIO_AVRO_CONVERTER:
         login = apicurio_login(options.take, f"{name}.")
-        own_url = _apicurio_url(options)
-        url = _APICURIO_API.sub("/apis/ccompat/v7", own_url)
+        url, apicurio_url = _apicurio_urls(options)
     else:
         raise ConverterError(
             f"{name}={class_name or '(not set)'} is not supported",
@@ -142,11 +142,10 @@ def make_converter(
     # Its HTTP client costs a task process 20 MB and half a second, which JSON need not pay.
     from tidings_envelope.registry import RegistryClient  # noqa: PLC0415
 
-    at_apicurio = own_url if own_url != url and own_url.rstrip("/").endswith("/v2") else None
     if registry is None:
         with login.client_settings() as settings:
-            registry = RegistryClient(url, settings=settings, apicurio_url=at_apicurio)
-    return AvroConverter(registry, is_key=is_key, any_names=at_apicurio is not None)
+            registry = RegistryClient(url, settings=settings, apicurio_url=apicurio_url)
+    return AvroConverter(registry, is_key=is_key, any_names=apicurio_url is not None)
 
 
 class _Options:
@@ -232,7 +231,8 @@ def _confluent_url(options: _Options) -> str:
     return url
 
 
-def _apicurio_url(options: _Options) -> str:
+def _apicurio_urls(options: _Options) -> tuple[str, str | None]:
+    """The address of the Confluent API, and that of Apicurio's own where it is given in the version that we speak."""
     url = options.text("apicurio.registry.url", "")
     if not url:
         raise ConverterError("Apicurio's AvroConverter needs *.converter.apicurio.registry.url")
@@ -246,4 +246,4 @@ def _apicurio_url(options: _Options) -> str:
         "apicurio.registry.artifact-resolver-strategy", "io.apicurio.registry.serde.strategy.TopicIdStrategy"
     )
     options.finish()
-    return url
+    return _APICURIO_API.sub("/apis/ccompat/v7", url), url if _APICURIO_V2.search(url) else None
