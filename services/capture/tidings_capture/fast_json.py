@@ -140,7 +140,12 @@ def _date(cell: bytes) -> bytes:
     return b"%d" % convert_date(cell)
 
 
-_TEXT: Final[Snippet] = (("{c} = dumps({c}.decode())",), {"dumps": orjson.dumps})
+TEXT: Final[Snippet] = (("{c} = dumps({c}.decode())",), {"dumps": orjson.dumps})
+LOOK_AGAIN: Final = (
+    "if ESCAPE in {c} and CONTROL in {c} or not {c}.isascii() and ASTRAL({c}): raise ValueError"
+)
+"""The code that looks for what `TEXT` leaves out. Most cells and rows have no backslash at all, which is the fastest thing
+to look for."""
 
 _DOUBLE: Final[Snippet] = (
     (
@@ -189,7 +194,7 @@ _SNIPPETS: Final[Mapping[Kind, Snippet]] = {
         ("{c} = TRUE if {c} == b't' else other_boolean({c})",),
         {"TRUE": TRUE, "other_boolean": boolean},
     ),
-    Kind.TEXT: _TEXT,
+    Kind.TEXT: TEXT,
     Kind.PLAIN_TEXT: (("{c} = b'\"%b\"' % {c}",), {}),
     Kind.DOUBLE: _DOUBLE,
     Kind.MICROSECONDS: _MICROSECONDS,

@@ -25,6 +25,7 @@ from tidings_capture.plan_code import (
 )
 from tidings_capture.plan_columns import ColumnEncoder, converted_column, mapped_column
 from tidings_capture.plan_layout import column_codes, fields, key_columns
+from tidings_capture.plan_match import RowReader
 from tidings_capture.plan_source import source_writer
 from tidings_capture.relations import Table
 from tidings_capture.types.conversion import ConversionError, UnknownLabelError
@@ -40,8 +41,6 @@ NEW_KEY_HEADER: Final = "__debezium.newkey"
 OLD_KEY_HEADER: Final = "__debezium.oldkey"
 
 _INSERT, _UPDATE, _NEW = b"IUN"
-_TUPLE_OFFSET: Final = 6
-"""Where an insert's or plain update's tuple starts: after tag, relation oid and ``N``."""
 
 
 class Plan:
@@ -117,17 +116,16 @@ class Plan:
         self._nullable = [c.index for c in row if c.schema.optional]
         self._skipped = options.skipped_operations
         self._functions = NO_FUNCTIONS
+        codes = column_codes(table.columns, row, self._columns, key, self._key, value_codec, key_codec)
+        layout = RowLayout(
+            self._row_fragments,
+            self._key_fragments,
+            tuple(c.index for c in key),
+            is_json=isinstance(value_codec, JsonCodec),
+        )
         if not checked_only:
-            self._functions = compile_row_functions(
-                column_codes(table.columns, row, self._columns, key, self._key, value_codec, key_codec),
-                RowLayout(
-                    self._row_fragments,
-                    self._key_fragments,
-                    tuple(c.index for c in key),
-                    is_json=isinstance(value_codec, JsonCodec),
-                ),
-            )
-        self._read = self._functions.read
+            self._functions = compile_row_functions(codes, layout)
+        self._reader = RowReader(codes, layout, self._functions.read)
 
     def insert(self, cells: Cells, context: EventContext) -> list[Record]:
         """A new row (op ``c``)."""
@@ -207,14 +205,8 @@ class Plan:
             ConversionError: a cell is not of its column's type.
         """
         try:
-            if data[start] not in b"IU" or data[start + 5] != _NEW:
-                return self._checked(data, start, context)
-            row, key, end = self._read(data, start + _TUPLE_OFFSET)
-        except IRREGULAR:
-            return self._checked(
-                data, start, context
-            )  # says what is wrong, or does what the fast way could not
-        if end != len(data):
+            row, key = self._reader.read(data, start)
+        except IRREGULAR:  # the checked way says what is wrong, or does what the fast way could not
             return self._checked(data, start, context)
         op = "c" if data[start] == _INSERT else "u"
         return [(key, self._value(self._only_after, row, context, op), self._headers)]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from tidings_capture.copy_format import parse_copy_line
-from tidings_capture.fast_json import ASTRAL, CONTROL, Snippet
+from tidings_capture.fast_json import ASTRAL, CONTROL, LOOK_AGAIN, Snippet
+from tidings_capture.json_shapes import Shape
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.plan_columns import ColumnEncoder
 from tidings_capture.types.conversion import ConversionError
@@ -25,12 +26,17 @@ IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, struct.error, Conv
 EncodedRow: TypeAlias = tuple[bytes, bytes | None]
 """Row and key."""
 
+WalkTuple: TypeAlias = Callable[[bytes, int], tuple[bytes, bytes | None, int]]
+"""From a buffer and a tuple's start to the encoded row, the encoded key, and the position after the tuple."""
+
+CHECKS: Final = {"CONTROL": CONTROL, "ESCAPE": b"\\", "ASTRAL": ASTRAL}
+"""What `LOOK_AGAIN` uses."""
+
 
 class RowFunctions(NamedTuple):
     """What is generated for one relation version."""
 
-    read: Callable[[bytes, int], tuple[bytes, bytes | None, int]]
-    """From a buffer and the tuple's start to the encoded row, the encoded key, and the position after the tuple."""
+    read: WalkTuple
     encode: Callable[[Cells], tuple[bytes, bytes | None]]
     """From cells to the encoded row and the encoded key."""
     lines: Callable[[Sequence[bytes], Callable[[EncodedRow], None]], None]
@@ -54,6 +60,8 @@ class ColumnCode:
     """None: the column is skipped."""
     snippet: Snippet | None
     """A direct way instead of the encoder's."""
+    shape: Shape | None = None
+    """A more direct way for the cells of one form."""
     key_encoder: ColumnEncoder | None = None
     """Encodes the cell for the key as well, where that gives other bytes than for the value."""
 
@@ -76,9 +84,7 @@ def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> R
     """Compiles the functions for one relation version."""
     names: dict[str, Any] = {
         "COUNT": len(columns).to_bytes(2, "big"),
-        "CONTROL": CONTROL,
-        "ESCAPE": b"\\",
-        "ASTRAL": ASTRAL,
+        **CHECKS,
         "PADDING": bytes(4),
         "kind_and_size": struct.Struct(">BI").unpack_from,
         "join": b"".join,
@@ -105,7 +111,7 @@ def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> R
     ]
     for index, column in enumerate(columns):
         used = column.encoder is not None or column.key_encoder is not None
-        present = _present_lines(index, column, names) if used else []
+        present = present_lines(index, column, names) if used else []
         null = _fixed_lines(index, column, "null", names) if used else []
         unchanged = _fixed_lines(index, column, "unchanged", names) if used else []
         read += _read_lines(f"c{index}", present, null, unchanged)
@@ -127,12 +133,12 @@ def _read_lines(cell: str, present: list[str], null: list[str], unchanged: list[
         "    if kind == 116:",
         "        q = p + 5",
         "        p = q + size",
-        *_indented([f"{cell} = data[q:p]", *present] if present else []),
+        *indented(2, [f"{cell} = data[q:p]", *present] if present else []),
         "    elif kind == 110:",
-        *_indented(null),
+        *indented(2, null),
         "        p += 1",
         "    elif kind == 117:",
-        *_indented(unchanged),
+        *indented(2, unchanged),
         "        p += 1",
         "    else:",
         "        raise ValueError",
@@ -143,11 +149,11 @@ def _encode_lines(cell: str, present: list[str], null: list[str], unchanged: lis
     """The code that replaces a cell that is in its variable already."""
     return [
         f"    if {cell} is None:",
-        *_indented(null),
+        *indented(2, null),
         f"    elif {cell}.__class__ is bytes:",
-        *_indented(present),
+        *indented(2, present),
         "    else:",
-        *_indented(unchanged),
+        *indented(2, unchanged),
     ]
 
 
@@ -155,14 +161,12 @@ def _result_lines(columns: Sequence[ColumnCode], layout: RowLayout, names: dict[
     lines = [f"    row = join(({_pieces(columns, layout, names)}))"]
     if layout.is_json:
         # Most rows have no backslash at all, which is the fastest thing to look for.
-        lines.append(
-            "    if ESCAPE in row and CONTROL in row or not row.isascii() and ASTRAL(row): raise ValueError"
-        )
+        lines += indented(1, [LOOK_AGAIN.replace("{c}", "row")])
     lines.append(f"    key = {_key(columns, layout, names)}")
     return lines
 
 
-def _present_lines(index: int, column: ColumnCode, names: dict[str, Any]) -> list[str]:
+def present_lines(index: int, column: ColumnCode, names: dict[str, Any]) -> list[str]:
     """The code that replaces a cell by its encoded form, for the key and for the row."""
     cell = f"c{index}"
     lines = []
@@ -217,5 +221,6 @@ def _spliced(prefix: str, fields: list[str], fragments: tuple[bytes, ...], names
     return "".join(f"{part}, " for part in parts)
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"        {line}" for line in lines]
+def indented(levels: int, lines: Sequence[str]) -> list[str]:
+    """The same lines of source code, further to the right."""
+    return [f"{' ' * (4 * levels)}{line}" for line in lines]

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from tidings_capture import fast_avro, fast_json
+from tidings_capture import fast_avro, fast_json, json_shapes
 from tidings_capture.fast_json import Snippet
+from tidings_capture.json_shapes import Shape
 from tidings_capture.plan_code import ColumnCode
 from tidings_capture.plan_columns import ColumnEncoder, ConvertedColumn
 from tidings_capture.relations import Column, Table
@@ -70,19 +71,19 @@ def column_codes(
             and _same_bytes(converted.schema, value_codec, key_codec)
         ):
             key_encoder = None
-        fast = None if converted is None else _snippet(converted, value_codec)
-        codes.append(ColumnCode(encoder, fast, key_encoder))
+        fast, shape = (None, None) if converted is None else _direct_ways(converted, value_codec)
+        codes.append(ColumnCode(encoder, fast, shape, key_encoder))
     return codes
 
 
-def _snippet(converted: ConvertedColumn, codec: Codec) -> Snippet | None:
-    """The direct way from a column's cells to the codec's bytes, where there is one."""
-    name = f"column_{converted.index}"
+def _direct_ways(converted: ConvertedColumn, codec: Codec) -> tuple[Snippet | None, Shape | None]:
+    """The direct ways from a column's cells to the codec's bytes, where there are such."""
+    conversion, name = converted.conversion, f"column_{converted.index}"
     if isinstance(codec, AvroCodec):
-        return fast_avro.snippet(converted.conversion, converted.schema, name)
+        return fast_avro.snippet(conversion, converted.schema, name), None
     if isinstance(codec, JsonCodec) and codec.decimal_format is DecimalFormat.BASE64:
-        return fast_json.snippet(converted.conversion, name)
-    return None
+        return fast_json.snippet(conversion, name), json_shapes.shape(conversion)
+    return None, None
 
 
 def _same_bytes(schema: ConnectSchema, value_codec: Codec, key_codec: Codec) -> bool:

@@ -95,6 +95,7 @@ class SourceWriter(ABC):
         self._epoch = -1
         self._now_ns = -1
         self._time = b""
+        self._endings: dict[str, bytes] = {}
         self._until_sequence = self._until_lsn = self._until_end = b""
         self._last_commit = ""
         self._tx_id = ""
@@ -122,6 +123,13 @@ class SourceWriter(ABC):
         self._until_lsn = self._between(pieces, _SEQUENCE_FIELD + 1, _LSN_FIELD)
         self._until_end = self._between(pieces, _LSN_FIELD + 1, len(pieces))
         self._epoch = context.epoch
+        self._endings.clear()
+
+    def _ending(self, op: str) -> bytes:
+        """What stands behind the LSN of an event that is not numbered: the same until the epoch or the time changes."""
+        ending = b"".join((self._until_end, self._no_block, self._ops_outside[op], self._time))
+        self._endings[op] = ending
+        return ending
 
     def incremental_tail(self, context: EventContext) -> bytes:
         """Everything behind ``after`` of a row of an incremental snapshot: its source has a sequence, but no position,
@@ -146,6 +154,7 @@ class SourceWriter(ABC):
         now_us = now_ns // 1_000
         self._time = encode(now_us // 1_000) + before_us + encode(now_us) + before_ns + encode(now_ns) + end
         self._now_ns = now_ns
+        self._endings.clear()
 
 
 class JsonSourceWriter(SourceWriter):
@@ -176,10 +185,7 @@ class JsonSourceWriter(SourceWriter):
                     lsn,
                     self._between_lsns,
                     lsn,
-                    self._until_end,
-                    self._no_block,
-                    self._ops_outside[op],
-                    self._time,
+                    self._endings.get(op) or self._ending(op),
                 )
             )
         total_order = context.total_order = context.total_order + 1
@@ -243,10 +249,7 @@ class AvroSourceWriter(SourceWriter):
                     lsn,
                     self._between_lsns,
                     long_avro(context.lsn),
-                    self._until_end,
-                    self._no_block,
-                    self._ops_outside[op],
-                    self._time,
+                    self._endings.get(op) or self._ending(op),
                 )
             )
         total_order = context.total_order = context.total_order + 1
