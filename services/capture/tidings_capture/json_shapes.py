@@ -101,6 +101,16 @@ _ZONED: Final = Shape(
 )
 """A year of four digits."""
 
+_DOUBLE: Final = Shape(
+    rb"(-?(?!0\.000)[0-9]{1,7})\.?([0-9]*)",
+    parts=("{c}", "{c}_decimals"),
+    size="len({c}) + 1 + len({c}_decimals) if {c}_decimals else len({c})",
+    lines=("{c}_decimals = {c}_decimals or b'0'",),
+    result=("{c}", b".", "{c}_decimals"),
+    from_whole=("{c}, point, {c}_decimals = {c}.partition(b'.')", "if not point: raise ValueError"),
+)
+"""What Java writes without an exponent: zero, and from a thousandth up to ten million."""
+
 _SHAPES: Final[Mapping[Kind, Shape]] = {
     Kind.INTEGER: Shape(rb"([-0-9]+)", always=True),
     Kind.BOOLEAN: Shape(
@@ -113,8 +123,7 @@ _SHAPES: Final[Mapping[Kind, Shape]] = {
     # ASCII without quotes, backslashes and control characters is its own JSON.
     Kind.TEXT: Shape(rb"([ !#-\[\]-~]*)", result=_QUOTED, from_whole=_FROM_QUOTED),
     Kind.PLAIN_TEXT: Shape(rb"([^\0]*)", result=_QUOTED, always=True),
-    # What Java writes without an exponent: from a thousandth up to ten million.
-    Kind.DOUBLE: Shape(rb"(-?(?!0\.000)[0-9]{1,7}\.[0-9]+)"),
+    Kind.DOUBLE: _DOUBLE,
     Kind.MICROSECONDS: _MICROSECONDS,
     Kind.ZONED_MICROSECONDS: _ZONED,
 }

@@ -37,6 +37,8 @@ Send = Callable[[str, list[Record]], None]
 
 _U32: Final = struct.Struct(">I").unpack_from
 _U64: Final = struct.Struct(">Q").unpack_from
+_LSN_AND_OID: Final = struct.Struct(">xQ17xI").unpack_from
+"""The start of an XLogData message with a row: its LSN, and behind the tag the relation's oid."""
 _XLOG_DATA: Final = ord("w")
 _KEEPALIVE: Final = ord("k")
 _TAG: Final = 25
@@ -197,15 +199,16 @@ class Stream:
                             continue
                         if self._dropping:
                             continue
+                        lsn, oid = _LSN_AND_OID(data)
                         try:
-                            route = by_oid[_U32(data, _OID)[0]]
+                            route = by_oid[oid]
                         except KeyError as error:
                             raise CaptureError(
                                 "pgoutput sent a row of a relation it has not announced"
                             ) from error
                         if route is None:
                             continue
-                        (context.lsn,) = _U64(data, 1)
+                        context.lsn = lsn
                         records = route.plan.change(data, _TAG, context)
                         route.records += len(records)
                         send(route.topic, records)

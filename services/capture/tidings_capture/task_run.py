@@ -37,6 +37,7 @@ from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
 _BATCH: Final = 2000
+_HURRIED_WAITS: Final = 4
 _IDLE_ADVANCE_SECONDS: Final = 5.0
 """How often an idle slot moves on; each time costs one record in the offsets topic."""
 _QUESTION_SECONDS: Final = 0.1
@@ -208,6 +209,7 @@ class TaskRun:
         next_heartbeat = time.monotonic() + self._config.heartbeat_seconds
         next_idle = time.monotonic() + _IDLE_ADVANCE_SECONDS
         next_question = 0.0
+        waits = 0
         while not self._is_over(stream):
             messages = reader.read(_BATCH)
             if messages:
@@ -236,11 +238,16 @@ class TaskRun:
             if (stream.stops or self._incremental.waiting or self._pulse.waiting) and now >= next_question:
                 next_question = now + _QUESTION_SECONDS
                 self._tell_server(reply=True)  # an idle server says how far it is only when it is asked
+            if len(messages) < _BATCH:
+                self._producer.hurry(now)
+            waits = 0 if messages else waits + 1
             if not messages:
                 if silence.question_due(now, replication.last_heard):
                     self._tell_server(reply=True)
                 pending = self._producer.outstanding() or self._checkpoints.pending
-                reader.wait(0.02 if pending else 0.25, self._supervision.descriptor)
+                # The last records may have been queued too soon after others to be hurried.
+                soon = 0.005 if waits <= _HURRIED_WAITS else 0.02
+                reader.wait(soon if pending else 0.25, self._supervision.descriptor)
 
     def _heartbeat(self) -> None:
         if self._config.heartbeat_action and not self._guard.stream_only:
