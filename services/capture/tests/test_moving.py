@@ -117,11 +117,15 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
             "PUT", f"/connectors/{unique_name}/config", config | {"poll.interval.ms": "501"}
         )
         assert worker.request("PUT", f"/connectors/{unique_name}/config", config)[0] == 200
-        written_here = dict(values_of(kafka_bootstrap, configs)[count:])
-        assert written_here.keys() == {
+        expected = {
             f"{kind}{unique_name}{end}"
             for kind, end in (("connector-", ""), ("task-", "-0"), ("commit-", ""), ("target-state-", ""))
         }
+        # Tasks are configured after the answer.
+        wait_until(
+            "the configuration", lambda: dict(values_of(kafka_bootstrap, configs)[count:]).keys() == expected
+        )
+        written_here = dict(values_of(kafka_bootstrap, configs)[count:])
         for key, value in written_here.items():
             if key in written_there:
                 assert value == written_there[key], key
