@@ -107,6 +107,16 @@ def test_every_usual_and_unusual_cell_is_what_the_checked_way_makes_of_it(nullab
             assert outcome(plan, message) == expected, "and the second time, when it has been learned"
 
 
+def test_every_second_of_five_minutes() -> None:
+    # Whose seconds since the epoch end in every way that a minute's can.
+    table = Table("public", "t", OID, (column("at", "timestamp"),))
+    plan, checked = both(table)
+    for minute, second in itertools.product(range(5), range(60)):
+        message = insert_message([f"2026-11-20 12:{minute:02d}:{second:02d}".encode()])
+        assert outcome(plan, message) == outcome(checked, message)
+    assert misses(plan) == 1
+
+
 def test_rows_of_usual_cells_are_taken_whatever_is_null_in_them() -> None:
     plan, checked = both()
     for width in range(3):

@@ -9,7 +9,7 @@ from binascii import b2a_base64
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from tidings_capture.fast_json import MINUTES, TWO_DIGITS
+from tidings_capture.fast_json import MINUTES, TWO_DIGITS, Memory
 from tidings_capture.types.conversion import Conversion, Kind
 from tidings_envelope.json_codec import FALSE, TRUE
 
@@ -72,18 +72,39 @@ def _decimal(scale: int) -> Shape:
 _BASE64: Final = tuple(b2a_base64((n << 4).to_bytes(2, "big"))[:2] for n in range(4_096))
 """The two characters of twelve bits."""
 
+_END_TEXTS: Final = {
+    start: {
+        second: (total // 100, b"%02d" % (total % 100))
+        for second, number in TWO_DIGITS.items()
+        for total in (start + number,)
+    }
+    for start in range(0, 100, 20)
+}
+"""By the last two digits of a minute's seconds since the epoch, and by the second of the minute: whether a hundred is
+carried, and the last two digits of the sum."""
+
+
+def _minute_texts(minute: bytes) -> tuple[tuple[bytes, bytes], dict[bytes, tuple[int, bytes]]]:
+    """What stands before the last two digits, without and with a hundred more, and how to get those."""
+    hundreds, rest = divmod(MINUTES[minute], 100)
+    return (b"%d" % hundreds, b"%d" % (hundreds + 1)), _END_TEXTS[rest]
+
+
+_MINUTE_TEXTS: Final = Memory(_minute_texts)
 # The sizes tell whether a point stands before the decimals; PostgreSQL leaves trailing zeros out, and the point with them.
 _MICROSECONDS: Final = Shape(
     rb"(2[-0-9 :]{15}):([0-9]{2})\.?([0-9]{0,6})",
     parts=("{c}", "{c}_second", "{c}_decimals"),
     size="len({c}_decimals) + 20 if {c}_decimals else 19",
     lines=(
-        "{c} = b'%d' % (MINUTES[{c}] + TWO_DIGITS[{c}_second])",
+        "hundreds, ends = MINUTE_TEXTS[{c}]",
+        "carry, {c}_second = ends[{c}_second]",
+        "{c} = hundreds[carry]",
         "{c}_decimals = {c}_decimals.ljust(6, b'0')",
     ),
-    result=("{c}", "{c}_decimals"),
-    from_whole=("{c}_decimals = b''",),
-    names={"MINUTES": MINUTES, "TWO_DIGITS": TWO_DIGITS},
+    result=("{c}", "{c}_second", "{c}_decimals"),
+    from_whole=("{c}_second = {c}_decimals = b''",),
+    names={"MINUTE_TEXTS": _MINUTE_TEXTS},
 )
 """From the year 2000 to 2999."""
 
