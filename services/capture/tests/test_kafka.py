@@ -1,6 +1,7 @@
 """What capture reads from a real broker."""
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -58,3 +59,23 @@ def test_one_request_in_flight_unless_somebody_asks_for_more(
     make({"bootstrap.servers": "nobody:1"})
     make({"bootstrap.servers": "nobody:1", name: "5"})
     assert [settings[name] for settings in made] == [1, "5"]
+
+
+@pytest.mark.parametrize("chosen", [{}, {"linger.ms": "60000"}])
+def test_records_are_hurried_unless_somebody_has_set_how_long_they_linger(
+    kafka_bootstrap: str, unique_name: str, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]
+) -> None:
+    monkeypatch.setitem(kafka._PRODUCER_DEFAULTS, "linger.ms", 60_000)
+    settings = {"bootstrap.servers": kafka_bootstrap, **chosen}
+    TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
+    producer = RecordProducer(settings)
+    producer.send(unique_name, [(b"key", b"value", None)])
+    deadline = time.monotonic() + 20.0
+    hurried = 0
+    while producer.outstanding() and hurried < (100 if chosen else 100_000):
+        assert time.monotonic() < deadline
+        producer.hurry(time.monotonic())
+        time.sleep(0.01)
+        hurried += 1
+    assert producer.outstanding() == (1 if chosen else 0)
+    producer.abandon()

@@ -2,6 +2,7 @@
 
 import sys
 import textwrap
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -265,6 +266,21 @@ def test_filter_and_router_by_expression():
     assert apply(made, record(event("u"))).topic == "t.public.t"
     with pytest.raises(TransformError, match="gives a int"):
         apply(chain((f"{DEBEZIUM}ContentBasedRouter", {**route, "topic.expression": "1"})), record(event()))
+
+
+def test_only_a_time_that_is_null_becomes_its_default_in_another_zone():
+    row = semantic.struct(
+        "t.Row",
+        [
+            ("id", semantic.OPTIONAL_INT64),
+            ("n", replace(semantic.OPTIONAL_INT64, default=7)),
+            ("at", replace(semantic.MICRO_TIMESTAMP, optional=True, default=7_200_000_000)),
+        ],
+    ).as_optional()
+    made = chain((f"{DEBEZIUM}TimezoneConverter", {"converted.timezone": "+02:00"}))
+    value = event(after={"id": 1, "n": None, "at": None})
+    found = apply(made, record(value, semantic.envelope("t.Envelope", row))).value["after"]
+    assert found == {"id": 1, "n": None, "at": 0}
 
 
 def test_schema_changes_are_filtered_by_kind():

@@ -22,6 +22,7 @@ _UNITS: Final = {
     semantic.CONNECT_TIMESTAMP.name: 1_000,
 }
 """Per second, by the schema's name."""
+_TIMES: Final = frozenset((*_UNITS, semantic.ZONED_TIMESTAMP.name, semantic.ZONED_TIME.name))
 _YEAR_1: Final = -62_135_596_800
 _400_YEARS: Final = 146_097 * 86_400
 """In seconds, after which days of the week and the rules of zones are the same again."""
@@ -144,8 +145,8 @@ class TimezoneConverter(Transform):
         result = dict(value)
         for field in schema.fields:
             wanted = named is None or (field.name in named) is self._include
-            found = get(value, field)
-            if wanted and found is not None:
+            found = get(value, field)  # a time's null becomes its default, and no other field's
+            if wanted and found is not None and _is_time(block, field):
                 result[field.name] = self._time(block, field, found)
         return result
 
@@ -158,7 +159,7 @@ class TimezoneConverter(Transform):
                 return self._zoned_timestamp(value)
             if name == semantic.ZONED_TIME.name:
                 return self._zoned_time(value)
-            if name is None and block == "source" and field.name in _EPOCH_FIELDS:
+            if _is_epoch(block, field):
                 return self._shifted(value, _EPOCH_FIELDS[field.name])
         except (ValueError, OverflowError):
             raise DataError(f"field {field.name} holds a time that cannot be in another zone") from None
@@ -205,6 +206,14 @@ class TimezoneConverter(Transform):
             2000, 1, 2, clock.hour, clock.minute, clock.second, tzinfo=_zone(offset) or datetime.UTC
         )
         return f"{day.astimezone(shift):%H:%M:%S}{_fraction(fraction)}{_offset_text(shift)}"
+
+
+def _is_epoch(block: str, field: Field) -> bool:
+    return field.schema.name is None and block == "source" and field.name in _EPOCH_FIELDS
+
+
+def _is_time(block: str, field: Field) -> bool:
+    return field.schema.name in _TIMES or _is_epoch(block, field)
 
 
 def _year_text(year: int) -> str:
