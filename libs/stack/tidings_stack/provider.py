@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tidings_jvm import PlainProgress
 from tidings_stack.errors import NotSupportedError, StackError
+from tidings_stack.protocols import AnyServer, OwnedServer
 from tidings_stack.stack import Stack
 
 VARIABLES = {
@@ -21,34 +22,6 @@ VARIABLES = {
     "registry": "TIDINGS_REGISTRY",
     "connect": "TIDINGS_CONNECT",
 }
-
-
-class AnyServer(Protocol):
-    """What every server can be asked, whoever runs it. `stop`, `start` and `kill` may raise NotSupportedError."""
-
-    @property
-    def url(self) -> str:
-        """Where clients connect."""
-
-    def start(self) -> None:
-        """Start it again, on the same port and data."""
-
-    def stop(self) -> None:
-        """Stop it gracefully."""
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-
-
-class OwnedServer(AnyServer, Protocol):
-    """A server that this process started."""
-
-    @property
-    def port(self) -> int:
-        """Its port on the loopback interface."""
-
-    def close(self) -> None:
-        """End it for good."""
 
 
 class Source(Protocol):

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tidings_stack.provider import OwnedServer, Provider
+    from tidings_stack.protocols import OwnedServer
+    from tidings_stack.provider import Provider
     from tidings_stack.secured import SecuredServers
 
 MEMBER_OF_FIXTURE = {

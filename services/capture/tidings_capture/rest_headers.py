@@ -19,7 +19,7 @@ from typing import Final
 from aiohttp import web
 
 from tidings_capture.errors import WorkerConfigError
-from tidings_capture.transforms.java_regex import compile_java
+from tidings_capture.java_regex import compile_java
 
 ALLOWED_ORIGINS: Final = "access.control.allow.origin"
 ALLOWED_METHODS: Final = "access.control.allow.methods"

@@ -16,10 +16,10 @@ from typing import Any
 import orjson
 
 from tidings_capture.errors import CaptureError
+from tidings_capture.java_regex import compile_java
 from tidings_capture.kafka import SignalConsumer
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.signal_options import SignalOptions
-from tidings_capture.transforms.java_regex import compile_java
 from tidings_service import get_logger
 
 _log = get_logger(__name__)

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
+from tidings_capture.java_regex import TopicRewriter, regex_problem
 from tidings_capture.transforms.config import ConfigSpec, Setting, SettingError, Settings
-from tidings_capture.transforms.java_regex import TopicRewriter, regex_problem
 from tidings_capture.transforms.record import SourceRecord, Transform
 from tidings_capture.transforms.schemas import PerSchema, field_of, is_envelope, require_struct, with_defaults
 from tidings_envelope import semantic

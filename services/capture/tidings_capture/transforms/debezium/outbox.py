@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
+from tidings_capture.java_regex import TopicRewriter, regex_problem
 from tidings_capture.transforms.config import ConfigSpec, Setting, SettingError, Settings
 from tidings_capture.transforms.debezium.outbox_json import JsonExpansion, NotExpandable
-from tidings_capture.transforms.java_regex import TopicRewriter, regex_problem
 from tidings_capture.transforms.record import DataError, Header, SourceRecord, Transform
 from tidings_capture.transforms.schemas import (
     field_of,

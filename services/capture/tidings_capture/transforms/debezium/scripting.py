@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar, Final
 
+from tidings_capture.java_regex import compile_java, regex_problem
 from tidings_capture.transforms.config import ConfigSpec, Setting, SettingError, Settings
 from tidings_capture.transforms.expression import ExpressionError, compile_expression
-from tidings_capture.transforms.java_regex import compile_java, regex_problem
 from tidings_capture.transforms.record import DataError, SourceRecord, Transform
 from tidings_capture.transforms.schemas import PerSchema
 from tidings_envelope.schema import ConnectSchema

@@ -1,7 +1,7 @@
 """Kafka's three predicates."""
 
+from tidings_capture.java_regex import compile_java, regex_problem
 from tidings_capture.transforms.config import ConfigSpec, Setting, Settings
-from tidings_capture.transforms.java_regex import compile_java, regex_problem
 from tidings_capture.transforms.record import Predicate, SourceRecord
 
 

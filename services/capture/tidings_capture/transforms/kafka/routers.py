@@ -1,7 +1,7 @@
 """RegexRouter and TimestampRouter."""
 
+from tidings_capture.java_regex import TopicRewriter, regex_problem
 from tidings_capture.transforms.config import ConfigSpec, Setting, SettingError, Settings
-from tidings_capture.transforms.java_regex import TopicRewriter, regex_problem
 from tidings_capture.transforms.record import DataError, SourceRecord, Transform
 from tidings_capture.transforms.simple_date_format import SimpleDateFormat
 
