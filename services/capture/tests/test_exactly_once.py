@@ -16,7 +16,8 @@ from row_traffic import RowTraffic
 from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
 from tidings_capture.errors import BrokerError, FencedError
 from tidings_capture.exactly_once import TransactionBoundary, preflight
-from tidings_capture.kafka import AcknowledgedProducer, TopicAdmin, read_compacted
+from tidings_capture.kafka import AcknowledgedProducer
+from tidings_capture.kafka_topics import TopicAdmin, read_compacted
 from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.source_offset import SourceOffset, decode_offset, offset_key
 from tidings_service import Retry

@@ -8,7 +8,8 @@ import pytest
 
 from tidings_capture import kafka
 from tidings_capture.errors import BrokerError
-from tidings_capture.kafka import AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
+from tidings_capture.kafka import AcknowledgedProducer, RecordProducer
+from tidings_capture.kafka_topics import TopicAdmin, read_compacted
 from tidings_capture.kafka_transactions import TransactionalProducer
 
 
@@ -28,7 +29,7 @@ def test_a_topic_that_is_just_being_created_is_waited_for(kafka_bootstrap: str, 
 
 
 def test_a_topic_that_never_comes_is_named(kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings_capture.kafka._REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr("tidings_capture.kafka_topics._REQUEST_SECONDS", 0.5)
     with pytest.raises(BrokerError, match="no-such-topic"):
         read_compacted({"bootstrap.servers": kafka_bootstrap}, "no-such-topic")
 

@@ -10,8 +10,8 @@ from guarded_registry import guarded
 from tidings_capture.connector_config import read_endpoint
 from tidings_capture.converters import make_converter
 from tidings_capture.errors import BrokerError, PostgresError
-from tidings_capture.kafka import TopicAdmin
 from tidings_capture.kafka_settings import translate_client_settings
+from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.postgres import Session
 from tidings_envelope.errors import RegistryError
 from tidings_envelope.schema import ConnectSchema, ConnectType

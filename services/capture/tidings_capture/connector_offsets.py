@@ -11,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from tidings_capture.kafka import AcknowledgedProducer, read_compacted
+from tidings_capture.kafka import AcknowledgedProducer
+from tidings_capture.kafka_topics import read_compacted
 from tidings_capture.offset_file import OffsetFile, read_offsets
 
 Partition = dict[str, Any] | None

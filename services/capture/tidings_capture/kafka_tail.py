@@ -22,7 +22,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # in its __all__ only
 
 from tidings_capture.errors import BrokerError
-from tidings_capture.kafka import NOT_THERE_YET, describe_failure, partitions_of
+from tidings_capture.kafka import describe_failure
+from tidings_capture.kafka_topics import NOT_THERE_YET, partitions_of
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0

@@ -17,7 +17,7 @@ import orjson
 
 from tidings_capture.errors import CaptureError
 from tidings_capture.java_regex import compile_java
-from tidings_capture.kafka import SignalConsumer
+from tidings_capture.kafka_topics import SignalConsumer
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.signal_options import SignalOptions
 from tidings_service import get_logger

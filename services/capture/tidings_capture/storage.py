@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from tidings_capture.errors import CaptureError
-from tidings_capture.kafka import AcknowledgedProducer, TopicAdmin
+from tidings_capture.kafka import AcknowledgedProducer
 from tidings_capture.kafka_tail import TopicTail
+from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.stores import ConfigStore, StatusStore, StoredConnector
 from tidings_capture.worker_config import StorageTopic, WorkerConfig
 from tidings_service import get_logger

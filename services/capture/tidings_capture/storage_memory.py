@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from tidings_capture.kafka import TopicAdmin
+from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.stores import ConfigStore, StatusStore
 from tidings_capture.worker_config import WorkerConfig
 

@@ -14,7 +14,8 @@ from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.converters import make_converter
 from tidings_capture.errors import BrokerError, OptionError, PostgresError
 from tidings_capture.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETTING, transactional_id
-from tidings_capture.kafka import IN_FLIGHT, AcknowledgedProducer, RecordProducer, TopicAdmin, read_compacted
+from tidings_capture.kafka import IN_FLIGHT, AcknowledgedProducer, RecordProducer
+from tidings_capture.kafka_topics import TopicAdmin, read_compacted
 from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.notifications import Notifier
 from tidings_capture.offset_file import OffsetFile, read_offsets
