@@ -71,10 +71,11 @@ def test_a_task_that_has_captured_still_shares_what_it_was_forked_with(
     sql: Callable[..., object],
     wait_records: Callable[[str, int], object],
 ) -> None:
-    """Having connected and captured, it has loaded by itself whatever it was not forked with: that is less than a third."""
+    """Having connected and captured, it has loaded by itself whatever it was not forked with: 14 to 16 MB; 28 MB, if it had to
+    import its modules. What it shares is no measure: the kernel may have taken back what nobody has used for long."""
     sql("CREATE TABLE items (id int PRIMARY KEY)", "INSERT INTO items VALUES (1)")
     name = create(connector_config)
     wait_records(f"{name}.public.items", 1)
     lines = Path(f"/proc/{worker.task_pid()}/smaps_rollup").read_text("ascii").splitlines()[1:]
     kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
-    assert kilobytes["Private_Dirty"] < kilobytes["Shared_Dirty"] / 2, kilobytes
+    assert kilobytes["Private_Dirty"] < 21_000, kilobytes
