@@ -30,8 +30,9 @@ _HURRYING_SECONDS: Final = 0.001
 """Long enough for librdkafka's thread to see that somebody waits."""
 _ANY_PARTITION: Final = -1
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
-QUEUE_RECORDS: Final = 200_000
-"""How many records may wait in a producer, unless ``producer.override.*`` says otherwise."""
+QUEUE_RECORDS: Final = 8_000
+"""How many records may wait in a producer, unless ``producer.override.*`` says otherwise: some requests' worth. It is this that
+bounds a task's memory; a bound in bytes alone must leave room for the largest record."""
 
 _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
     "enable.idempotence": True,
