@@ -141,11 +141,12 @@ def _date(cell: bytes) -> bytes:
 
 
 TEXT: Final[Snippet] = (("{c} = dumps({c}.decode())",), {"dumps": orjson.dumps})
-LOOK_AGAIN: Final = (
-    "if ESCAPE in {c} and CONTROL in {c} or not {c}.isascii() and ASTRAL({c}): raise ValueError"
+LOOK_AGAIN: Final[Snippet] = (
+    ("if ESCAPE in {c} and CONTROL in {c} or not {c}.isascii() and ASTRAL({c}): raise ValueError",),
+    {"ESCAPE": b"\\", "CONTROL": CONTROL, "ASTRAL": ASTRAL},
 )
-"""The code that looks for what `TEXT` leaves out. Most cells and rows have no backslash at all, which is the fastest thing
-to look for."""
+"""Looks for what `TEXT` leaves out, in a cell's JSON or in a whole row's. Most have no backslash at all, which is the fastest
+thing to look for."""
 
 _DOUBLE: Final[Snippet] = (
     (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from tidings_capture.copy_format import parse_copy_line
-from tidings_capture.fast_json import ASTRAL, CONTROL, LOOK_AGAIN, Snippet
+from tidings_capture.fast_json import LOOK_AGAIN, Snippet
 from tidings_capture.json_shapes import Shape
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.plan_columns import ColumnEncoder
@@ -29,8 +29,8 @@ EncodedRow: TypeAlias = tuple[bytes, bytes | None]
 WalkTuple: TypeAlias = Callable[[bytes, int], tuple[bytes, bytes | None, int]]
 """From a buffer and a tuple's start to the encoded row, the encoded key, and the position after the tuple."""
 
-CHECKS: Final = {"CONTROL": CONTROL, "ESCAPE": b"\\", "ASTRAL": ASTRAL}
-"""What `LOOK_AGAIN` uses."""
+Piece: TypeAlias = bytes | str
+"""Of a row or a key: a constant, or the name of a variable."""
 
 
 class RowFunctions(NamedTuple):
@@ -84,7 +84,7 @@ def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> R
     """Compiles the functions for one relation version."""
     names: dict[str, Any] = {
         "COUNT": len(columns).to_bytes(2, "big"),
-        **CHECKS,
+        **LOOK_AGAIN[1],
         "PADDING": bytes(4),
         "kind_and_size": struct.Struct(">BI").unpack_from,
         "join": b"".join,
@@ -158,12 +158,17 @@ def _encode_lines(cell: str, present: list[str], null: list[str], unchanged: lis
 
 
 def _result_lines(columns: Sequence[ColumnCode], layout: RowLayout, names: dict[str, Any]) -> list[str]:
-    lines = [f"    row = join(({_pieces(columns, layout, names)}))"]
+    row = interleaved(
+        layout.fragments, [[f"c{i}"] for i, column in enumerate(columns) if column.encoder is not None]
+    )
+    lines = [f"row = {joined('f', row, names)}"]
     if layout.is_json:
-        # Most rows have no backslash at all, which is the fastest thing to look for.
-        lines += indented(1, [LOOK_AGAIN.replace("{c}", "row")])
-    lines.append(f"    key = {_key(columns, layout, names)}")
-    return lines
+        lines += [line.replace("{c}", "row") for line in LOOK_AGAIN[0]]
+    key = "None"
+    if layout.key_fragments is not None:
+        fields: list[list[Piece]] = [[key_variable(columns, index)] for index in layout.key_indexes]
+        key = joined("g", interleaved(layout.key_fragments, fields), names)
+    return indented(1, [*lines, f"key = {key}"])
 
 
 def present_lines(index: int, column: ColumnCode, names: dict[str, Any]) -> list[str]:
@@ -197,28 +202,36 @@ def _fixed_lines(index: int, column: ColumnCode, which: str, names: dict[str, An
     return lines
 
 
-def _pieces(columns: Sequence[ColumnCode], layout: RowLayout, names: dict[str, Any]) -> str:
-    fields = [f"c{index}" for index, column in enumerate(columns) if column.encoder is not None]
-    return _spliced("f", fields, layout.fragments, names)
+def key_variable(columns: Sequence[ColumnCode], index: int) -> str:
+    """The variable with a column's encoded form for the key."""
+    return f"{'c' if columns[index].key_encoder is None else 'k'}{index}"
 
 
-def _key(columns: Sequence[ColumnCode], layout: RowLayout, names: dict[str, Any]) -> str:
-    if layout.key_fragments is None:
-        return "None"
-    fields = [f"{'c' if columns[i].key_encoder is None else 'k'}{i}" for i in layout.key_indexes]
-    return f"join(({_spliced('g', fields, layout.key_fragments, names)}))"
+def interleaved(fragments: Sequence[bytes], fields: Sequence[Sequence[Piece]]) -> list[Piece]:
+    """The pieces of a struct: its fragments, one more than fields, and its fields in turn."""
+    pieces: list[Piece] = []
+    for fragment, field in zip(fragments, fields, strict=False):
+        pieces += (fragment, *field)
+    return [*pieces, fragments[-1]]
 
 
-def _spliced(prefix: str, fields: list[str], fragments: tuple[bytes, ...], names: dict[str, Any]) -> str:
-    """The members of a tuple of fragments and fields in turn, without empty fragments."""
-    parts = []
-    for i, fragment in enumerate(fragments):
-        if fragment:
-            names[f"{prefix}{i}"] = fragment
-            parts.append(f"{prefix}{i}")
-        if i < len(fields):
-            parts.append(fields[i])
-    return "".join(f"{part}, " for part in parts)
+def joined(prefix: str, pieces: Sequence[Piece], names: dict[str, Any]) -> str:
+    """An expression for the pieces behind one another. Constants that meet become one; they are put into `names`, under names
+    that begin with `prefix`."""
+    parts: list[str] = []
+    constant = b""
+    for piece in [*pieces, ""]:
+        if isinstance(piece, bytes):
+            constant += piece
+            continue
+        if constant:
+            name = f"{prefix}{len(parts)}"
+            names[name] = constant
+            parts.append(name)
+            constant = b""
+        if piece:
+            parts.append(piece)
+    return parts[0] if len(parts) == 1 else f"join(({''.join(f'{part}, ' for part in parts)}))"
 
 
 def indented(levels: int, lines: Sequence[str]) -> list[str]:

@@ -17,12 +17,15 @@ from typing import Any, Final, TypeAlias
 from tidings_capture.fast_json import LOOK_AGAIN, TEXT
 from tidings_capture.json_shapes import Shape
 from tidings_capture.plan_code import (
-    CHECKS,
     ColumnCode,
     EncodedRow,
+    Piece,
     RowLayout,
     WalkTuple,
     indented,
+    interleaved,
+    joined,
+    key_variable,
     present_lines,
 )
 from tidings_capture.plan_columns import ColumnEncoder
@@ -136,7 +139,7 @@ def compile_match(
         missed: takes every other message.
     """
     names: dict[str, Any] = {
-        **CHECKS,
+        **LOOK_AGAIN[1],
         "missed": missed,
         "join": b"".join,
         "SIZES": _SIZES,
@@ -153,9 +156,19 @@ def compile_match(
             variables += _variables(index, shape, is_long=is_long)
             lines += _cell_lines(index, column, shape, names, is_long=is_long)
     names["match"] = re.compile(b"".join(pattern), re.DOTALL).match
-    row = _joined("f", _row_pieces(columns, shapes, layout, form.nulls), names)
-    key_pieces = _key_pieces(columns, shapes, layout, form.nulls)
-    key = "None" if key_pieces is None else _joined("g", key_pieces, names)
+
+    def field(variable: str, index: int, encoder: ColumnEncoder | None) -> list[Piece]:
+        assert encoder is not None
+        return [encoder.null] if index in form.nulls else _pieces(shapes[index], variable)
+
+    fields = [field(f"c{i}", i, c.encoder) for i, c in enumerate(columns) if c.encoder is not None]
+    row, key = joined("f", interleaved(layout.fragments, fields), names), "None"
+    if layout.key_fragments is not None:
+        fields = [
+            field(key_variable(columns, i), i, columns[i].key_encoder or columns[i].encoder)
+            for i in layout.key_indexes
+        ]
+        key = joined("g", interleaved(layout.key_fragments, fields), names)
     source = [
         "def match_row(data, p):",
         "    m = match(data, p)",
@@ -216,7 +229,7 @@ def _cell_lines(
 
     whole = [checked("len({c})"), *present_lines(index, column, names)]
     if column.snippet is TEXT:
-        whole.append(LOOK_AGAIN)
+        whole += LOOK_AGAIN[0]
     if shape is _ANY:
         usual = whole
     else:
@@ -231,58 +244,5 @@ def _cell_lines(
     return indented(1, [line.replace("{c}", cell) for line in usual])
 
 
-_Piece: TypeAlias = bytes | str
-"""A constant, or the name of a variable."""
-
-
-def _row_pieces(
-    columns: Sequence[ColumnCode], shapes: Sequence[Shape], layout: RowLayout, nulls: frozenset[int]
-) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    fragments = iter(layout.fragments)
-    for index, column in enumerate(columns):
-        if column.encoder is not None:
-            pieces.append(next(fragments))
-            pieces += _field(f"c{index}", column.encoder, shapes[index], is_null=index in nulls)
-    return [*pieces, next(fragments)]
-
-
-def _key_pieces(
-    columns: Sequence[ColumnCode], shapes: Sequence[Shape], layout: RowLayout, nulls: frozenset[int]
-) -> list[_Piece] | None:
-    if layout.key_fragments is None:
-        return None
-    pieces: list[_Piece] = []
-    for fragment, index in zip(layout.key_fragments, layout.key_indexes, strict=False):
-        column = columns[index]
-        variable, encoder = f"c{index}", column.encoder
-        if column.key_encoder is not None:
-            variable, encoder = f"k{index}", column.key_encoder
-        assert encoder is not None
-        pieces.append(fragment)
-        pieces += _field(variable, encoder, shapes[index], is_null=index in nulls)
-    return [*pieces, layout.key_fragments[-1]]
-
-
-def _field(variable: str, encoder: ColumnEncoder, shape: Shape, *, is_null: bool) -> list[_Piece]:
-    if is_null:
-        return [encoder.null]
+def _pieces(shape: Shape, variable: str) -> list[Piece]:
     return [part if isinstance(part, bytes) else part.replace("{c}", variable) for part in shape.result]
-
-
-def _joined(prefix: str, pieces: list[_Piece], names: dict[str, Any]) -> str:
-    """An expression for the pieces behind one another, with constants that meet made one."""
-    parts: list[str] = []
-    constant = b""
-    for piece in [*pieces, ""]:
-        if isinstance(piece, bytes):
-            constant += piece
-            continue
-        if constant:
-            name = f"{prefix}{len(parts)}"
-            names[name] = constant
-            parts.append(name)
-            constant = b""
-        if piece:
-            parts.append(piece)
-    return parts[0] if len(parts) == 1 else f"join(({''.join(f'{part}, ' for part in parts)}))"

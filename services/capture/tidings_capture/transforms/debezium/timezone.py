@@ -147,10 +147,11 @@ class TimezoneConverter(Transform):
             wanted = named is None or (field.name in named) is self._include
             found = get(value, field)  # a time's null becomes its default, and no other field's
             if wanted and found is not None and _is_time(block, field):
-                result[field.name] = self._time(block, field, found)
+                result[field.name] = self._time(field, found)
         return result
 
-    def _time(self, block: str, field: Field, value: Any) -> Any:
+    def _time(self, field: Field, value: Any) -> Any:
+        """The value of a field that `_is_time`."""
         name = field.schema.name
         try:
             if name in _UNITS:
@@ -159,11 +160,9 @@ class TimezoneConverter(Transform):
                 return self._zoned_timestamp(value)
             if name == semantic.ZONED_TIME.name:
                 return self._zoned_time(value)
-            if _is_epoch(block, field):
-                return self._shifted(value, _EPOCH_FIELDS[field.name])
+            return self._shifted(value, _EPOCH_FIELDS[field.name])
         except (ValueError, OverflowError):
             raise DataError(f"field {field.name} holds a time that cannot be in another zone") from None
-        return value
 
     def _as_local(self, number: int, per_second: int) -> int:
         """A time without a zone, taken for one in the zone."""
@@ -208,12 +207,9 @@ class TimezoneConverter(Transform):
         return f"{day.astimezone(shift):%H:%M:%S}{_fraction(fraction)}{_offset_text(shift)}"
 
 
-def _is_epoch(block: str, field: Field) -> bool:
-    return field.schema.name is None and block == "source" and field.name in _EPOCH_FIELDS
-
-
 def _is_time(block: str, field: Field) -> bool:
-    return field.schema.name in _TIMES or _is_epoch(block, field)
+    name = field.schema.name
+    return name in _TIMES or (name is None and block == "source" and field.name in _EPOCH_FIELDS)
 
 
 def _year_text(year: int) -> str:
