@@ -55,6 +55,8 @@ class Reader:
         self.pending: list[object] = []
         self.now = 0.0
         self.ends_known = True
+        self.gate_shut = False
+        """Nothing may come out, as during a promotion."""
         self.crash()
 
     def crash(self) -> None:
@@ -89,6 +91,8 @@ class Reader:
                     self.assembler.row(partition, offset, envelope, self.now)
             except DecodeError:
                 self.assembler.unreadable(partition, offset, self.now)
+        if self.gate_shut:
+            return
         self.pending += self.assembler.take(self.now)
         if self.ends_known:
             self.end_snapshot()

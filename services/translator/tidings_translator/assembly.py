@@ -86,6 +86,8 @@ class Assembler:
         self._open: dict[int, OpenTransaction] = {}
         self._pending: deque[OpenTransaction] = deque()
         self._out: list[Assembled] = []
+        self._out_from: dict[Partition, int] = {}
+        """The first offset of what is in `_out`: nothing may come out now, and who comes next must read it again."""
         self._places = {p: Place(table_of[p.topic], offset) for p, offset in partitions.items()}
         self._barrier: dict[Partition, int] | None = None
         self._held: set[Partition] = set()
@@ -197,7 +199,7 @@ class Assembler:
         while self._spent:
             self._spent.pop().close()
         while True:
-            out, self._out = self._out, []
+            out, self._out, self._out_from = self._out, [], {}
             yield from out
             if not self._pending:
                 return
@@ -223,7 +225,13 @@ class Assembler:
 
     def offsets(self) -> dict[Partition, int]:
         """For each partition the offset from which a successor must read."""
-        return {partition: place.needed_from() for partition, place in self._places.items()}
+        ready = self._out_from
+        return {
+            partition: place.needed_from()
+            if partition not in ready
+            else min(place.needed_from(), ready[partition])
+            for partition, place in self._places.items()
+        }
 
     def held(self) -> set[Partition]:
         """The partitions of which nothing should be fetched for now."""
@@ -335,9 +343,9 @@ class Assembler:
         row = SnapshotRow(envelope)
         before = self._places[partition].youngest()
         if before is None:
-            self._out.append(row)
+            self._ready(row, partition, offset)
         else:
-            before.followers.append((partition, row))
+            before.followers.append((partition, offset, row))
             self._places[partition].buffered += 1
         if envelope.source.snapshot == "incremental":
             return  # it was read beside the stream and has its place in it
@@ -357,9 +365,8 @@ class Assembler:
         last_commit_lsn = source.last_commit_lsn
         if self._is_finished(txid, source, last_commit_lsn):
             if self._in_gap(txid, last_commit_lsn):
-                self._out.append(
-                    LostTransaction(txid, None, [row], "the END marker of its transaction was unreadable")
-                )
+                lost = LostTransaction(txid, None, [row], "the END marker of its transaction was unreadable")
+                self._ready(lost, row.partition, row.offset)
             else:
                 self.duplicates += 1
             return None
@@ -467,10 +474,14 @@ class Assembler:
             self.spilled_rows -= len(transaction.spilled)
             self._spent.append(transaction.spilled)  # it may just be coming out
             transaction.spilled = None
-        for partition, row in transaction.followers:
+        for partition, offset, row in transaction.followers:
             self._places[partition].buffered -= 1
-            self._out.append(row)
+            self._ready(row, partition, offset)
         transaction.followers = []
+
+    def _ready(self, one: Assembled, partition: Partition, offset: int) -> None:
+        self._out.append(one)
+        self._out_from[partition] = min(offset, self._out_from.get(partition, offset))
 
     def _placed(self, transaction: OpenTransaction) -> Iterable[PlacedRow]:
         if transaction.spilled is not None:

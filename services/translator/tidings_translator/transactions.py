@@ -90,8 +90,8 @@ class OpenTransaction:
         self.rows: dict[int, PlacedRow] = {}
         """Those in memory, by `total_order`."""
         self.spilled: SpilledRows | None = None
-        self.followers: list[tuple[Partition, SnapshotRow]] = []
-        """Snapshot rows that were read behind its rows and must not overtake it."""
+        self.followers: list[tuple[Partition, int, SnapshotRow]] = []
+        """Snapshot rows, with partition and offset, that were read behind its rows and must not overtake it."""
         self.counts: dict[str, int] = {}
         self.places: dict[Partition, list[int]] = {}
         """Partition to [number of rows, offset of the last one]."""
