@@ -49,7 +49,6 @@ def lake(
         kafka=kafka_bootstrap,
         registry=registry_url,
         source=unique_name,
-        lakehouse_business=rf"{unique_name}\.[^.]+\.v[0-9]+",
         lakehouse_checkpoint=str(tmp_path / "checkpoints"),
     )
     return Lake(session, settings)

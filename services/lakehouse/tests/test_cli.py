@@ -119,7 +119,6 @@ def command(tmp_path: Path, kafka_bootstrap: str, registry_url: str, unique_name
             "TIDINGS_KAFKA": kafka_bootstrap,
             "TIDINGS_REGISTRY": registry_url,
             "TIDINGS_SOURCE": unique_name,
-            "TIDINGS_LAKEHOUSE_BUSINESS": rf"{unique_name}\.[^.]+\.v[0-9]+",
             "TIDINGS_LAKEHOUSE_TRIGGER_SECONDS": "0.2",
         },
     )

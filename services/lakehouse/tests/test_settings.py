@@ -8,7 +8,9 @@ import pytest
 from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
 from tidings_service import SettingsError, load_settings
 
-SETTINGS = LakehouseSettings(kafka="k:1", registry="http://r", source="shop")
+SETTINGS = LakehouseSettings(
+    kafka="k:1", registry="http://r", source="shop", lakehouse_domains="shop, fulfil-ment"
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +19,9 @@ SETTINGS = LakehouseSettings(kafka="k:1", registry="http://r", source="shop")
         ("shop.public.orders", "technical"),
         ("shop.public.v1_orders", "technical"),
         ("shop.order-placed.v1", "business"),
-        ("other.order-placed.v10", "business"),
+        ("fulfil-ment.order-placed.v10", "business"),
+        ("other.order-placed.v10", None),
+        ("myshop.order-placed.v1", None),
         ("shop.transaction", "technical"),
         ("other.public.orders", None),
         ("tidings.shop.change-sets", None),
@@ -31,6 +35,20 @@ def test_topics_by_pattern(topic: str, kind: str | None) -> None:
     assert [name for name, pattern in patterns.items() if re.fullmatch(pattern, topic)] == (
         [kind] if kind else []
     )
+
+
+def test_without_domains_it_is_that_of_the_source() -> None:
+    settings = LakehouseSettings(kafka="k:1", registry="http://r", source="a.b")
+    assert re.fullmatch(settings.business_pattern, "a.b.order-placed.v1")
+    assert not re.fullmatch(settings.business_pattern, "axb.order-placed.v1")
+
+
+def test_a_domain_that_is_none_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDINGS_KAFKA", "k:1")
+    monkeypatch.setenv("TIDINGS_REGISTRY", "http://r")
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_DOMAINS", "shop;other")
+    with pytest.raises(SettingsError, match=r"TIDINGS_LAKEHOUSE_DOMAINS: .*separate domains by commas"):
+        load_settings(LakehouseSettings)
 
 
 def test_a_pattern_that_is_none_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

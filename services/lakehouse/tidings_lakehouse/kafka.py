@@ -118,11 +118,12 @@ def unreachable(bootstrap: str) -> KafkaUnreachableError:
 
 
 def read_topics(session: SparkSession, bootstrap: str, pattern: str, max_records: int) -> DataStreamReader:
-    """A streaming reader of all topics that match, new ones included, committed records only, from the beginning."""
+    """A streaming reader of all topics that match as a whole, new ones included, committed records only, from the beginning."""
     return (
         session.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribePattern", pattern)
+        # Spark takes a topic whose name contains a match: a shadow topic of a generation, or source myshop for shop.
+        .option("subscribePattern", f"^(?:{pattern})$")
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", str(max_records))

@@ -98,8 +98,11 @@ class LakehouseSettings(WarehouseSettings):
     """Topic prefix of the source."""
     lakehouse_technical: str | None = None
     """Pattern of technical topics, matched as a whole; the last two parts of a name are schema and table."""
+    lakehouse_domains: str = ""
+    """Domains whose events ``<domain>.<event>.v<major>`` are taken, separated by commas; by default one with the source's
+    name. Others' topics that look like events are not taken."""
     lakehouse_business: str | None = None
-    """Pattern of business topics, matched as a whole; a name ends in ``.<event>.v<major>``."""
+    """Pattern of business topics, matched as a whole, instead of the domains; a name ends in ``.<event>.v<major>``."""
     lakehouse_checkpoint: str | None = None
     """Directory or URI of the checkpoints; by default ``checkpoints`` in the warehouse directory."""
     lakehouse_trigger_seconds: float = Field(default=5.0, ge=0)
@@ -123,17 +126,26 @@ class LakehouseSettings(WarehouseSettings):
                 raise ValueError(f"not a regular expression: {error}") from error
         return value
 
+    @field_validator("lakehouse_domains")
+    @classmethod
+    def _domains(cls, value: str) -> str:
+        for name in _names(value):
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+                raise ValueError("a domain is letters, digits, - and _; separate domains by commas")
+        return value
+
     @property
     def technical_pattern(self) -> str:
         """``<source>.<schema>.<table>``, but not what is shaped like a business topic; and ``<source>.transaction``."""
-        source = re.escape(self.source).replace("\\-", "-")
+        source = _literal(self.source)
         tables = self.lakehouse_technical or rf"{source}\.[^.]+\.(?!v[0-9]+$)[^.]+"
         return rf"{tables}|{source}\.transaction"
 
     @property
     def business_pattern(self) -> str:
-        """``<domain>.<event>.v<major>``, but nothing of Tidings' own."""
-        return self.lakehouse_business or r"(?!tidings\.)[^.]+\.[^.]+\.v[0-9]+"
+        """``<domain>.<event>.v<major>`` of the domains that are named."""
+        domains = "|".join(_literal(name) for name in _names(self.lakehouse_domains) or [self.source])
+        return self.lakehouse_business or rf"(?:{domains})\.[^.]+\.v[0-9]+"
 
     @property
     def checkpoint_uri(self) -> str:
@@ -156,3 +168,12 @@ class LakehouseSettings(WarehouseSettings):
                 hint="give a directory or URI that survives a restart",
             )
         return (directory_ / "checkpoints").as_uri()
+
+
+def _names(value: str) -> list[str]:
+    return list(filter(None, (part.strip() for part in value.split(","))))
+
+
+def _literal(text: str) -> str:
+    """A pattern for exactly this text, in Python's and in Java's dialect."""
+    return re.escape(text).replace("\\-", "-")
