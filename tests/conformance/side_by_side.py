@@ -14,7 +14,7 @@ import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -238,20 +238,21 @@ class Pair:
         """Whether a side has sent everything that came before the last `catch_up`."""
         return side.sentinels() >= self._sent
 
-    def records(self, side: Side) -> Records:
-        """A side's records, masked, under the names that ours have."""
+    def records(self, side: Side, but_headers: Collection[str] = ()) -> Records:
+        """A side's records, masked, under the names that ours have, without some headers."""
         ours = self.mine.base
 
         def renamed(data: bytes | None) -> bytes | None:
             return None if data is None else data.replace(side.base.encode(), ours.encode())
 
+        left_out = {_RUN_ID, *but_headers}
         masked: Records = {}
         for (topic, partition), found in side.records.items():
             masked[topic.replace(side.base, ours), partition] = [
                 (
                     renamed(_masked(key, self.registry())),
                     renamed(_masked(value, self.registry())),
-                    [(name, renamed(text)) for name, text in headers if name != _RUN_ID],
+                    [(name, renamed(text)) for name, text in headers if name not in left_out],
                 )
                 for key, value, headers in (found[:1] if _HEARTBEAT.search(topic) else found)
             ]
@@ -275,8 +276,11 @@ class Pair:
             if count
         }
 
-    def compare(self) -> Records:
+    def compare(self, but_headers: Collection[str] = ()) -> Records:
         """Every record of every topic is the same; returns ours.
+
+        Args:
+            but_headers: those that need not be the same.
 
         Raises:
             AssertionError: the first difference of each topic.
@@ -290,7 +294,7 @@ class Pair:
             self.theirs.check()
             self.mine.check()
         found = [f"number of records: {mine} is not {theirs}"] if mine != theirs else []
-        my_records, their_records = self.records(self.mine), self.records(self.theirs)
+        my_records, their_records = (self.records(side, but_headers) for side in (self.mine, self.theirs))
         for place in sorted(my_records.keys() | their_records.keys()):
             found += _differences(place, my_records.get(place, []), their_records.get(place, []))
         assert not found, "\n".join(found)

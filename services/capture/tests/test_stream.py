@@ -12,11 +12,13 @@ from tidings_capture.connector_config import read_connector_config
 from tidings_capture.conversion_options import ConversionOptions
 from tidings_capture.converters import JsonConverter
 from tidings_capture.errors import CaptureError
+from tidings_capture.left_out import HEADER
 from tidings_capture.pgoutput import DecodeError
 from tidings_capture.plan import compile_plan
 from tidings_capture.relations import Column, Table
 from tidings_capture.source_offset import SourceOffset, decode_offset, encode_offset
 from tidings_capture.stream import Stream
+from tidings_capture.tolerance import Tolerance, ToleranceOptions
 from tidings_capture.types.conversion import ConversionError
 from tidings_envelope.json_codec import JsonCodec
 
@@ -49,6 +51,7 @@ class CountingPlan:
 class FakeRoute:
     def __init__(self):
         self.plan, self.topic, self.records = CountingPlan(), "p.public.a", 0
+        self.table = Table("public", "a", OID, ())
 
 
 class FakeRoutes:
@@ -81,7 +84,8 @@ class Markers:
         return (b"t", f"{context.tx_id} BEGIN {context.lsn}".encode(), None)
 
     def end(self, context):
-        return (b"t", f"{context.tx_id} END {context.lsn} {context.total_order}".encode(), None)
+        value = f"{context.tx_id} END {context.lsn} {context.total_order}"
+        return (b"t", value.encode(), context.left_out.headers())
 
 
 class FakeMessages:
@@ -108,8 +112,8 @@ def commit(final_lsn, end_lsn):
     return xlog(end_lsn, b"C\0" + struct.pack(">QQq", final_lsn, end_lsn, 1_000_000))
 
 
-def insert(lsn, oid=OID):
-    return xlog(lsn, b"I" + struct.pack(">I", oid) + b"N\0\1t\0\0\0\0011")
+def insert(lsn, oid=OID, cell=b"1"):
+    return xlog(lsn, b"I" + struct.pack(">I", oid) + b"N\0\1t\0\0\0\1" + cell)
 
 
 def delete(lsn):
@@ -177,6 +181,62 @@ def from_server(history, done_lsn):
                 result += transaction
             transaction = []
     return result
+
+
+# One row of a transaction is no row of its table (its cell says so), one is dropped on the way out.
+LEFT_OUT = [
+    begin(10, 200, 100), insert(100), insert(110, cell=b"x"), insert(120, cell=b"f"), insert(120), insert(120, cell=b"x"), insert(130, cell=b"f"), commit(200, 210),
+    begin(11, 300, 220), insert(220), insert(230, cell=b"x"), insert(230), commit(300, 310),
+    begin(12, 400, 320), insert(320), commit(400, 410),
+]  # fmt: skip
+
+
+class RunWithLosses(Run):
+    """Rows with cell ``x`` cannot be converted, which is tolerated; those with ``f`` are filtered."""
+
+    def __init__(self, resume=SourceOffset(done_lsn=90, lsn=90), **options):  # noqa: B008 - frozen
+        super().__init__(resume, **options)
+        options = ToleranceOptions(all=True)
+        self.tolerance = self.stream._tolerance = Tolerance(options, "c", 0, None, None, None)
+        self.stream._routes.by_oid[OID].plan = PickyPlan()
+
+    def _send(self, topic, records):
+        for _, value, headers in records:
+            if value.endswith(b" f"):
+                self.stream.context.left_out.filter("public.a")
+            else:
+                self.sent.append((topic, value, headers))
+
+
+class PickyPlan(CountingPlan):
+    def change(self, data, start, context):
+        if data.endswith(b"x"):
+            raise ConversionError("a cell is not of its column's type")
+        ((key, value, headers),) = super().change(data, start, context)
+        return [(key, value + (b" f" if data.endswith(b"f") else b""), headers)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("cut", range(len(LEFT_OUT) + 1))
+def test_a_restart_anywhere_keeps_the_counts_of_what_is_left_out(cut, size):
+    first = RunWithLosses().process(LEFT_OUT[:cut], size)
+    stored = decode_offset(encode_offset(first.stream.position()))
+    second = RunWithLosses(stored).process(from_server(LEFT_OUT, stored.done_lsn), size)
+    ends = [(value, headers) for _, value, headers in first.sent + second.sent if b" END " in value]
+    assert ends == [
+        (b"10 END 210 6", [(HEADER, b'{"filtered":{"public.a":2},"failed":{"public.a":2}}')]),
+        (b"11 END 310 3", [(HEADER, b'{"failed":{"public.a":1}}')]),
+        (b"12 END 410 1", None),
+    ]
+    assert len({value for _, value, _ in first.sent + second.sent if value.endswith(b" I")}) == 5
+    if size == 1:
+        assert first.tolerance.skipped + second.tolerance.skipped == 3
+
+
+def test_without_markers_nothing_is_counted_for_them():
+    run = RunWithLosses(**{"provide.transaction.metadata": "false"}).process(LEFT_OUT[:6])
+    assert run.stream.position().left_out == ()
+    assert run.stream.context.event_counts == {"public.a": 3}  # by the plan of this test alone
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 100])

@@ -70,6 +70,37 @@ def test_what_cannot_be_made_is_left_out_told_counted_and_kept(
     assert worker.task(name)["state"] == "RUNNING"
 
 
+def test_transforms_that_drop_transaction_markers_are_told_once(
+    worker, create, connector_config, sql, wait_records, wait_until
+):
+    sql("CREATE TABLE t (id int PRIMARY KEY)")
+    prefix = connector_config["topic.prefix"]
+    name = create(
+        connector_config
+        | {
+            "snapshot.mode": "no_data",
+            "provide.transaction.metadata": "true",
+            "transforms": "drop",
+            "transforms.drop.type": "org.apache.kafka.connect.transforms.Filter",
+            "transforms.drop.predicate": "table",
+            "transforms.drop.negate": "true",
+            "predicates": "table",
+            "predicates.table.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+            "predicates.table.pattern": r".*\.public\.t",
+        }
+    )
+    sql("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+    wait_records(f"{prefix}.public.t", 2)
+
+    def told():
+        lines = [json.loads(line) for line in worker.log.read_text().splitlines() if f"{name}.trans" in line]
+        return [line["topic"] for line in lines if "leave out transaction markers" in line["event"]]
+
+    wait_until("the log", told)
+    assert told() == [f"{prefix}.transaction"]
+    assert worker.task(name)["state"] == "RUNNING"
+
+
 def test_without_tolerance_the_task_fails_and_names_column_and_position(
     worker, create, connector_config, sql
 ):

@@ -8,6 +8,8 @@ a create). So after a transaction the counts for the END marker are here.
 import itertools
 from typing import Final
 
+from tidings_capture.left_out import LeftOut, Stored
+
 _EPOCHS: Final = itertools.count(1)
 """Of the whole process: the snapshot's context and the stream's render with the same plans, so that an epoch of one must
 never be taken for one of the other."""
@@ -21,6 +23,7 @@ class EventContext:
         "event_counts",
         "in_transaction",
         "last_commit_lsn",
+        "left_out",
         "lsn",
         "now_ns",
         "origin",
@@ -32,7 +35,7 @@ class EventContext:
         "tx_id",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: LeftOut | None = None) -> None:
         self.epoch = next(_EPOCHS)
         """Changes whenever anything but `lsn`, `now_ns` and the counts has changed, and is never that of another
         context; plans cache what they have rendered by it."""
@@ -59,6 +62,8 @@ class EventContext:
         self.event_counts: dict[str, int] = {}
         """The number of events so far by ``schema.table``: its value after adding one is
         ``data_collection_order``."""
+        self.left_out = LeftOut() if left_out is None else left_out
+        """Those of them that do not come out."""
 
     def follow(self, other: "EventContext") -> None:
         """An incremental snapshot's rows stand behind the change that `other` is about."""
@@ -77,7 +82,23 @@ class EventContext:
         self.in_transaction = True
         self.total_order = 0
         self.event_counts = {}
+        self.left_out.begin()
         self.epoch = next(_EPOCHS)
+
+    def resume(self, left_out: Stored) -> None:
+        """The transaction that has begun was sent in part before a restart."""
+        self.left_out.begin(left_out)
+
+    def fail(self, table: str, *, known: bool = False) -> None:
+        """A change of `table` (``schema.table``) could not be converted, and is left out: it has its number all the same.
+
+        Args:
+            known: it was left out before a restart.
+        """
+        self.total_order += 1
+        self.event_counts[table] = self.event_counts.get(table, 0) + 1
+        if not known:
+            self.left_out.fail(table)
 
     def from_origin(self, name: str, origin_lsn: int) -> None:
         """The transaction came to this server by replication."""

@@ -11,7 +11,8 @@ from tidings_envelope.java_hash_order import java_hash_order
 
 
 class MarkerPlan:
-    """Encodes transaction markers and heartbeats; their records carry no headers, as Debezium's do not."""
+    """Encodes transaction markers and heartbeats; their records carry no headers, as Debezium's do not,
+    but for END markers of transactions of which something was left out (`left_out`)."""
 
     def __init__(
         self, options: ConversionOptions, key_converter: Converter, value_converter: Converter
@@ -31,14 +32,16 @@ class MarkerPlan:
         return self._marker(context, {"status": "BEGIN", "event_count": None, "data_collections": None})
 
     def end(self, context: EventContext) -> Record:
-        """The END marker; `context.lsn` is the position after the commit; counts are taken from `context`."""
+        """The END marker; `context.lsn` is the position after the commit; counts are taken from `context`, and what of
+        them did not come out is told in a header, which Debezium does not have."""
         counts = context.event_counts
         collections = [
             {"data_collection": name, "event_count": counts[name]} for name in java_hash_order(list(counts))
         ]
-        return self._marker(
+        key, value, _ = self._marker(
             context, {"status": "END", "event_count": context.total_order, "data_collections": collections}
         )
+        return key, value, context.left_out.headers()
 
     def _marker(self, context: EventContext, fields: dict[str, Any]) -> Record:
         if self._key is None or self._value is None:

@@ -17,6 +17,7 @@ from tidings_capture.incremental_state import FIELDS as INCREMENTAL_FIELDS
 from tidings_capture.source_history import History, history_of
 
 _TABLE_COUNT: Final = "transaction_data_collection_order_"
+_LEFT_OUT: Final = "tidings_left_out_"
 _UNFINISHED: Final = "tidings_snapshot_tables_done"
 _HISTORY: Final = "tidings_history"
 _ROW_TYPES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "TRUNCATE", "MESSAGE"})
@@ -44,6 +45,8 @@ class SourceOffset:
     """The transaction in progress, when transaction metadata is on."""
     event_counts: tuple[tuple[str, int], ...] = ()
     """Its events so far by ``schema.table``."""
+    left_out: tuple[tuple[str, int], ...] = ()
+    """Those of them that did not come out (`left_out.Stored`)."""
     snapshot: str | None = None
     """``INITIAL`` in the offset that ends a snapshot."""
     unfinished: tuple[str, ...] | None = None
@@ -96,6 +99,8 @@ def encode_offset(offset: SourceOffset) -> bytes:
         value["transaction_id"] = offset.transaction_id
     for table, count in offset.event_counts:
         value[_TABLE_COUNT + table] = count
+    for name, count in offset.left_out:
+        value[_LEFT_OUT + name] = count  # Kafka Connect takes numbers and texts only
     return orjson.dumps(value)
 
 
@@ -124,11 +129,6 @@ def decode_offset(data: bytes) -> SourceOffset | None:
     last = next((x for x in (lsn, processed, commit) if x is not None), None)
     if last is None:
         raise OffsetError("the stored source offset has none of lsn, lsn_proc and lsn_commit")
-    counts = tuple(
-        (name.removeprefix(_TABLE_COUNT), int(count))
-        for name, count in value.items()
-        if name.startswith(_TABLE_COUNT)
-    )
     message_type = value.get("messageType")
     events = _number(value, "lsn_events_processed") or 0
     done = _done_lsn(last, processed, commit, message_type, events)
@@ -143,7 +143,8 @@ def decode_offset(data: bytes) -> SourceOffset | None:
         message_type=message_type,
         events_at_lsn=events,
         transaction_id=value.get("transaction_id"),
-        event_counts=counts,
+        event_counts=_counts(value, _TABLE_COUNT),
+        left_out=_counts(value, _LEFT_OUT),
         snapshot=None if unfinished is not None else value.get("snapshot") or None,
         unfinished=None if unfinished is None else tuple(unfinished),
         incremental={n: value[n] for n in INCREMENTAL_FIELDS if n in value} or None,
@@ -164,6 +165,12 @@ def _done_lsn(
         # was sent before this transaction began, because transactions come in the order of their ends.
         return lsn
     return commit or 0
+
+
+def _counts(value: dict[str, Any], prefix: str) -> tuple[tuple[str, int], ...]:
+    return tuple(
+        (name.removeprefix(prefix), int(count)) for name, count in value.items() if name.startswith(prefix)
+    )
 
 
 def _number(value: dict[str, Any], name: str) -> int | None:

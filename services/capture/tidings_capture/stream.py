@@ -19,6 +19,7 @@ from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.errors import CaptureError
 from tidings_capture.event_context import EventContext
+from tidings_capture.left_out import LeftOut
 from tidings_capture.pgoutput import DecodeError, decode_message
 from tidings_capture.pgoutput_messages import Begin, Commit, LogicalMessage, Origin, Relation, Truncate, Type
 from tidings_capture.plan import Record
@@ -58,6 +59,7 @@ class Stream:
         resume: where to go on; everything up to it has been delivered.
         send: queues records for a topic, in order.
         tolerance: what becomes of rows that cannot be converted; None: they are errors.
+        left_out: where `send` notes the events of a transaction that do not come out.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Stream:
         send: Send,
         schema_changes: SchemaChangePlan | None = None,
         tolerance: Tolerance | None = None,
+        left_out: LeftOut | None = None,
     ) -> None:
         self._routes = routes
         self._messages = messages
@@ -78,7 +81,7 @@ class Stream:
         self._markers = markers if config.conversion.provide_transaction_metadata else None
         self._send = send
         self._truncates = "t" not in config.conversion.skipped_operations
-        self.context = self._context = EventContext()
+        self.context = self._context = EventContext(left_out)
         self.recent_transactions: deque[int] = deque(maxlen=1000)
         """The ids (32 bits) of the last transactions of the stream."""
         self._resume: SourceOffset | None = resume if resume.in_transaction else None
@@ -161,6 +164,7 @@ class Stream:
                 events_at_lsn=count,
                 transaction_id=str(context.tx_id) if metadata else None,
                 event_counts=tuple(context.event_counts.items()) if metadata else (),
+                left_out=context.left_out.stored() if metadata else (),
             )
         return self._start
 
@@ -251,8 +255,11 @@ class Stream:
             raise error
         route = self._routes.by_oid[_U32(data, _OID)[0]]
         assert route is not None
-        if not self._resuming:  # else it has been left out before
+        repeated = self._resuming  # it has been left out before
+        if not repeated:
             self._tolerance.row(error, data[_TAG:], route.table, route.topic)
+        if self._markers is not None:
+            self._context.fail(route.table.qualified_name, known=repeated)
 
     def _note_last_row(self, messages: list[bytes], last: bytes) -> None:
         (lsn,) = _U64(last, 1)
@@ -356,6 +363,8 @@ class Stream:
         self._resuming = resume is not None and resume.tx_id == begin.xid
         if resume is not None and not self._resuming:
             self._resume = None
+        elif resume is not None:
+            context.resume(resume.left_out)
         if self._markers is not None and not self._resuming:
             self._send(self._markers.transaction_topic, [self._markers.begin(context)])
 

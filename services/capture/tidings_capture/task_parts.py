@@ -17,6 +17,7 @@ from tidings_capture.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETT
 from tidings_capture.kafka import IN_FLIGHT, AcknowledgedProducer, RecordProducer
 from tidings_capture.kafka_topics import TopicAdmin, read_compacted
 from tidings_capture.kafka_transactions import TransactionalProducer
+from tidings_capture.left_out import LeftOut
 from tidings_capture.notifications import Notifier
 from tidings_capture.offset_file import OffsetFile, read_offsets
 from tidings_capture.plan import Record
@@ -83,6 +84,7 @@ class TaskParts:
             self.producer.send,
             self.ensure_topic,
         )
+        self.left_out = LeftOut()
         self.send: Callable[[str, list[Record]], None] = self.producer.send
         """Queues what plans make."""
         if config.transforms:
@@ -92,6 +94,7 @@ class TaskParts:
                 self.producer,
                 self.ensure_topic,
                 self.tolerance,
+                self.left_out,
             )
             self.send, converters = output.send, (output.converter, output.converter)
         self.markers = compile_markers(config.conversion, *converters)

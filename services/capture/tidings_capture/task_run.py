@@ -171,6 +171,7 @@ class TaskRun:
             self._parts.send,
             self._parts.schema_changes,
             self._parts.tolerance,
+            self._parts.left_out,
         )
         if until is None:
             self._progress.state = "streaming"

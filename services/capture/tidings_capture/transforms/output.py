@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from tidings_capture.converters import Converter
 from tidings_capture.kafka import RecordProducer
+from tidings_capture.left_out import LeftOut
 from tidings_capture.plan import NEW_KEY_HEADER, OLD_KEY_HEADER, Record
+from tidings_capture.plan_messages import COLLECTION
 from tidings_capture.tolerance import Tolerance
 from tidings_capture.transforms.chain import Chain, TransformError
 from tidings_capture.transforms.encoding import Encoding
@@ -16,8 +18,12 @@ from tidings_capture.value_text import connect_text
 from tidings_envelope import semantic
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.schema import ConnectSchema
+from tidings_service import get_logger
 
 _HEARTBEAT: Final = semantic.HEARTBEAT_VALUE.name
+_MARKER: Final = semantic.TRANSACTION_VALUE.name
+
+_log = get_logger(__name__)
 
 Read = tuple[ConnectSchema | None, Any]
 _NULL: Final[Read] = (None, None)
@@ -32,6 +38,7 @@ class TransformedOutput:
         producer: gets the records.
         ensure_topic: creates a topic that does not exist; called once per topic that a record goes to.
         tolerance: what becomes of records that a transform fails on; None: they are errors.
+        left_out: where events of a transaction are noted that do not come out on the topic they were made for.
     """
 
     def __init__(
@@ -41,6 +48,7 @@ class TransformedOutput:
         producer: RecordProducer,
         ensure_topic: Callable[[str], None],
         tolerance: Tolerance | None = None,
+        left_out: LeftOut | None = None,
     ) -> None:
         self.converter = IntermediateConverter()
         """What the plans of this task are compiled with, for keys and values."""
@@ -49,6 +57,8 @@ class TransformedOutput:
         self._producer = producer
         self._ensure_topic = ensure_topic
         self._tolerance = tolerance
+        self._left_out = LeftOut() if left_out is None else left_out
+        self._warned = False
         self._topics: set[str] = set()
 
     def send(self, topic: str, records: list[Record]) -> None:
@@ -73,6 +83,8 @@ class TransformedOutput:
                 result = self._chain.apply(record, where)
                 if result is not None:
                     self._produce(result, record, where)
+                if result is None or result.topic != topic:
+                    self._note(record, self._left_out.filter)
             except TransformError as error:
                 if self._tolerance is None:
                     raise
@@ -82,6 +94,23 @@ class TransformedOutput:
                     self._key(topic, record.key_schema, record.key, trusted=True),
                     partial(self._value, topic, record.value_schema, record.value, trusted=True),
                 )
+                self._note(record, self._left_out.fail)
+
+    def _note(self, record: SourceRecord, left_out: Callable[[str], None]) -> None:
+        """A record does not come out on its topic."""
+        value = record.value
+        if record.value_schema is None or not isinstance(value, dict):
+            return
+        if record.value_schema.name == _MARKER and not self._warned:
+            self._warned = True
+            _log.warning(
+                "the transforms leave out transaction markers, or send them to another topic: who puts transactions"
+                " together, as the translator does, waits for ever; give the transform a predicate",
+                topic=record.topic,
+            )
+        elif value.get("transaction") is not None:  # an event that has been counted
+            source = value["source"]
+            left_out(COLLECTION if value["op"] == "m" else f"{source['schema']}.{source['table']}")
 
     def _produce(self, record: SourceRecord, original: SourceRecord, where: str) -> None:
         topic = record.topic
