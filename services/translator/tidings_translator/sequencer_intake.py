@@ -4,6 +4,8 @@ import time
 
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError, RegistryError
+from tidings_envelope.left_out import HEADER as LEFT_OUT
+from tidings_envelope.left_out import LeftOut, left_out
 from tidings_envelope.wire import HEADER_BYTES
 from tidings_service import Retry
 from tidings_translator.dead_letters import dead_letter
@@ -21,6 +23,14 @@ def _is_begin(value: bytes) -> bool:
     if value[:1] == b"\0":
         return value[HEADER_BYTES : HEADER_BYTES + len(_AVRO_BEGIN)] == _AVRO_BEGIN
     return value.startswith(_JSON_BEGIN)
+
+
+def _left_out(record: FetchedRecord) -> LeftOut | None:
+    """What capture says to have counted in an END marker, but not published."""
+    for name, value in record.headers:
+        if name == LEFT_OUT:
+            return left_out(value)
+    return None
 
 
 class Intake:
@@ -53,8 +63,9 @@ class Intake:
                 else:
                     assembler.nothing(partition, record.offset)
             except (DecodeError, RegistryError) as error:
-                letters.append(self._unreadable(session, partition, record, error))
-                assembler.unreadable(partition, record.offset, now)
+                letter = self._unreadable(session, partition, record, error)
+                if assembler.unreadable(partition, record.offset):
+                    letters.append(letter)
             else:
                 session.unreadable_in_a_row = 0
 
@@ -68,10 +79,12 @@ class Intake:
                 assembler.nothing(partition, record.offset)
                 continue
             try:
-                assembler.marker(partition, record.offset, self._decoder.marker(value), now)
+                marker = self._decoder.marker(value)
+                assembler.marker(partition, record.offset, marker, now, _left_out(record))
             except (DecodeError, RegistryError) as error:
-                letters.append(self._unreadable(session, partition, record, error))
-                assembler.unreadable(partition, record.offset, now)
+                letter = self._unreadable(session, partition, record, error)
+                if assembler.unreadable(partition, record.offset):
+                    letters.append(letter)
             else:
                 session.unreadable_in_a_row = 0
 
