@@ -1,12 +1,14 @@
 """The registry client against a real registry, and its one clear sentence where there is none."""
 
+import http.server
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from tidings_envelope.errors import RegistryError
+from tidings_envelope.errors import RegistryError, UnknownSchemaError
 from tidings_envelope.registry import RegistryClient
 
 SCHEMA = '{"type":"record","name":"T","namespace":"a","fields":[{"name":"id","type":"long"}]}'
@@ -46,11 +48,48 @@ def test_an_incompatible_schema_is_refused_by_subject(registry_url: str, unique_
 
 def test_an_unknown_id_and_an_unknown_subject_are_errors(registry_url: str, unique_name: str) -> None:
     client = RegistryClient(registry_url)
-    with pytest.raises(RegistryError, match="schema 999999"):
+    with pytest.raises(UnknownSchemaError, match="schema 999999"):
         client.schema_by_id(999_999)
     with pytest.raises(RegistryError, match=unique_name):
         client.latest(unique_name)
     client.close()
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    """What a proxy or a wrong path answers."""
+
+    status, body = 200, b"<html>please log in</html>"
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, b"<html>please log in</html>"), (404, b"<html>not here</html>"), (401, b"{}"), (403, b"{}")],
+)
+def test_somebody_else_s_answer_does_not_say_that_the_schema_is_unknown(status: int, body: bytes) -> None:
+    """That would make a dead letter of each record; it is the way to the registry that is to be mended."""
+    handler = type("Handler", (Answer,), {"status": status, "body": body})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with (
+                RegistryClient(f"http://127.0.0.1:{server.server_port}", timeout_seconds=5) as client,
+                pytest.raises(RegistryError) as caught,
+            ):
+                client.schema_by_id(7)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert not isinstance(caught.value, UnknownSchemaError)
 
 
 def test_an_unreachable_registry_is_named() -> None:

@@ -20,13 +20,26 @@ VARIABLE_SCALE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 """Moves the point of numbers of any length; PostgreSQL's numeric has up to 147,455 digits."""
 
+_MOST_SCALE = 150_000
+"""Digits behind or before the point: more than PostgreSQL's numeric has (16,383 and 131,072)."""
+_MOST_BYTES = 65_536
+"""Of an unscaled number: 147,455 digits take 61,233."""
+
 RowConversion: TypeAlias = Callable[[dict[str, Any]], None]
 """Replaces values of a row in place."""
 _ValueConversion: TypeAlias = Callable[[Any], Any]
+_MISFITS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a conversion can raise on a value of another type."""
 
 
 def decimal_from_bytes(unscaled: bytes, scale: int) -> Decimal:
-    """The number whose unscaled value is these two's complement bytes."""
+    """The number whose unscaled value is these two's complement bytes.
+
+    Raises:
+        DecodeError: no database has a number of such a scale or length.
+    """
+    if not -_MOST_SCALE <= scale <= _MOST_SCALE or len(unscaled) > _MOST_BYTES:
+        raise DecodeError("a decimal has a scale or a length that no database's has")
     return EXACT.scaleb(Decimal(int.from_bytes(unscaled, "big", signed=True)), -scale)
 
 
@@ -76,7 +89,12 @@ def _row_conversion(conversions: dict[str, _ValueConversion]) -> RowConversion:
         for name, conversion in conversions.items():
             value = row.get(name)
             if value is not None:
-                row[name] = conversion(value)
+                try:
+                    row[name] = conversion(value)
+                except _MISFITS as error:
+                    raise DecodeError(
+                        f"column {name}: the value is not of the type that its schema tells"
+                    ) from error
 
     return convert
 

@@ -1,34 +1,52 @@
 """From the bytes on a technical topic to envelopes, keys and transaction markers.
 
 The format is recognised from the bytes: Confluent's wire format starts with a zero byte, JSON with a brace, and JSON
-with schemas with ``{"schema":``. Reading is strict: what is not an envelope is a `DecodeError`, never a guess.
+with schemas with ``{"schema":``. Reading is strict: what is not an envelope is a `DecodeError`, never a guess. And it is
+bounded: no bytes make it go deeper or take more memory than a multiple of their own length, so that whatever a record
+holds, it is the only one that is lost. Only a registry that does not answer is another's fault (`RegistryError`).
 """
 
 import io
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import fastavro
 import msgspec
 
+from tidings_envelope.avro_shape import MAX_DEPTH, check_bounded, is_envelope
 from tidings_envelope.decimals import RowConversion, row_conversion
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, TransactionRef
-from tidings_envelope.errors import DecodeError
+from tidings_envelope.errors import DecodeError, UnknownSchemaError
 from tidings_envelope.logical_types import without_temporal_types
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import HEADER_BYTES, split
 
 _JSON_START = ord("{")
+_JSON_END = ord("}")
 _AVRO_START = 0
 _SCHEMA_START = b'{"schema":'
 _PAYLOAD = b',"payload":'
 _KNOWN_PREFIXES = 64
 """How many JSON schemas are remembered; more than a source has tables in practice."""
+_OPERATIONS = frozenset("cudrtm")
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1
+"""Whole numbers outside of these are no integers of any format but JSON."""
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""Of a time, in milliseconds since 1970: what a `datetime` can be."""
+_NO_SCHEMA = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+"""What walking through something that is no schema can run into."""
 
 
 class _JsonSchema(NamedTuple):
     prefix: bytes
     convert: RowConversion | None
+
+
+class _AvroReader(NamedTuple):
+    schema: Any
+    convert: RowConversion | None
+    is_envelope: bool
 
 
 class _WithSchema(msgspec.Struct):
@@ -59,7 +77,7 @@ class EnvelopeDecoder:
         self._object = msgspec.json.Decoder(dict[str, Any])
         self._with_schema = msgspec.json.Decoder(_WithSchema)
         self._prefixes: list[_JsonSchema] = []
-        self._readers: dict[int, tuple[Any, RowConversion | None]] = {}
+        self._readers: dict[int, _AvroReader] = {}
 
     def envelope(self, raw: bytes | None) -> Envelope | None:
         """A change event's value; None for a tombstone.
@@ -71,11 +89,26 @@ class EnvelopeDecoder:
         if raw is None:
             return None
         if raw[:1] == b"\0":
-            record, convert = self._avro(raw)
-            envelope = _envelope_of(record)
+            record, reader = self._avro(raw)
+            if not reader.is_envelope:
+                raise DecodeError(
+                    "not an envelope: the Avro record lacks an envelope's fields or their types"
+                )
+            envelope, convert = _envelope_of(record), reader.convert
         else:
             payload, convert = self._json(raw, "envelope")
             envelope = _parse(self._envelope.decode, payload, "envelope")
+            for row in (envelope.before, envelope.after):
+                if row is not None:
+                    _check_values(row)
+        if envelope.op not in _OPERATIONS:
+            raise DecodeError("not an envelope: there is no such operation")
+        source = envelope.source
+        if (
+            not _FIRST_MS <= source.ts_ms <= _LAST_MS
+            or not _FIRST_MS <= (source.ts_us or 0) // 1000 <= _LAST_MS
+        ):
+            raise DecodeError("not an envelope: its time is outside of the years 1 to 9999")
         if convert is not None:
             for row in (envelope.before, envelope.after):
                 if row is not None:
@@ -92,10 +125,12 @@ class EnvelopeDecoder:
         if raw is None:
             return None
         if raw[:1] == b"\0":
-            record, convert = self._avro(raw)
+            record, reader = self._avro(raw)
+            convert = reader.convert
         else:
             payload, convert = self._json(raw, "key")
             record = _parse(self._object.decode, payload, "key")
+            _check_values(record)
         if convert is not None:
             convert(record)
         return record
@@ -124,43 +159,57 @@ class EnvelopeDecoder:
         if not raw.startswith(_SCHEMA_START):
             return raw, None
         for known in self._prefixes:
-            if raw.startswith(known.prefix):
+            if raw.startswith(known.prefix) and raw[-1] == _JSON_END:
                 return memoryview(raw)[len(known.prefix) : -1], known.convert
         return self._learn(raw, what)
 
     def _learn(self, raw: bytes, what: str) -> tuple[msgspec.Raw, RowConversion | None]:
         """Reads a schema that comes for the first time, and remembers the bytes before the payload."""
         message = _parse(self._with_schema.decode, raw, what)
-        convert = row_conversion(message.schema, self._times) if message.schema else None
+        try:
+            convert = row_conversion(message.schema, self._times) if message.schema else None
+        except _NO_SCHEMA as error:
+            raise DecodeError(f"not an {what}: its schema is none of Connect's") from error
         payload = bytes(message.payload)
         if raw.endswith(_PAYLOAD + payload + b"}"):
             prefix = raw[: len(raw) - len(payload) - 1]
             self._prefixes = [_JsonSchema(prefix, convert), *self._prefixes[: _KNOWN_PREFIXES - 1]]
         return message.payload, convert
 
-    def _avro(self, raw: bytes) -> tuple[dict[str, Any], RowConversion | None]:
+    def _avro(self, raw: bytes) -> tuple[dict[str, Any], _AvroReader]:
         schema_id, _ = split(raw[:HEADER_BYTES])
         reader = self._readers.get(schema_id)
         if reader is None:
             reader = self._readers[schema_id] = self._avro_reader(schema_id)
-        schema, convert = reader
         body = io.BytesIO(raw)
         body.seek(HEADER_BYTES)
         try:
-            record = fastavro.schemaless_reader(body, schema, None)
-        except (EOFError, ValueError, IndexError, TypeError, OverflowError, StopIteration) as error:
+            record = fastavro.schemaless_reader(body, reader.schema, None)
+        except (EOFError, ValueError, LookupError, TypeError, ArithmeticError, StopIteration) as error:
             raise DecodeError(f"the body does not follow schema {schema_id}") from error
         if body.tell() != len(raw):
             raise DecodeError(f"{len(raw) - body.tell()} bytes too many for schema {schema_id}")
         if not isinstance(record, dict):
             raise DecodeError(f"schema {schema_id} is not of a record")
-        return record, convert
+        return record, reader
 
-    def _avro_reader(self, schema_id: int) -> tuple[Any, RowConversion | None]:
+    def _avro_reader(self, schema_id: int) -> _AvroReader:
         if self._registry is None:
             raise DecodeError("the record is in Avro, but no schema registry is set")
-        parsed = self._registry.schema_by_id(schema_id)
-        return without_temporal_types(parsed), row_conversion(parsed, self._times)
+        what = f"schema {schema_id}"
+        try:
+            parsed = self._registry.schema_by_id(schema_id)
+        except UnknownSchemaError as error:
+            raise DecodeError(str(error)) from error
+        try:
+            check_bounded(parsed, what)
+            if not isinstance(parsed, dict):
+                raise DecodeError(f"{what} is not of a record")
+            return _AvroReader(
+                without_temporal_types(parsed), row_conversion(parsed, self._times), is_envelope(parsed)
+            )
+        except _NO_SCHEMA as error:
+            raise DecodeError(f"{what} is none of Connect's") from error
 
 
 def _parse(decode: Callable[[Any], Any], payload: Any, what: str) -> Any:
@@ -170,6 +219,35 @@ def _parse(decode: Callable[[Any], Any], payload: Any, what: str) -> Any:
         raise DecodeError(f"not a {what}: {error}") from error  # names the field and the types, not the value
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DecodeError(f"not a {what}: malformed JSON") from error
+    except RecursionError as error:
+        raise DecodeError(f"not a {what}: more than {MAX_DEPTH} values deep") from error
+
+
+def _check_values(row: dict[str, Any]) -> None:
+    """Bounds what JSON does not: depth, and whole numbers, which become a `Decimal` where they have more than 64 bits.
+
+    (A numeric without decimals is such a number with ``decimal.format=NUMERIC``.)
+
+    Raises:
+        DecodeError: a value is too deep.
+    """
+    for name, value in row.items():
+        kind = type(value)
+        if kind is int:
+            if not _LEAST <= value <= _MOST:
+                row[name] = Decimal(value)
+        elif kind is dict or kind is list:
+            row[name] = _checked(value, 2)
+
+
+def _checked(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise DecodeError(f"not an envelope: a value is more than {MAX_DEPTH} values deep")
+    if isinstance(value, dict):
+        return {name: _checked(inner, depth + 1) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_checked(inner, depth + 1) for inner in value]
+    return Decimal(value) if isinstance(value, int) and not _LEAST <= value <= _MOST else value
 
 
 def _envelope_of(record: dict[str, Any]) -> Envelope:

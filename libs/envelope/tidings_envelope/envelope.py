@@ -4,7 +4,7 @@ Format: Debezium documentation, PostgreSQL connector, "Data change events" and "
 Debezium's own, except that they are written in Python's way (`tx_id` for ``txId``).
 """
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,12 @@ from tidings_envelope.errors import DecodeError
 
 Row: TypeAlias = dict[str, Any]
 """Column name to value, as Debezium represents it."""
+
+_Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""Connect's INT64: JSON has larger numbers."""
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_LSN_DIGITS = 20
+"""Of the largest number of 64 bits."""
 
 
 class Source(msgspec.Struct, frozen=True, rename={"tx_id": "txId"}):
@@ -22,17 +28,17 @@ class Source(msgspec.Struct, frozen=True, rename={"tx_id": "txId"}):
     db: str
     schema: str
     table: str
-    ts_ms: int
+    ts_ms: _Int64
     """Commit time (for snapshot rows: the snapshot's time) in milliseconds since the Unix epoch."""
-    ts_us: int | None = None
-    ts_ns: int | None = None
+    ts_us: _Int64 | None = None
+    ts_ns: _Int64 | None = None
     snapshot: str | None = "false"
     sequence: str | None = None
     """JSON: ``["last commit LSN or null","LSN"]``."""
-    tx_id: int | None = None
-    lsn: int | None = None
+    tx_id: _Int64 | None = None
+    lsn: _Int64 | None = None
     origin: str | None = None
-    origin_lsn: int | None = None
+    origin_lsn: _Int64 | None = None
     version: str | None = None
     connector: str | None = None
 
@@ -52,9 +58,9 @@ class Source(msgspec.Struct, frozen=True, rename={"tx_id": "txId"}):
             return None
         try:
             last_commit, _ = _SEQUENCE.decode(self.sequence)
-        except msgspec.MsgspecError as error:
+            return None if last_commit is None else _number(last_commit)
+        except (msgspec.MsgspecError, ValueError) as error:
             raise DecodeError("source.sequence is not a JSON pair of LSNs") from error
-        return None if last_commit is None else int(last_commit)
 
 
 _SEQUENCE = msgspec.json.Decoder(tuple[str | None, str | None])
@@ -65,8 +71,8 @@ class TransactionRef(msgspec.Struct, frozen=True):
 
     id: str
     """``txid:lsn``; the LSN part differs within a transaction, see `txid_of`."""
-    total_order: int
-    data_collection_order: int
+    total_order: _Count
+    data_collection_order: _Count
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -78,9 +84,9 @@ class Envelope(msgspec.Struct, frozen=True):
     before: Row | None = None
     after: Row | None = None
     transaction: TransactionRef | None = None
-    ts_ms: int | None = None
-    ts_us: int | None = None
-    ts_ns: int | None = None
+    ts_ms: _Int64 | None = None
+    ts_us: _Int64 | None = None
+    ts_ns: _Int64 | None = None
 
 
 class CollectionCount(msgspec.Struct, frozen=True):
@@ -88,7 +94,7 @@ class CollectionCount(msgspec.Struct, frozen=True):
 
     data_collection: str
     """``schema.table``."""
-    event_count: int
+    event_count: _Count
 
 
 class TransactionMarker(msgspec.Struct, frozen=True):
@@ -98,8 +104,8 @@ class TransactionMarker(msgspec.Struct, frozen=True):
     """``BEGIN`` or ``END``."""
     id: str
     """``txid:lsn``; END's LSN is the position after the commit."""
-    ts_ms: int
-    event_count: int | None = None
+    ts_ms: _Int64
+    event_count: _Count | None = None
     """END only."""
     data_collections: tuple[CollectionCount, ...] | None = None
     """END only."""
@@ -116,7 +122,7 @@ def txid_of(transaction_id: str) -> int:
         DecodeError: the text is not ``txid:lsn``.
     """
     try:
-        return int(transaction_id.partition(":")[0])
+        return _number(transaction_id.partition(":")[0])
     except ValueError as error:
         raise DecodeError("a transaction id is written txid:lsn") from error
 
@@ -128,6 +134,20 @@ def lsn_of(transaction_id: str) -> int:
         DecodeError: the text is not ``txid:lsn``.
     """
     try:
-        return int(transaction_id.partition(":")[2])
+        return _number(transaction_id.partition(":")[2])
     except ValueError as error:
         raise DecodeError("a transaction id is written txid:lsn") from error
+
+
+def _number(text: str) -> int:
+    """A whole number that is not negative and has 64 bits at most, in digits alone.
+
+    Raises:
+        ValueError: the text is none.
+    """
+    if len(text) > _LSN_DIGITS or not (text.isascii() and text.isdigit()):
+        raise ValueError
+    number = int(text)
+    if number >> 64:
+        raise ValueError
+    return number

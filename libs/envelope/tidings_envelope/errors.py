@@ -43,3 +43,9 @@ class RegistryError(EnvelopeError):
     """The schema registry refused something or could not be reached."""
 
     code = "registry"
+
+
+class UnknownSchemaError(RegistryError):
+    """The registry has answered, and has no Avro schema of that id: it is the record that names it that is wrong."""
+
+    default_retry = "never"

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import fastavro
 from fastavro.schema import SchemaParseException
 
-from tidings_envelope.errors import RegistryError
+from tidings_envelope.errors import RegistryError, UnknownSchemaError
 
 
 @contextlib.contextmanager
@@ -45,6 +45,10 @@ _PASSWORD_IN_URL = re.compile(r"//[^/@]*@")
 
 _RETRIED_STATUS = 500
 """From this HTTP status on the registry itself is in trouble, so that trying again can help."""
+
+
+_NO_SCHEMA = 40403
+"""The API's error code for an id that no schema has; a 404 without it comes from somebody else."""
 
 
 class RegistryClient:
@@ -131,7 +135,8 @@ class RegistryClient:
         """The schema with that id, parsed by fastavro; cached for good, because ids are never reused.
 
         Raises:
-            RegistryError: unknown, not Avro, or not reachable.
+            UnknownSchemaError: the registry has no such schema, or it is not Avro.
+            RegistryError: the registry is not reachable or would not answer.
         """
         parsed = self._parsed.get(schema_id)
         if parsed is None:
@@ -183,19 +188,26 @@ class RegistryClient:
         try:
             return function(*arguments)
         except SchemaRegistryError as error:
-            raise RegistryError(
-                f"the schema registry at {self.url} would not {what}: {error.error_message} (error {error.error_code})",
-                retry="timed" if error.http_status_code >= _RETRIED_STATUS else "manual",
-            ) from error
+            told = f"the schema registry at {self.url} would not {what}: {error.error_message} (error {error.error_code})"
+            if error.error_code == _NO_SCHEMA:
+                raise UnknownSchemaError(told) from error
+            retry = "timed" if error.http_status_code >= _RETRIED_STATUS else "manual"
+            raise RegistryError(told, retry=retry) from error
         except httpx.HTTPError as error:
             raise RegistryError(
                 f"cannot {what}: the schema registry at {self.url} is not reachable ({type(error).__name__})",
                 hint="is it running, and does TIDINGS_REGISTRY (or *.converter.schema.registry.url) name it?",
                 retry="timed",
             ) from error
+        except ValueError as error:
+            raise RegistryError(
+                f"cannot {what}: what answers at {self.url} is no schema registry",
+                hint="is a proxy between? TIDINGS_REGISTRY (or *.converter.schema.registry.url) names the API's base",
+                retry="timed",
+            ) from error
 
     def _parse(self, text: str | None, what: str) -> Any:
         try:
             return fastavro.parse_schema(json.loads(text or ""))
-        except (ValueError, SchemaParseException) as error:
-            raise RegistryError(f"{what} at {self.url} is no Avro schema", retry="never") from error
+        except (ValueError, LookupError, TypeError, RecursionError, SchemaParseException) as error:
+            raise UnknownSchemaError(f"{what} at {self.url} is no Avro schema") from error

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.metrics import FRESHNESS
 from tidings_lakehouse.positions import PartitionId, beyond, offsets_of
 from tidings_lakehouse.tables import Table
@@ -73,10 +72,10 @@ class Watermark:
 class WatermarkTable:
     """One row per table; the rows of one stream are replaced together, in one commit."""
 
-    def __init__(self, session: SparkSession, stream: str, commits: Commits) -> None:
+    def __init__(self, session: SparkSession, stream: str) -> None:
         self._session = session
         self._stream = stream
-        self._table = table = Table(session, WATERMARK, "", commits)
+        table = Table(session, WATERMARK, "")
         rows = session.table(WATERMARK).where(sf.col("stream") == stream).collect() if table.exists else []
         table.ensure(WATERMARK_SCHEMA, partitioned_by=["stream"])
         self._rows = {
@@ -121,8 +120,7 @@ class WatermarkTable:
         # As JSON, because rows handed over as Python objects would go through a Python worker process, every batch.
         text, shape = sf.lit(json.dumps(rows)), st.ArrayType(WATERMARK_SCHEMA)
         frame = self._session.range(1, numPartitions=1).select(sf.inline(sf.from_json(text, shape)))
-        with self._table.staged() as name:
-            frame.writeTo(name).overwrite(sf.col("stream") == self._stream)
+        frame.writeTo(WATERMARK).overwrite(sf.col("stream") == self._stream)
 
 
 def _iso(moment: dt.datetime) -> str:
@@ -133,8 +131,8 @@ def _iso(moment: dt.datetime) -> str:
 class QuarantineTable:
     """Records that could not be decoded: where they were, why, and their bytes."""
 
-    def __init__(self, session: SparkSession, stream: str, commits: Commits) -> None:
-        self._table = Table(session, QUARANTINE, "", commits)
+    def __init__(self, session: SparkSession, stream: str) -> None:
+        self._table = Table(session, QUARANTINE, "")
         self._held: dict[PartitionId, int] = {}
         if self._table.exists:
             self._held = offsets_of(session.table(QUARANTINE).where(sf.col("stream") == stream))
@@ -163,4 +161,4 @@ class QuarantineTable:
 
     def append(self, rows: DataFrame) -> None:
         """Write rows made by `rows`."""
-        self._table.append(rows)
+        rows.writeTo(QUARANTINE).append()

@@ -9,13 +9,15 @@ again where the row meets the type that the domain declares for the column; noth
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import msgspec
 
 from tidings_translator.errors import ChangeSetError
 
+_Micros = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000_000, le=253_402_300_799_999_999)]
+"""Microseconds since 1970 that a `datetime` can be."""
 Op = Literal["c", "u", "d", "r"]
 """Debezium's operations on a row: create, update, delete, read (by a snapshot)."""
 
@@ -53,7 +55,7 @@ class ChangeSet(msgspec.Struct, frozen=True, array_like=True, gc=False):
     id: str
     commit_lsn: int
     txid: int | None
-    ts_us: int
+    ts_us: _Micros
     snapshot: bool
     rows: tuple[RowChange, ...]
     references: dict[str, dict[str, dict[str, Any]]] = {}
@@ -80,6 +82,8 @@ def decode_change_set(data: bytes) -> ChangeSet:
         return _decoder.decode(data)
     except msgspec.DecodeError as error:
         raise ChangeSetError(f"not a change set: {error}") from error
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise ChangeSetError("not a change set: too deep, or a text that is none") from error
 
 
 def identity(row: Mapping[str, Any], columns: Iterable[str]) -> str:

@@ -20,6 +20,9 @@ from tidings_translator.records import MAX_VALUE_BYTES, Headers, Output, Partiti
 
 log = get_logger(__name__)
 
+_MOST_TEXT_BYTES = 4096
+"""Of a header, and of a key beside a value that is left out: an id is whatever somebody has in a key column."""
+
 
 class Origin(NamedTuple):
     """What a letter is about: a record, and of what followed from it the rule and the event."""
@@ -51,19 +54,27 @@ def dead_letter(
     )
     headers: Headers = [
         ("tidings_stage", stage.encode()),
-        ("tidings_reason", reason.encode()),
+        ("tidings_reason", _text(reason)),
         ("tidings_error", error.encode()),
         *_origin_headers(Origin(partition.topic, partition.partition, offset)),
     ]
-    headers += [(f"tidings_{name}", str(what).encode()) for name, what in known.items() if what is not None]
-    size = len(value or b"") + len(state or b"")
+    headers += [(f"tidings_{name}", _text(str(what))) for name, what in known.items() if what is not None]
+    key_bytes = len(key or b"")
+    size = key_bytes + len(value or b"") + len(state or b"")
     if size > MAX_VALUE_BYTES:
         # A letter that does not fit into a record would stop everything; the original is at its position.
         headers.append(("tidings_left_out_bytes", str(size).encode()))
         value = state = None
+        if key_bytes > _MOST_TEXT_BYTES:
+            key = None
     if state is not None:
         headers.append(("tidings_state", state))
     return Output(topic, key, value, headers)
+
+
+def _text(text: str) -> bytes:
+    """A header's value: cut off where it would be longer than a header should."""
+    return text.encode(errors="replace")[:_MOST_TEXT_BYTES]
 
 
 def resolution(topic: str, key: bytes | None, origin: Origin, outcome: str) -> Output:

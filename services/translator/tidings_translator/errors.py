@@ -66,6 +66,12 @@ class SequenceError(TranslatorError):
     code = "sequence"
 
 
+class RowError(SequenceError):
+    """One row of a technical topic cannot be used: it goes to the dead letters, and its transaction with it."""
+
+    default_retry = Retry.NEVER
+
+
 class GenerationError(TranslatorError):
     """A generation cannot do what it was asked to, or may not work."""
 

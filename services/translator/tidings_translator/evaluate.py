@@ -176,9 +176,10 @@ class Evaluator:
         done = stored.done if stored is not None else ()
         try:
             after, orphans_after = plan.advance(before, orphans, change_set)
+            changed = after != before or orphans_after != orphans
         except Exception as error:  # noqa: BLE001 - rows come from outside: whatever they break, it is only them
             return Evaluation(state, [], [_failure(None, change_set, _row_reason(error))])
-        if after == before and orphans_after == orphans:
+        if not changed:
             return Evaluation(state, [], [])
         events: list[PublishedEvent] = []
         failures: list[RuleFailure] = []

@@ -19,10 +19,6 @@ SEQUENCER_OPEN_AGE = Gauge(
     "tidings_sequencer_open_transaction_age_seconds",
     "How long the oldest incomplete transaction has been waiting here.",
 )
-SEQUENCER_MISSING_ROWS_AGE = Gauge(
-    "tidings_sequencer_missing_rows_age_seconds",
-    "How long the next transaction has lacked rows although its tables' partitions were read to the end; 0 when none does.",
-)
 SEQUENCER_BUFFERED_ROWS = Gauge(
     "tidings_sequencer_buffered_rows", "Rows held for incomplete transactions, in memory and on disk."
 )

@@ -54,5 +54,5 @@ def request_of(value: bytes) -> Request | None:
     """The request that a record's value is; None for anything else."""
     try:
         return _decoder.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None

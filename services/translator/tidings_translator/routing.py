@@ -16,7 +16,7 @@ from tidings_envelope.envelope import Envelope
 from tidings_translator.changes import ChangeSet, RowChange, identity
 from tidings_translator.descent import Descent
 from tidings_translator.domain import Domain
-from tidings_translator.errors import SequenceError
+from tidings_translator.errors import RowError
 from tidings_translator.memory import Memory, Waiting
 from tidings_translator.model import Row
 from tidings_translator.spill import Buckets, RoutedRow
@@ -106,7 +106,7 @@ class Router:
         """One change set for each aggregate that the transaction touched, by first touch.
 
         Raises:
-            SequenceError: a row lacks a column by which the domain knows whose it is.
+            RowError: a row lacks a column by which the domain knows whose it is.
         """
         rows = list(self._mapped(transaction.rows))
         if not rows:
@@ -220,13 +220,25 @@ class Router:
             for use, remembered in table.children:
                 self._roots_of(use, change, remembered=remembered)
 
+    def check(self, envelope: Envelope) -> None:
+        """Whether a row says whose it is: asked when it comes in, so that only its own transaction is lost if not.
+
+        Raises:
+            RowError: it lacks a column by which the domain knows that.
+        """
+        table = self._tables.get(envelope.source.qualified_table)
+        if table is None or envelope.op not in _ROW_OPS:
+            return
+        after = envelope.after
+        row, needed = (envelope.before, table.named_by) if after is None else (after, table.placed_by)
+        if row is None or not needed <= row.keys():
+            raise _without(table, envelope, needed - (row or {}).keys())
+
     def _change(self, table: _Table, envelope: Envelope) -> RowChange:
+        self.check(envelope)
         transaction = envelope.transaction
         columns = table.columns
         before, after = envelope.before, envelope.after
-        row, needed = (before, table.named_by) if after is None else (after, table.placed_by)
-        if row is None or not needed <= row.keys():
-            raise _without(table, envelope, needed - (row or {}).keys())
         if before is not None and len(before) > len(columns):
             before = {name: before[name] for name in columns if name in before}
         if after is not None and len(after) > len(columns):
@@ -347,10 +359,10 @@ class Router:
             yield from self._refer(branch.branches, known, references)
 
 
-def _without(table: _Table, envelope: Envelope, missing: Iterable[str]) -> SequenceError:
+def _without(table: _Table, envelope: Envelope, missing: Iterable[str]) -> RowError:
     source = envelope.source
     where = "a snapshot" if envelope.transaction is None else f"transaction {envelope.transaction.id}"
-    return SequenceError(
+    return RowError(
         f"a row of {table.table} in {where} (LSN {source.lsn}) has no {', '.join(sorted(missing))}, by which the domain"
         " knows whose row it is",
         hint="capture leaves the column out, the table's replica identity does not have it, or the domain names a column"

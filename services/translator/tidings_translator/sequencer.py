@@ -62,7 +62,6 @@ class Sequencer:
         self._emission = Emission(settings, stage)
         self._looked_at = 0.0
         self._told_waiting: str | None = None
-        self._told_missing = False
         self._filled = filling
         """Another than the original generation may read the topics."""
 
@@ -191,21 +190,8 @@ class Sequencer:
         since = assembler.oldest_since()
         age = 0.0 if since is None else now - since
         metrics.SEQUENCER_OPEN_AGE.set(0.0 if session.gate.ended else age)
-        missing_since = assembler.missing_since()
-        lacking = 0.0 if missing_since is None else now - missing_since
-        metrics.SEQUENCER_MISSING_ROWS_AGE.set(0.0 if session.gate.ended else lacking)
         waiting = assembler.waiting_for()
         stuck = waiting is not None and age > _PATIENCE_SECONDS and not session.gate.shut
-        if lacking > self._settings.missing_rows_seconds and not self._told_missing:
-            self._told_missing = True
-            log.error(
-                "rows of a transaction are missing",
-                waiting=waiting,
-                seconds=round(lacking, 1),
-                hint="has the connector lost or dropped them (a Filter, errors.tolerance)? TIDINGS_ON_MISSING_ROWS=give_up"
-                " gives such transactions up, visibly",
-            )
-        self._told_missing = self._told_missing and missing_since is not None
         if stuck and waiting != self._told_waiting:
             log.warning("no transaction can be completed", waiting=waiting, seconds=round(age, 1))
         self._told_waiting = waiting if stuck else None

@@ -151,7 +151,7 @@ class Emission:
     def _output(self, change_set: ChangeSet) -> Output:
         key = f"{change_set.aggregate}/{change_set.id}".encode()
         value = encode_change_set(change_set)
-        if len(value) > MAX_RECORD_BYTES - _ROOM_BYTES:
+        if len(key) + len(value) > MAX_RECORD_BYTES - _ROOM_BYTES:
             return dead_letter(
                 self._settings.dead_letters_topic,
                 stage="transaction",
@@ -169,9 +169,8 @@ class Emission:
         return Output(self._settings.change_sets_topic, key, value)
 
     async def _lost(self, session: Session, lost: LostTransaction) -> list[Output]:
-        """The END marker and the rows of a transaction that can't be completed, as dead letters; what the rows say of keys is
-        still true."""
-        places: list[tuple[Partition, int]] = [] if lost.end is None else [lost.end]
+        """The rows of a transaction that can't be completed, as dead letters; what they say of keys is still true."""
+        places: list[tuple[Partition, int]] = []
 
         def envelopes() -> Iterator[Envelope]:
             for row in lost.rows:

@@ -46,7 +46,8 @@ class Session:
         self.traces = traces
         self.next_offsets: dict[Partition, int] = {}
         self.sent_offsets: dict[Partition, int] = {}
-        self.unreadable_in_a_row = 0
+        self.unreadable_in_a_row: dict[str, int] = {}
+        """Topic to the number of its last records that were unreadable."""
         self.added = self.committed = 0
         """Kafka transactions' contents that were handed to the sink, and how many of them are committed."""
         self.progress = memory.take_progress()
@@ -120,7 +121,6 @@ class Sessions:
             max_buffered_rows=self._settings.max_buffered_rows,
             read_ahead_rows=self._settings.read_ahead_rows,
             grace_seconds=self._settings.malformed_grace_seconds,
-            give_up_seconds=self._settings.give_up_seconds,
             spill_directory=self._settings.spill_directory,
         )
         session = Session(

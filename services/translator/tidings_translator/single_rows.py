@@ -40,7 +40,6 @@ class SingleRows(Assembler):
         self._touched = now
         self._out.append(CompleteTransaction(source.tx_id or 0, progress.commit_lsn, [envelope]))
 
-    def unreadable(self, partition: Partition, offset: int) -> bool:
-        """A record that could not be decoded, for the dead letters; no other depends on it."""
+    def unreadable(self, partition: Partition, offset: int, now: float) -> None:  # noqa: ARG002 - the same call
+        """A record that could not be decoded; the caller has sent it to the dead letters, and no other depends on it."""
         self.nothing(partition, offset)
-        return True

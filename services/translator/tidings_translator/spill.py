@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 _BLOCK_ROWS = 500
 _LENGTH_BYTES = 4
+_PAGE_BITS = 1024
 
 
 class PlacedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -103,15 +104,16 @@ class SpilledRows:
     def __init__(self, directory: Path | None) -> None:
         self._file = BlockFile(directory, tuple[int, PlacedRow])
         self._runs: list[tuple[int, int]] = []
-        self._known = bytearray()
+        self._known: dict[int, int] = {}
+        """By number, pages of ordinals that are there, as bits: an ordinal is whatever a record says."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def __contains__(self, ordinal: int) -> bool:
-        place, bit = divmod(ordinal, 8)
-        return place < len(self._known) and bool(self._known[place] >> bit & 1)
+        page, bit = divmod(ordinal, _PAGE_BITS)
+        return bool(self._known.get(page, 0) >> bit & 1)
 
     def add(self, rows: dict[int, PlacedRow]) -> None:
         """Take in rows of other ordinals.
@@ -121,9 +123,9 @@ class SpilledRows:
         """
         ordinals = sorted(rows)
         known = self._known
-        known.extend(bytes(max(ordinals[-1] // 8 + 1 - len(known), 0)))
         for ordinal in ordinals:
-            known[ordinal // 8] |= 1 << ordinal % 8
+            page, bit = divmod(ordinal, _PAGE_BITS)
+            known[page] = known.get(page, 0) | 1 << bit
         self._runs.append(self._file.append((ordinal, rows[ordinal]) for ordinal in ordinals))
         self._count += len(ordinals)
 

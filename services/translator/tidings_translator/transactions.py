@@ -30,44 +30,15 @@ class SnapshotRow(NamedTuple):
 
 
 class LostTransaction(NamedTuple):
-    """A transaction that can't be completed, because something of it is missing for good; for the dead letters as a whole."""
+    """A transaction that can't be completed, because a record of it was unreadable; for the dead letters as a whole."""
 
     txid: int
     commit_lsn: int | None
     rows: Iterable[PlacedRow]
     reason: str
-    end: tuple[Partition, int] | None = None
-    """Where its END marker was read."""
 
 
 Assembled = CompleteTransaction | SnapshotRow | LostTransaction
-
-
-class UnreadableRow(msgspec.Struct, frozen=True, array_like=True):
-    """Where a row was that nobody could read, and what is known of its transaction."""
-
-    topic: str
-    partition: int
-    offset: int
-    after: int = 0
-    """The last commit before the transaction of the row in front of it, so its own is not before that."""
-
-    @property
-    def at(self) -> tuple[Partition, int]:
-        return Partition(self.topic, self.partition), self.offset
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.partition} offset {self.offset}"
-
-
-class Gap(msgspec.Struct, frozen=True, array_like=True):
-    """Commit LSNs between which an unreadable marker was."""
-
-    after: int
-    upto: int | None = None
-    """Included; None while no later END was read."""
-    offset: int = -1
-    """The marker's, in the transaction topic."""
 
 
 class Progress(msgspec.Struct):
@@ -76,10 +47,8 @@ class Progress(msgspec.Struct):
     Attributes:
         commit_lsn: of the last transaction that came out, None before the first.
         finished: txid to commit LSN of the last ones that came out, oldest first.
-        began_lsn: commit LSN of the first END that was ever read.
-        lost: txid to commit LSN of the last ones that were given up, oldest first.
-        gaps: where unreadable markers were.
-        unreadable: unreadable rows that no transaction was given up for yet.
+        gaps: (after, up to and including) commit LSNs between which an unreadable marker was.
+        unreadable: (topic, partition, offset) of unreadable rows that no transaction was given up for yet.
         snapshot_open: snapshot rows came out, and it is not known yet that these were all.
         snapshot_lsn: the highest LSN of a snapshot's row.
         parts: (commit LSN, how many came out, of how many) of a transaction that is coming out in parts; its rows are
@@ -89,10 +58,8 @@ class Progress(msgspec.Struct):
 
     commit_lsn: int | None = None
     finished: dict[int, int] = {}
-    began_lsn: int = 0
-    lost: dict[int, int] = {}
-    gaps: list[Gap] = []
-    unreadable: list[UnreadableRow] = []
+    gaps: list[tuple[int, int]] = []
+    unreadable: list[tuple[str, int, int]] = []
     snapshot_open: bool = True
     snapshot_lsn: int = 0
     parts: tuple[int, int, int] | None = None
@@ -105,14 +72,9 @@ class OpenTransaction:
     __slots__ = (
         "counts",
         "done",
-        "end_at",
         "end_lsn",
-        "ended_at",
-        "ends",
-        "failed",
         "followers",
         "last_commit_lsn",
-        "looked_at",
         "missing",
         "needed",
         "places",
@@ -120,7 +82,6 @@ class OpenTransaction:
         "since",
         "spilled",
         "txid",
-        "wants_ends",
     )
 
     def __init__(self, txid: int, since: float) -> None:
@@ -136,19 +97,7 @@ class OpenTransaction:
         """Partition to [number of rows, offset of the last one]."""
         self.last_commit_lsn: int | None = None
         self.end_lsn: int | None = None
-        self.end_at: tuple[Partition, int] | None = None
-        """Where its END was read."""
-        self.ended_at = since
-        """When its END was read."""
         self.needed: dict[str, int] = {}
-        self.failed: dict[str, int] = {}
-        """Rows by table that capture has told will not come."""
-        self.wants_ends = False
-        """Its rows are late: ask where the partitions end."""
-        self.ends: dict[Partition, int] = {}
-        """Where the partitions of its tables ended after its END was read, once somebody has asked."""
-        self.looked_at: float | None = None
-        """When these had been read, and rows were still missing."""
         self.missing = 0
         self.done = False
 
@@ -185,7 +134,7 @@ class OpenTransaction:
 class Place:
     """How far a partition has been read, and the transactions that still need records of it, oldest first."""
 
-    __slots__ = ("buffered", "latest", "next_offset", "runs", "streaming", "table")
+    __slots__ = ("buffered", "next_offset", "runs", "streaming", "table")
 
     def __init__(self, table: str | None, next_offset: int) -> None:
         self.table = table
@@ -194,8 +143,6 @@ class Place:
         self.streaming = False
         """A row from after the snapshot was read, so all of the snapshot's rows of this partition were."""
         self.runs: deque[tuple[int, OpenTransaction]] = deque()
-        self.latest: OpenTransaction | None = None
-        """The one whose row was read last."""
 
     def youngest(self) -> OpenTransaction | None:
         """The last transaction that still needs records of this partition."""
