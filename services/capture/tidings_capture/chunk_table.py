@@ -2,8 +2,10 @@
 
 from tidings_capture.chunk_query import chunk_columns, chunk_query, count_query, maximum_query
 from tidings_capture.copy_format import parse_copy_line
+from tidings_capture.event_context import EventContext
 from tidings_capture.incremental_state import Collection, Key
 from tidings_capture.pgoutput_messages import Cells
+from tidings_capture.plan import Record
 from tidings_capture.relations import Column
 from tidings_capture.routes import Route
 from tidings_capture.task_parts import TaskParts
@@ -20,6 +22,8 @@ class ChunkTable:
         self._route: Route | None = None
         self._columns: tuple[Column, ...] = ()
         self._condition = ""
+        self.end: Key | None = None
+        """Where the next chunk goes on; None: there is no more."""
         self.total = 0
         """The rows there were to read when the table's snapshot began; only counted when somebody is told."""
 
@@ -72,7 +76,18 @@ class ChunkTable:
     def rows(self, after: Key | None, maximum: Key | None, limit: int) -> list[Cells]:
         """The next rows by key."""
         query = chunk_query(self.route.table, self._columns, self._condition, after, maximum, limit)
-        return [parse_copy_line(line) for line in self._lines(query)]
+        found = [parse_copy_line(line) for line in self._lines(query)]
+        self.end = self.key_of(found[-1]) if found else None
+        return found
+
+    def window_key(self, cells: Cells, context: EventContext) -> bytes | None:
+        """The key that the row's record will have."""
+        ((key, _, _),) = self.route.plan.read(cells, context)
+        return key
+
+    def records(self, cells: Cells, context: EventContext) -> list[Record]:
+        """What the row becomes."""
+        return self.route.plan.read_incremental(cells, context)
 
     def key_of(self, cells: Cells) -> Key:
         """What chunks go by, of a row."""

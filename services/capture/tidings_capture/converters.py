@@ -39,6 +39,8 @@ class Converter(Protocol):
     """What Kafka Connect calls a converter: one for keys and one for values per worker or connector."""
 
     codec: Codec
+    registry: "RegistryClient | None"
+    """Where its schemas are; None for a format that has none."""
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:
         """What stands around every key or value of that schema on that topic; registers it where there is a
@@ -65,6 +67,7 @@ class JsonConverter:
 
     def __init__(self, codec: JsonCodec, *, schemas_enable: bool = True) -> None:
         self.codec: Codec = codec
+        self.registry: RegistryClient | None = None
         self._json = codec
         self.schemas_enable = schemas_enable
 
@@ -88,6 +91,7 @@ class AvroConverter:
         self._any_names = any_names
         self.codec: Codec = AvroCodec()
         self._registry = registry
+        self.registry: RegistryClient | None = registry
         self._suffix = "key" if is_key else "value"
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:

@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable
 
 from tidings_capture.chunk_table import ChunkTable
+from tidings_capture.deleted_rows import DeletedRows
 from tidings_capture.errors import PostgresError
 from tidings_capture.event_context import EventContext
 from tidings_capture.fault_points import reached
@@ -59,8 +60,10 @@ class IncrementalSnapshots:
         self._chunk_id: str | None = None
         self._watermarks = Watermarks(parts, breathe)
         self._close_lsn: int | None = None
-        self._table = ChunkTable(parts)
+        self._table = self._rows = ChunkTable(parts)
+        self._deleted = DeletedRows(parts)
         self._held = False
+        self._gathering = False
 
     @property
     def waiting(self) -> bool:
@@ -103,8 +106,12 @@ class IncrementalSnapshots:
 
     # Signals
 
-    def execute(self, signal: Signal) -> None:
-        """Read tables: they are put behind those that are being read."""
+    def execute(self, signal: Signal, *, deleted: bool = False) -> None:
+        """Read tables: they are put behind those that are being read.
+
+        Args:
+            deleted: the rows that are gone are wanted, not those that are there.
+        """
         names = signal.names()
         if names is None:
             _log.warning("data-collections is missing or is no list of strings", signal=signal.id)
@@ -116,7 +123,9 @@ class IncrementalSnapshots:
             return
         key = signal.text("surrogate-key")
         new = [
-            Collection(name, condition_for(signal, name), key if key.strip() else "", signal.id)
+            Collection(
+                name, condition_for(signal, name), key if key.strip() else "", signal.id, deleted=deleted
+            )
             for name in expanded(names, self._parts.captured())
         ]
         idle = not self._state.running
@@ -185,6 +194,12 @@ class IncrementalSnapshots:
         ):
             self._send_window()
             self._read_chunk()
+        elif self._gathering and not self._gathers_keys():
+            self._read_chunk()
+
+    def close(self) -> None:
+        """Let go of what is being read."""
+        self._deleted.leave()
 
     # Chunks
 
@@ -197,12 +212,12 @@ class IncrementalSnapshots:
         self._forget_chunk()
         self._apply_stops()
         state = self._state
-        if not state.running or state.paused or self._held:
+        if not state.running or state.paused or self._held or self._gathers_keys():
             return
         self._chunk_id = str(uuid.uuid4())
         try:
             self._open_window()
-            while state.running:
+            while state.collections and not self._gathers_keys():
                 status = self._next_rows()
                 if status is None:
                     break
@@ -212,6 +227,14 @@ class IncrementalSnapshots:
             if error.retry is Retry.TIMED:
                 raise
             self._give_up(error)
+
+    def _gathers_keys(self) -> bool:
+        """Whether the next rows are those that are gone, and the topic's keys are still being read for it."""
+        collection = self._state.collections[0] if self._state.running else None
+        self._gathering = (
+            collection is not None and collection.deleted and not self._deleted.gathered(collection)
+        )
+        return self._gathering
 
     def _give_up(self, error: PostgresError) -> None:
         # A signal table that is not there or must not be written to, as a rule. Nothing would ever read the next chunk,
@@ -224,6 +247,7 @@ class IncrementalSnapshots:
     def _next_rows(self) -> str | None:
         """Fill the window from the current table; else why the table is done."""
         collection, state = self._state.collections[0], self._state
+        self._table = self._deleted if collection.deleted else self._rows
         try:
             status = self._table.find(collection)
             if status is None and state.maximum is None:
@@ -251,13 +275,12 @@ class IncrementalSnapshots:
         rows = self._table.rows(state.chunk_end, state.maximum, self._options.chunk_rows)
         context.now_ns = time.time_ns()
         context.snapshot_row("incremental", 0, None, 0)
-        plan = self._table.route.plan
         for number, cells in enumerate(rows):
-            ((key, _, _),) = plan.read(cells, context)
+            key = self._table.window_key(cells, context)
             self._window[number if key is None else key] = cells
-        if not self._window:
+        if self._table.end is None:
             return False
-        state.chunk_end = self._table.key_of(rows[-1])
+        state.chunk_end = self._table.end
         self._notices.chunk_read(state, len(rows), self._table.total, self._options.chunk_rows)
         reached("window.read")
         return True
@@ -271,7 +294,7 @@ class IncrementalSnapshots:
             context.now_ns = time.time_ns()
             context.follow(stream.context)
             for cells in self._window.values():
-                send(route.topic, route.plan.read_incremental(cells, context))
+                send(route.topic, self._table.records(cells, context))
             self._parts.routes.count(route.topic, len(self._window))
             reached("window.sent")
         if self._chunk_id is not None and self._state.running and self._state.chunk_end is not None:

@@ -19,6 +19,7 @@ Key = list[str | None]
 
 _COLLECTIONS: Final = "incremental_snapshot_collections"
 _CORRELATION: Final = "incremental_snapshot_correlation_id"
+_DELETED: Final = "tidings_deleted_rows"
 _KEYS: Final = "tidings_incremental_snapshot_keys"
 FIELDS: Final = (_COLLECTIONS, _CORRELATION, _KEYS)
 
@@ -35,6 +36,8 @@ class Collection:
     """The column that chunks go by instead of the key."""
     correlation_id: str | None = None
     """The signal that asked for it."""
+    deleted: bool = False
+    """Not the rows that are there are wanted, but those that are gone (`deleted_rows`)."""
 
     @property
     def tables(self) -> list[tuple[str, str]]:
@@ -84,6 +87,8 @@ class IncrementalState:
                 f"{_COLLECTIONS}_additional_condition": c.condition or None,
                 f"{_COLLECTIONS}_surrogate_key": c.surrogate_key or None,
                 f"{_COLLECTIONS}_correlation_id": c.correlation_id,
+                # Whoever does not know it reads the table's rows, which repeats them and loses none.
+                **({_DELETED: True} if c.deleted else {}),
             }
             for c in self.collections
         ]
@@ -120,6 +125,7 @@ def restored_state(fields: Mapping[str, Any] | None) -> IncrementalState:
             item.get(f"{prefix}additional_condition") or "",
             item.get(f"{prefix}surrogate_key") or "",
             item.get(f"{prefix}correlation_id"),
+            deleted=bool(item.get(_DELETED)),
         )
         for item in orjson.loads(fields[_COLLECTIONS])
     ]

@@ -3,7 +3,8 @@
 ``incremental``: the stream goes on at once from where the slot stands, a new one where it cannot be used, and the tables
 are read again meanwhile by an incremental snapshot; those without a key by a snapshot of their own, because chunks go by
 key. The new position is stored together with what has yet to be read, so a crash at any point goes on with it. ``snapshot``
-reads everything first, ``continue`` nothing. A row that was deleted in the gap is not announced by any of them.
+reads everything first, ``continue`` nothing. What was deleted in the gap is found by both by comparing the topics' keys with
+the tables, behind the reading (`deleted_rows`).
 """
 
 import contextlib
@@ -65,7 +66,7 @@ def recover(
         drop_slot(config.endpoint, config.slot)
     if choice == "snapshot":
         _tell(parts, loss, choice, offset, None)
-        return Start(snapshot=SnapshotWork(affected, catch_up=None if whole else offset, selects=selects))
+        return Start(snapshot=_snapshot(parts, affected, None if whole else offset, selects))
     position = offset if not whole else _new_position(parts, found, usable=usable)
     _tell(parts, loss, choice, offset, position)
     if choice == "continue":
@@ -75,6 +76,7 @@ def recover(
     keyed, keyless = _by_key(parts, affected)
     state = restored_state(position.incremental)
     state.collections += [Collection(f"{s}.{t}", correlation_id=CORRELATION) for s, t in keyed]
+    state.collections += _deleted(keyed)
     state.correlation_id = CORRELATION
     done = tuple(f"{s}.{t}" for s, t in tables if (s, t) not in keyless) if keyless else None
     position = replace(position, incremental=state.stored(), unfinished=done, snapshot=None)
@@ -82,6 +84,31 @@ def recover(
     if keyless:
         return Start(snapshot=SnapshotWork(keyless, catch_up=position, done=done or (), selects=selects))
     return Start(resume=position)
+
+
+def _snapshot(
+    parts: TaskParts, tables: list[tuple[str, str]], stored: SourceOffset | None, selects: dict[str, str]
+) -> SnapshotWork:
+    """Everything is read again; behind it the stream begins with the search for what was deleted."""
+    state = restored_state(None if stored is None else stored.incremental)
+    signals = parts.config.signals
+    if signals.table is not None or signals.read_only:
+        keyed, _ = _by_key(parts, tables)
+        state.collections += _deleted(keyed)
+        state.correlation_id = CORRELATION
+    else:
+        _log.warning(
+            "rows that were deleted in the gap are not looked for",
+            connector=parts.config.name,
+            hint="it needs read.only=true or signal.data.collection; then send the signal find-deleted-rows",
+        )
+    afterwards = state.stored()
+    catch_up = None if stored is None else replace(stored, incremental=afterwards)
+    return SnapshotWork(tables, catch_up=catch_up, selects=selects, afterwards=afterwards)
+
+
+def _deleted(tables: list[tuple[str, str]]) -> list[Collection]:
+    return [Collection(f"{s}.{t}", correlation_id=CORRELATION, deleted=True) for s, t in tables]
 
 
 def check_published(loss: LossError, publication: Publication | None, choice: LossChoice) -> None:

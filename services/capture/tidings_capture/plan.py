@@ -7,13 +7,14 @@ it defines the result. The fast way (`Plan.change`) reads inserts and plain upda
 back to the checked way on anything unusual.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from tidings_capture.conversion_options import ConversionOptions, FailureHandling
 from tidings_capture.converters import Converter
 from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.event_context import EventContext
+from tidings_capture.key_cells import NoWayBackError, cell_of
 from tidings_capture.naming import KeyField, adjusted
 from tidings_capture.pgoutput import UNCHANGED, Cells, Delete, Insert, Update, decode_message
 from tidings_capture.plan_code import (
@@ -160,6 +161,44 @@ class Plan:
         """A row of an incremental snapshot (op ``r``)."""
         row, key = self._encoded(cells)
         return [(key, self._only_after + row + self._source.incremental_tail(context), self._headers)]
+
+    def read_deleted(self, cells: Cells, context: EventContext) -> list[Record]:
+        """The delete (op ``d``) and the tombstone of a row that an incremental snapshot found gone.
+
+        Args:
+            cells: the key's; everything else is None, as under replica identity DEFAULT.
+        """
+        row, key = self._encoded(cells)
+        value = (
+            self._open + row + self._between + self._null_row + self._source.incremental_tail(context, "d")
+        )
+        records: list[Record] = [(key, value, self._headers)]
+        if self._tombstones:
+            records.append((key, None, self._headers))
+        return records
+
+    def key_cells(self, key: Mapping[str, Any]) -> Cells | None:
+        """A row of which only the key is known, from a key as it stands on the topic.
+
+        Returns:
+            the cells; None for a key of another table that shares the topic.
+
+        Raises:
+            NoWayBackError: a value has no way back, or the key has other fields than the table's.
+        """
+        own = self._key_field
+        if own is not None and key.get(own.name) != own.value:
+            return None
+        if len(key) != len(self._key) + (own is not None):
+            raise NoWayBackError(f"a key of {self.topic} has other fields than {self.table.qualified_name}'s")
+        cells: Cells = [None] * len(self.table.columns)
+        for column, encoder in zip(self._key_columns, self._key, strict=True):
+            if column.field not in key:
+                raise NoWayBackError(f"a key of {self.topic} has no field {column.field}")
+            value = key[column.field]
+            if value is not None:
+                cells[column.index] = cell_of(value, column.schema, encoder.value)
+        return cells
 
     def update(
         self, old_kind: str | None, old: Cells | None, new: Cells, context: EventContext

@@ -131,7 +131,7 @@ class SourceWriter(ABC):
         self._endings[op] = ending
         return ending
 
-    def incremental_tail(self, context: EventContext) -> bytes:
+    def incremental_tail(self, context: EventContext, op: str = "r") -> bytes:
         """Everything behind ``after`` of a row of an incremental snapshot: its source has a sequence, but no position,
         and the clock's time to the nanosecond."""
         now_ns = context.now_ns
@@ -141,7 +141,7 @@ class SourceWriter(ABC):
         values |= {"lsn": None, "txId": None, **times}
         pieces = [self._source[index](values[name]) for name, index in _SOURCE_FIELDS.items()]
         source = self._between(pieces, 0, len(pieces))
-        return b"".join((source, self._no_block, self._ops_outside["r"], self._time))
+        return b"".join((source, self._no_block, self._ops_outside[op], self._time))
 
     def _between(self, pieces: list[bytes], start: int, end: int) -> bytes:
         """The fields from `start` up to `end`, with the fragments before each and before `end`."""

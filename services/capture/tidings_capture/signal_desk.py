@@ -78,6 +78,8 @@ class SignalDesk:
                 self._block(signal)
             case "execute-snapshot" if kind == "incremental":
                 self._incremental.execute(signal)
+            case "find-deleted-rows":
+                self._incremental.execute(signal, deleted=True)
             case "stop-snapshot" if kind == "incremental":
                 self._incremental.stop(signal)
             case "pause-snapshot":

@@ -100,7 +100,7 @@ class SnapshotRun:
                 created = replication.create_slot(name, temporary=True, export=True, meanwhile=meanwhile)
             reached("slot.created")
             lsn = lsn_from_text(created.consistent_lsn)
-            stored = SourceOffset(done_lsn=lsn, lsn=lsn, unfinished=work.done)
+            stored = SourceOffset(done_lsn=lsn, lsn=lsn, unfinished=work.done, incremental=work.afterwards)
             if work.catch_up is not None:
                 _log.info("catching up with the snapshot", connector=config.name, lsn=created.consistent_lsn)
                 caught_up = self._catch_up(work.catch_up, lsn)

@@ -1,6 +1,8 @@
 """What a task is to do when it starts, as `starting` decides it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidings_capture.source_offset import SourceOffset
 
@@ -17,6 +19,8 @@ class SnapshotWork:
     """Tables that an interrupted snapshot has sent as a whole."""
     selects: dict[str, str] = field(default_factory=dict)
     """What is read of a table, by ``schema.table``, instead of everything."""
+    afterwards: Mapping[str, Any] | None = None
+    """An incremental snapshot that the stream begins with behind this one, as offsets hold it."""
     blocking: bool = False
     """Asked for by a signal, in the middle of the stream."""
 

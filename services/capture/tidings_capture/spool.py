@@ -122,7 +122,7 @@ class Spool:
         try:
             if biggest.file is None:
                 biggest.file = tempfile.TemporaryFile(  # noqa: SIM115 - kept open
-                    prefix="tidings-capture-", dir=_directory(), buffering=0
+                    prefix="tidings-capture-", dir=directory_for_spilled(), buffering=0
                 )
             assert biggest.file is not None
             view = memoryview(biggest.buffer)
@@ -138,14 +138,15 @@ class Spool:
         biggest.buffer = bytearray()
 
 
-def _directory() -> str:
+def directory_for_spilled() -> str:
+    """Where files go that hold what does not fit into memory."""
     # tempfile alone would go on to /tmp, which may be memory, where TMPDIR cannot be written.
     return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 
 def _failed(error: OSError) -> SpoolError:
     return SpoolError(
-        f"a transaction in progress cannot be kept in {_directory()}: {error.strerror}",
+        f"a transaction in progress cannot be kept in {directory_for_spilled()}: {error.strerror}",
         hint="give TMPDIR a directory with room, or set tidings.streaming.mode=off",
     )
 

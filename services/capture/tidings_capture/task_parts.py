@@ -11,7 +11,7 @@ from tidings_capture.catalog import Catalog
 from tidings_capture.checkpoint import AcknowledgedCheckpoints, Checkpoints
 from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.converters import make_converter
+from tidings_capture.converters import Converter, make_converter
 from tidings_capture.errors import BrokerError, OptionError, PostgresError
 from tidings_capture.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETTING, transactional_id
 from tidings_capture.kafka import IN_FLIGHT, AcknowledgedProducer, RecordProducer
@@ -111,6 +111,11 @@ class TaskParts:
             config.signals, config.topic_prefix, converters, self.send, self.prepare_topic
         )
         self.routes = Routes(config, self.catalog, converters, self.prepare_topic)
+
+    @property
+    def converters(self) -> tuple[Converter, Converter]:
+        """The connector's own, for keys and values."""
+        return self._converters
 
     @property
     def session(self) -> Session:

@@ -367,6 +367,7 @@ class TaskRun:
         if self._replication is not None:
             self._replication.close()
         self._desk.close()
+        self._incremental.close()
         if self._assembler is not None:
             self._assembler.close()
         self._parts.close()

@@ -9,12 +9,15 @@ schemas never leave the process, so that names which Avro does not allow are all
 
 import struct
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tidings_envelope.avro_codec import AvroCodec, long_avro, present_branch
 from tidings_envelope.codec import Codec, Encoder, Frame
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
+
+if TYPE_CHECKING:
+    from tidings_envelope.registry import RegistryClient
 
 Decoder: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """From a buffer and a position to the value and the position after it."""
@@ -47,6 +50,7 @@ class IntermediateConverter:
 
     def __init__(self) -> None:
         self.codec: Codec = IntermediateCodec()
+        self.registry: RegistryClient | None = None
         self._schemas: list[tuple[ConnectSchema, Decoder]] = []
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:  # noqa: ARG002 - as `Converter.frame`
