@@ -61,6 +61,11 @@ class Line:
         envelope = self._envelope(table, "r", None, row, None, lsn=None if incremental else self.lsn + 0x10)
         return self.apply(self.router.snapshot_row(SnapshotRow(envelope)))
 
+    def gone(self, table: str, row: Row) -> list[str]:
+        """A row that an incremental snapshot found gone; only its key is known."""
+        envelope = self._envelope(table, "d", row, None, None, lsn=None)
+        return self.apply(self.router.snapshot_row(SnapshotRow(envelope)))
+
     def apply(self, change_sets: list[ChangeSet]) -> list[str]:
         told = []
         for change_set in change_sets:
@@ -353,3 +358,22 @@ def test_aggregates_are_what_the_tables_say_after_every_commit(seed: int) -> Non
                 sorted(child["id"] for table, child in children if table == "public.payments"),
                 sorted(child["line_no"] for table, child in children if table == "public.order_items"),
             ), f"seed {seed}, step {step}, order {number}"
+
+
+def test_rows_that_an_incremental_snapshot_found_gone_leave_the_state_and_are_no_news(
+    two_orders: Line,
+) -> None:
+    """As the rows that it reads: what happened in the gap, and when, nobody knows."""
+    assert two_orders.gone("public.payments", {"id": 8, "order_id": None}) == []
+    assert of(two_orders.order(1)) == ([], [1])
+    assert two_orders.gone("public.customers", {"id": 3, "name": ""}) == []
+    assert two_orders.memory.row("public.customers", "3") is None
+    assert two_orders.gone("public.orders", {"id": 1, "customer_id": 0, "status": ""}) == []
+    assert two_orders.order(1) is None
+    assert two_orders.order(2) is not None
+    assert two_orders.gone("public.orders", {"id": 1, "customer_id": 0, "status": ""}) == [], "told twice"
+    # The same key is a new order from here on.
+    assert two_orders.commit(("public.orders", "c", None, order(1))) == [
+        "order-placed.v2 1 lines=0 customer=None total=0.00",
+        "order-placed.v1 1 lines=0",
+    ]

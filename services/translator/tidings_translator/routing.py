@@ -173,15 +173,17 @@ class Router:
                 self._truncated[table.table] = envelope.source.lsn
 
     def snapshot_row(self, row: SnapshotRow) -> list[ChangeSet]:
-        """The change sets of one row that a snapshot read."""
+        """The change sets of one row that a snapshot read, or that an incremental one found gone (op ``d``)."""
         envelope = row.envelope
         table = self._tables.get(envelope.source.qualified_table)
-        if table is None or envelope.after is None:
+        if table is None or envelope.op not in _ROW_OPS:
             return []
         change = self._change(table, envelope)
         origins = self._descent.begin([change]) if table.nested else {}
         self._remember([(table, change)])
-        routed = [*self._routed([(table, change)], origins), *self._waited(table, envelope.after)]
+        routed = list(self._routed([(table, change)], origins))
+        if envelope.after is not None:
+            routed += self._waited(table, envelope.after)
         source = envelope.source
         # An incremental snapshot's rows have no LSN: they are as new as the last commit.
         lsn = source.lsn if source.lsn is not None else self._memory.progress.commit_lsn or 0

@@ -73,6 +73,13 @@ def make_schedule(
                 records=chance.randint(20, 300),
             )
         )
+    # A generator of its own, so that a seed means what it meant before.
+    more = random.Random(f"find deleted {seed}")
+    if more.random() < 0.3:
+        chosen["signal.data.collection"] = "public.signals"
+        made.insert(
+            more.randint(1, len(made)), Fault("find_deleted", seconds=0.0, records=more.randint(20, 200))
+        )
     return Schedule(
         seed, tuple(made), {**chosen, **(options or {})}, chance.randint(5_000, 30_000) if snapshot else 0
     )

@@ -111,6 +111,15 @@ class Strikes(LabFaults):
         self.snapshot_asked = True
         wait_for(f"{fault.point} to be passed", lambda: not self.lab.worker.armed)
 
+    def find_deleted(self, _: Fault) -> None:
+        """Ask for rows that are gone unnoticed. There are none: nothing may be declared deleted that is there."""
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO signals VALUES (%s, 'find-deleted-rows', %s)",
+                (secrets.token_hex(4), '{"data-collections": ["public.a", "public.b"]}'),
+            )
+        self.snapshot_asked = True
+
     def registry_refuse(self, fault: Fault) -> None:
         """The registry is away while a table gets a column, so that a schema has to be registered."""
         proxy = self.lab.registry_proxy

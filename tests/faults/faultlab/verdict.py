@@ -185,6 +185,7 @@ def _judge_events(
     seen: dict[Place, list[tuple[Hashable, int]]] = defaultdict(list)
     told: set[int] = set()
     for place, found in parts.items():
+        live: dict[int, bool] = {}
         for number, record in enumerate(found):
             if record.value is None:
                 before = found[number - 1] if number else None
@@ -196,7 +197,16 @@ def _judge_events(
                 verdict.snapshot_rows += 1
                 verdict.snapshot_repeated += record.key["id"] in told
                 told.add(record.key["id"])
+                live[record.key["id"]] = True
                 continue
+            if (
+                record.value["source"]["snapshot"] == "incremental"
+            ):  # found gone, and its delete was on its way
+                if live.get(record.key["id"]):
+                    verdict.blame(f"{place} offset {record.offset}: a row that is there was found gone")
+                live[record.key["id"]] = False
+                continue
+            live[record.key["id"]] = record.value["after"] is not None
             identity = _identity(record)
             event = wanted.get(identity)
             if event is None:
