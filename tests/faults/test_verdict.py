@@ -28,7 +28,14 @@ MARKERS: Place = ("p.transaction", 0)
 def change(offset: int, txid: int, order: int, op: str, key: int, version: int | None) -> Read:
     after = None if version is None else {"id": key, "v": version}
     place = {"id": f"{txid}:99", "total_order": order, "data_collection_order": order}
-    return Read(offset, {"id": key}, {"op": op, "after": after, "transaction": place})
+    source = {"snapshot": "false"}
+    return Read(offset, {"id": key}, {"op": op, "after": after, "transaction": place, "source": source})
+
+
+def found_gone(offset: int, key: int) -> Read:
+    """A delete of an incremental snapshot."""
+    value = {"op": "d", "after": None, "transaction": None, "source": {"snapshot": "incremental"}}
+    return Read(offset, {"id": key}, value)
 
 
 def marker(offset: int, txid: int, status: str, count: int | None = None) -> Read:
@@ -76,6 +83,12 @@ def test_what_goes_back_and_goes_on_is_at_least_once() -> None:
     assert any("came again" in text for text in verdict(records, exactly_once=True).problems)
 
 
+def test_a_row_that_is_gone_may_be_found_gone() -> None:
+    records = log()
+    records[A] += [found_gone(6, 1), Read(7, {"id": 1}, None)]
+    assert verdict(records, exactly_once=True).problems == []
+
+
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
@@ -91,6 +104,7 @@ def test_what_goes_back_and_goes_on_is_at_least_once() -> None:
         (lambda r: r[A].extend([r[A][0], r[A][5]]), "late, by a task that was over"),
         (lambda r: r[A].__setitem__(1, change(1, 7, 2, "u", 1, 5)), "but it was"),
         (lambda r: r.__setitem__(("p.public.a", 1), [r[A][5]]), "in two partitions"),
+        (lambda r: r[A].append(found_gone(6, 3)), "a row that is there was found gone"),
         (lambda r: r[MARKERS].pop(2), "p.transaction: 1 of 4 are lost"),
         (lambda r: r[MARKERS].__setitem__(3, marker(3, 9, "END", 2)), "END of 9 says"),
         (lambda r: r[MARKERS].append(marker(4, 8, "BEGIN")), "in no history"),
