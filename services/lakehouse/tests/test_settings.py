@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tidings_lakehouse.session import prepare_warehouse
 from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
 from tidings_service import SettingsError, load_settings
 
@@ -70,6 +71,14 @@ def test_places_on_disk_and_elsewhere(tmp_path: Path) -> None:
         _ = remote.catalog_uri
     with pytest.raises(SettingsError, match="TIDINGS_LAKEHOUSE_CHECKPOINT"):
         _ = remote.checkpoint_uri
+
+
+def test_a_catalog_that_cannot_tell_two_writers_apart_is_refused() -> None:
+    settings = WarehouseSettings(
+        lakehouse_warehouse="s3://lake/x", lakehouse_spark_conf="spark.sql.catalog.lake.type=hadoop"
+    )
+    with pytest.raises(SettingsError, match="TIDINGS_LAKEHOUSE_SPARK_CONF: a Hadoop catalog"):
+        prepare_warehouse(settings)
 
 
 def test_spark_conf_is_taken_apart() -> None:

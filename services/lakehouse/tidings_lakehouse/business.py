@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from tidings_lakehouse.batches import TopicSurvey, mark_commits, surveyed, tune, union
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.events import (
     REASON,
     EventDecoder,
@@ -51,16 +52,22 @@ class BusinessWriter:
     """Writes batches of the business stream."""
 
     def __init__(
-        self, session: SparkSession, schemas: SchemaSource, brokers: Brokers, failpoint: Failpoint
+        self,
+        session: SparkSession,
+        schemas: SchemaSource,
+        brokers: Brokers,
+        failpoint: Failpoint,
+        commits: Commits,
     ) -> None:
         self._session = session
         self._plans = Planner(schemas, check_event)
         self._brokers = brokers
         self._failpoint = failpoint
+        self._commits = commits
         self._tables: dict[str, Table] = {}
         self._decoders: dict[str, EventDecoder] = {}
-        self._quarantine = QuarantineTable(session, STREAM)
-        self._watermark = WatermarkTable(session, STREAM)
+        self._quarantine = QuarantineTable(session, STREAM, commits)
+        self._watermark = WatermarkTable(session, STREAM, commits)
 
     def write(self, batch: DataFrame, batch_id: int, query_id: str) -> list[str]:
         """Write one batch; gives the tables it changed. Errors as for `TechnicalWriter.write`."""
@@ -82,7 +89,7 @@ class BusinessWriter:
         plan = self._plans.plan(f"{topic}-value", survey.value_ids)
         table = self._tables.get(topic)
         if table is None:
-            table = self._tables[topic] = Table(self._session, business_table(topic), topic)
+            table = self._tables[topic] = Table(self._session, business_table(topic), topic, self._commits)
         schema = table.ensure(event_schema(plan))
         decoder = self._decoders.get(topic)
         if decoder is None or decoder.made_for != (topic_id, plan, schema):
@@ -101,7 +108,7 @@ class BusinessWriter:
             if statistics["good"] and one.table.schema is not None:
                 new = first_by_id(one.events, one.table.schema.names)
                 new = without_known(new, session.table(one.table.name))
-                new.coalesce(1).writeTo(one.table.name).append()
+                one.table.append(new.coalesce(1))
                 ROWS.labels(one.table.name).inc(statistics["good"])
                 self._failpoint(f"event:{one.table.name}")
                 written.append(one.table.name)

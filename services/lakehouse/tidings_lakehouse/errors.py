@@ -35,6 +35,12 @@ class TableConflictError(LakehouseError):
     code = "table_conflict"
 
 
+class SecondWriterError(LakehouseError):
+    """Another job writes to the warehouse."""
+
+    code = "second_writer"
+
+
 class GatewayError(LakehouseError):
     """The JVM that runs Spark could not be started."""
 

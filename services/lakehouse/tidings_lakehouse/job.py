@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
 from tidings_lakehouse import business, technical
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import DataLossError, KafkaUnreachableError, LakehouseError
 from tidings_lakehouse.failpoints import Failpoint, failpoint_from
 from tidings_lakehouse.kafka import Brokers, Offsets, read_topics, unreachable
@@ -103,6 +104,7 @@ class Job:
         self._brokers = Brokers(session, settings.kafka)
         self._failpoint = failpoint or failpoint_from(settings.failpoint)
         self.counts = TableCounts(session)
+        self._commits = Commits(session)
         self._streams: list[_Stream] = []
         self._queries: dict[str, StreamingQuery] = {}
         self._locks: dict[str, threading.Lock] = {}
@@ -135,9 +137,10 @@ class Job:
                 _Stream(
                     name,
                     pattern,
-                    writer(self._session, self._schemas, self._brokers, self._failpoint),
+                    writer(self._session, self._schemas, self._brokers, self._failpoint, self._commits),
                     Maintenance(
                         self._session,
+                        self._commits,
                         commits=settings.lakehouse_compact_commits,
                         keep_snapshots=settings.lakehouse_keep_snapshots,
                     ),
@@ -175,6 +178,7 @@ class Job:
                 began = time.monotonic()
                 try:
                     query_id = context.getLocalProperty("sql.streaming.queryId") or ""
+                    self._commits.mark(batch.sparkSession)
                     tables = stream.writer.write(batch, batch_id, query_id)
                     stream.maintenance.after([*tables, WATERMARK])
                     self.counts.refresh(tables)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.topics import CATALOG, WATERMARK
 from tidings_service import get_logger
 
@@ -35,8 +36,9 @@ _EXPIRE = (
 class Maintenance:
     """Counts a stream's commits and compacts a table when there have been many."""
 
-    def __init__(self, session: SparkSession, *, commits: int, keep_snapshots: int) -> None:
+    def __init__(self, session: SparkSession, guard: Commits, *, commits: int, keep_snapshots: int) -> None:
         self._session = session
+        self._guard = guard
         self._commits = commits
         self._keep = keep_snapshots
         self._since: Counter[str] = Counter()
@@ -60,6 +62,8 @@ class Maintenance:
         # Both streams replace their part of the watermark, whose files are never small ones that add up.
         steps = (_EXPIRE,) if table == WATERMARK else (_REWRITE_FILES, _REWRITE_MANIFESTS, _EXPIRE)
         for step in steps:
+            if step is _EXPIRE:
+                self._guard.check(table)  # while the snapshots since the last look are there
             now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
             self._session.sql(step.format(table=table, now=now, keep=self._keep))
         _LOG.info("table compacted", table=table)

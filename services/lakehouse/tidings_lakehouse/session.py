@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -52,8 +53,15 @@ def prepare_warehouse(settings: WarehouseSettings) -> None:
     """Make the warehouse directory, if it is one, and see that it can be written to.
 
     Raises:
-        SettingsError: it cannot.
+        SettingsError: it cannot, or its catalog cannot tell two writers apart.
     """
+    kind = settings.spark_conf.get(f"spark.sql.catalog.{CATALOG}.type", "")
+    if kind == "hadoop" and urlsplit(settings.lakehouse_warehouse).scheme not in {"", "file", "hdfs"}:
+        raise SettingsError(
+            "TIDINGS_LAKEHOUSE_SPARK_CONF: a Hadoop catalog cannot be on an object store: a file cannot be renamed there"
+            " in one step, so two commits at once would both hold and one would be lost",
+            hint="leave spark.sql.catalog.lake.type out and name a database with TIDINGS_LAKEHOUSE_CATALOG",
+        )
     directory = settings.warehouse_directory
     if directory is None:
         return

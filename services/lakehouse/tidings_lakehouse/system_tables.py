@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.metrics import FRESHNESS
 from tidings_lakehouse.positions import PartitionId, beyond, offsets_of
 from tidings_lakehouse.tables import Table
@@ -72,10 +73,10 @@ class Watermark:
 class WatermarkTable:
     """One row per table; the rows of one stream are replaced together, in one commit."""
 
-    def __init__(self, session: SparkSession, stream: str) -> None:
+    def __init__(self, session: SparkSession, stream: str, commits: Commits) -> None:
         self._session = session
         self._stream = stream
-        table = Table(session, WATERMARK, "")
+        self._table = table = Table(session, WATERMARK, "", commits)
         rows = session.table(WATERMARK).where(sf.col("stream") == stream).collect() if table.exists else []
         table.ensure(WATERMARK_SCHEMA, partitioned_by=["stream"])
         self._rows = {
@@ -120,7 +121,8 @@ class WatermarkTable:
         # As JSON, because rows handed over as Python objects would go through a Python worker process, every batch.
         text, shape = sf.lit(json.dumps(rows)), st.ArrayType(WATERMARK_SCHEMA)
         frame = self._session.range(1, numPartitions=1).select(sf.inline(sf.from_json(text, shape)))
-        frame.writeTo(WATERMARK).overwrite(sf.col("stream") == self._stream)
+        with self._table.staged() as name:
+            frame.writeTo(name).overwrite(sf.col("stream") == self._stream)
 
 
 def _iso(moment: dt.datetime) -> str:
@@ -131,8 +133,8 @@ def _iso(moment: dt.datetime) -> str:
 class QuarantineTable:
     """Records that could not be decoded: where they were, why, and their bytes."""
 
-    def __init__(self, session: SparkSession, stream: str) -> None:
-        self._table = Table(session, QUARANTINE, "")
+    def __init__(self, session: SparkSession, stream: str, commits: Commits) -> None:
+        self._table = Table(session, QUARANTINE, "", commits)
         self._held: dict[PartitionId, int] = {}
         if self._table.exists:
             self._held = offsets_of(session.table(QUARANTINE).where(sf.col("stream") == stream))
@@ -161,4 +163,4 @@ class QuarantineTable:
 
     def append(self, rows: DataFrame) -> None:
         """Write rows made by `rows`."""
-        rows.writeTo(QUARANTINE).append()
+        self._table.append(rows)

@@ -8,15 +8,17 @@ bigint, a decimal with more digits) is widened, and one whose type changes other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as st
 
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import TableConflictError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 RESERVED = frozenset(
     {"_partition", "_pos", "_file", "_deleted", "_spec_id", "_row_id", "_last_updated_sequence_number"}
@@ -130,13 +132,15 @@ def _suffix(data_type: st.DataType) -> str:
 class Table:
     """One Iceberg table as this process, its only writer, knows it."""
 
-    def __init__(self, session: SparkSession, name: str, topic: str) -> None:
+    def __init__(self, session: SparkSession, name: str, topic: str, commits: Commits) -> None:
         self._session = session
+        self._commits = commits
         self.name = name
         self._topic = topic
         self.schema: st.StructType | None = None
         if session.catalog.tableExists(name):
             self._check_topic()
+            commits.open(name)
             self.schema = session.table(name).schema
 
     @property
@@ -165,6 +169,19 @@ class Table:
             self.schema = schema
         return schema
 
+    def append(self, rows: DataFrame) -> None:
+        """Append rows in the table's columns.
+
+        Raises:
+            SecondWriterError: another job has written to the table.
+        """
+        with self.staged() as name:
+            rows.writeTo(name).append()
+
+    def staged(self) -> AbstractContextManager[str]:
+        """The name to write under; see `Commits.staged`."""
+        return self._commits.staged(self.name)
+
     def _create(self, schema: st.StructType, partitioned_by: Sequence[str]) -> None:
         columns = ", ".join(f"{quoted(f.name)} {ddl(f.dataType)}" for f in schema.fields)
         properties = ", ".join(
@@ -175,6 +192,7 @@ class Table:
         self._session.sql(
             f"CREATE TABLE {self.name} ({columns}) USING iceberg {partitions}TBLPROPERTIES ({properties})"
         )
+        self._commits.open(self.name)
 
     def _check_topic(self) -> None:
         rows = self._session.sql(f"SHOW TBLPROPERTIES {self.name} ('{TOPIC_PROPERTY}')").collect()

@@ -37,6 +37,7 @@ from tidings_lakehouse.changes import (
     with_position,
     without_deleted,
 )
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.kafka import Brokers
 from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
@@ -83,18 +84,20 @@ class TechnicalWriter:
         schemas: SchemaSource,
         brokers: Brokers,
         failpoint: Failpoint,
+        commits: Commits,
         *,
         transactions: str,
     ) -> None:
         self._session = session
-        self._transactions = TransactionLog(session, transactions)
+        self._transactions = TransactionLog(session, transactions, commits)
         self._values = Planner(schemas, check_envelope, keep={"source": SOURCE_FIELDS})
         self._keys = Planner(schemas, check_key)
         self._brokers = brokers
         self._failpoint = failpoint
+        self._commits = commits
         self._targets: dict[str, _Target] = {}
-        self._quarantine = QuarantineTable(session, STREAM)
-        self._watermark = WatermarkTable(session, STREAM)
+        self._quarantine = QuarantineTable(session, STREAM, commits)
+        self._watermark = WatermarkTable(session, STREAM, commits)
 
     def write(self, batch: DataFrame, batch_id: int, query_id: str) -> list[str]:
         """Write one batch; gives the tables it changed.
@@ -144,8 +147,8 @@ class TechnicalWriter:
     def _target(self, topic: str) -> _Target:
         target = self._targets.get(topic)
         if target is None:
-            log = Table(self._session, log_table(topic), topic)
-            target = _Target(topic, log, Table(self._session, technical_table(topic), topic))
+            log = Table(self._session, log_table(topic), topic, self._commits)
+            target = _Target(topic, log, Table(self._session, technical_table(topic), topic, self._commits))
             if log.exists:
                 held = self._session.table(log.name).withColumn("reason", sf.lit(None).cast("string"))
                 rows = held.groupBy("topic_id", "partition").agg(*statistics()).collect()
@@ -184,7 +187,7 @@ class TechnicalWriter:
             new = new if condition is None else new.where(condition)
             if all(span.last_offset <= progress.offsets.get(key, -1) for key, span in spans.items()):
                 return []
-        new.select(*log.schema.names).writeTo(log.name).append()
+        log.append(new.select(*log.schema.names))
         ROWS.labels(log.name).inc(count)
         self._failpoint(f"log:{log.name}")
         return [log.name]
@@ -207,11 +210,13 @@ class TechnicalWriter:
         elif any(row["truncates"] for row in rows):
             truncated = newest_truncate(one.changes.where("reason IS NULL"), snapshot_lsn)
         if truncated is not None:
-            session.sql(truncate_statement(target.current.name, truncated))
             newest = since(newest, truncated)
         view = f"newest_{target.current.name.rpartition('.')[2]}"
         newest.createOrReplaceTempView(view)
-        session.sql(merge_statement(target.current.name, view, shape, _columns(shape, missing)))
+        with target.current.staged() as name:
+            if truncated is not None:
+                session.sql(truncate_statement(name, truncated))
+            session.sql(merge_statement(name, view, shape, _columns(shape, missing)))
         ROWS.labels(target.current.name).inc(sum(row["records"] - row["failed"] for row in rows))
         self._failpoint(f"current:{target.current.name}")
         return [target.current.name]

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.batches import TopicSurvey
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.positions import PartitionId, beyond, offsets_of
 from tidings_lakehouse.tables import Table
 from tidings_lakehouse.topics import TRANSACTION_LOG
@@ -36,9 +37,9 @@ SCHEMA = st.StructType(
 class TransactionLog:
     """Appends the transaction topic's records; takes only offsets that the table does not hold."""
 
-    def __init__(self, session: SparkSession, topic: str) -> None:
+    def __init__(self, session: SparkSession, topic: str, commits: Commits) -> None:
         self.topic = topic
-        self._table = Table(session, TRANSACTION_LOG, "")
+        self._table = Table(session, TRANSACTION_LOG, "", commits)
         self._held: dict[PartitionId, int] = {}
         if self._table.exists:
             self._held = offsets_of(session.table(TRANSACTION_LOG))
@@ -50,7 +51,7 @@ class TransactionLog:
         condition = beyond(self._held, topic_id)
         if condition is not None:
             new = new.where(condition)
-        new.select(*SCHEMA.names).writeTo(TRANSACTION_LOG).append()
+        self._table.append(new.select(*SCHEMA.names))
         for partition, (_, last) in survey.offsets.items():
             key = PartitionId(topic_id, partition)
             self._held[key] = max(self._held.get(key, -1), last)
