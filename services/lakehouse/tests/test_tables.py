@@ -3,8 +3,9 @@
 import pytest
 from pyspark.sql import types as st
 
+from tidings_lakehouse.names import candidates
 from tidings_lakehouse.tables import Change, ddl, evolve, safe_name
-from tidings_lakehouse.topics import business_table, log_table, technical_table
+from tidings_lakehouse.topics import business_table, log_of, technical_table
 
 INT, LONG, STRING = st.IntegerType(), st.LongType(), st.StringType()
 
@@ -77,7 +78,30 @@ def test_reserved_names_give_way(name: str) -> None:
 )
 def test_technical_names(topic: str, table: str) -> None:
     assert technical_table(topic) == table
-    assert log_table(topic) == f"{table}_log"
+    assert log_of(table) == f"{table}_log"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "topic", "names"),
+    [
+        (
+            "technical",
+            "shop.public.orders_log",
+            ["technical.orders_log", "technical.public_orders_log", "technical.shop_public_orders_log"],
+        ),
+        ("technical", "shop.sales.orders", ["technical.sales_orders", "technical.shop_sales_orders"]),
+        ("business", "shop.order-placed.v1", ["business.order_placed_v1", "business.shop_order_placed_v1"]),
+    ],
+)
+def test_names_that_a_table_may_have(namespace: str, topic: str, names: list[str]) -> None:
+    found = candidates(namespace, topic)
+    assert found[:-1] == names
+    assert found[-1].startswith(f"{names[-1]}_")
+
+
+def test_every_topic_has_a_name_of_its_own() -> None:
+    topics = ["a.b.c-d", "a.b.c_d", "a.b.C_d", "a.b_c.d", "a.b-c.d", "a_b.c.d"]
+    assert len({candidates("technical", topic)[-1] for topic in topics}) == len(topics)
 
 
 def test_business_names() -> None:

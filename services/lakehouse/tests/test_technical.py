@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidings_lakehouse.commits import Commits
-from tidings_lakehouse.errors import TableConflictError
 from tidings_lakehouse.maintenance import Maintenance
 from tidings_lakehouse.table_counts import row_count
 
@@ -307,17 +306,6 @@ def test_rows_are_counted_without_reading_them(lake: Lake, orders: TableTopic) -
     lake.drain()
     assert row_count(lake.session, orders.table) == 1
     assert row_count(lake.session, f"{orders.table}_log") == 8
-
-
-def test_two_topics_never_share_a_table(lake: Lake, topics: Topics, unique_name: str) -> None:
-    name = f"c_{unique_name}"
-    for topic in (f"{unique_name}.public.{name}", f"{unique_name}.public.{name}_log"):
-        topics.table(topic).change("c", order(1), 10, 20)
-    topics.flush()
-    with pytest.raises(
-        TableConflictError, match=f"technical.{name}_log belongs to the topic {unique_name}.public.{name},"
-    ):
-        lake.drain()
 
 
 def _changes(orders: TableTopic) -> None:

@@ -28,11 +28,12 @@ from tidings_lakehouse.events import (
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.kafka import Brokers
 from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
+from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
 from tidings_lakehouse.tables import Table
-from tidings_lakehouse.topics import business_table
+from tidings_lakehouse.topics import BUSINESS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,12 +59,14 @@ class BusinessWriter:
         brokers: Brokers,
         failpoint: Failpoint,
         commits: Commits,
+        names: Names,
     ) -> None:
         self._session = session
         self._plans = Planner(schemas, check_event)
         self._brokers = brokers
         self._failpoint = failpoint
         self._commits = commits
+        self._names = names
         self._tables: dict[str, Table] = {}
         self._decoders: dict[str, EventDecoder] = {}
         self._quarantine = QuarantineTable(session, STREAM, commits)
@@ -78,6 +81,7 @@ class BusinessWriter:
             tune(batch.sparkSession, sum(survey.records for survey in topics.values()))
             mark_commits(batch.sparkSession, query_id=query_id, batch_id=batch_id, topics=topics)
             ids = self._brokers.topic_ids(topics)
+            self._names.assign(BUSINESS, topics)
             decoded = [self._decode(records, topic, ids[topic], survey) for topic, survey in topics.items()]
             try:
                 return self._write(batch.sparkSession, decoded, batch_id, ids)
@@ -89,7 +93,9 @@ class BusinessWriter:
         plan = self._plans.plan(f"{topic}-value", survey.value_ids)
         table = self._tables.get(topic)
         if table is None:
-            table = self._tables[topic] = Table(self._session, business_table(topic), topic, self._commits)
+            table = self._tables[topic] = Table(
+                self._session, self._names.of(BUSINESS, topic), topic, self._commits
+            )
         schema = table.ensure(event_schema(plan))
         decoder = self._decoders.get(topic)
         if decoder is None or decoder.made_for != (topic_id, plan, schema):

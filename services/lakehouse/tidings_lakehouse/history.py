@@ -23,8 +23,9 @@ from pyspark.sql import types as st
 from tidings_lakehouse.batches import union
 from tidings_lakehouse.columns import INFINITY_MICROSECONDS, MINUS_INFINITY_MICROSECONDS
 from tidings_lakehouse.errors import HistoryError
+from tidings_lakehouse.names import known_names
 from tidings_lakehouse.tables import TOPIC_PROPERTY, target_name
-from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, transaction_topic
+from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, log_of, transaction_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +80,7 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
 
 def _logs(session: SparkSession, source: str) -> dict[str, str]:
     """Log table to topic, of one source."""
+    names = known_names(session)
     found = {}
     for row in session.sql(f"SHOW TABLES IN {TECHNICAL}").collect():
         name = f"{TECHNICAL}.{row['tableName']}"
@@ -86,6 +88,7 @@ def _logs(session: SparkSession, source: str) -> dict[str, str]:
         if (
             name.endswith("_log")
             and topic.startswith(f"{source}.")
+            and log_of(names.get((TECHNICAL, topic), name.removesuffix("_log"))) == name
             and "total_order" in session.table(name).columns
         ):
             found[name] = topic

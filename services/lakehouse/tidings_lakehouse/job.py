@@ -26,6 +26,7 @@ from tidings_lakehouse.failpoints import Failpoint, failpoint_from
 from tidings_lakehouse.kafka import Brokers, Offsets, read_topics, unreachable
 from tidings_lakehouse.maintenance import Maintenance
 from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG
+from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.table_counts import TableCounts
@@ -124,6 +125,7 @@ class Job:
         self._brokers.check()
         self._health.set("kafka", ok=True)
         settings = self._settings
+        names = Names(self._session, self._commits)
         make_technical = functools.partial(
             technical.TechnicalWriter, transactions=transaction_topic(settings.source)
         )
@@ -137,7 +139,9 @@ class Job:
                 _Stream(
                     name,
                     pattern,
-                    writer(self._session, self._schemas, self._brokers, self._failpoint, self._commits),
+                    writer(
+                        self._session, self._schemas, self._brokers, self._failpoint, self._commits, names
+                    ),
                     Maintenance(
                         self._session,
                         self._commits,

@@ -200,7 +200,7 @@ class Table:
         if owner != self._topic:
             raise TableConflictError(
                 f"the table {self.name} belongs to the topic {owner}, so {self._topic} cannot be written to it",
-                hint="leave one of the two out with TIDINGS_LAKEHOUSE_TECHNICAL or TIDINGS_LAKEHOUSE_BUSINESS",
+                hint="tidings.topics says which table each topic has: rename this one, or leave the topic out by a pattern",
             )
 
 

@@ -41,12 +41,13 @@ from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.kafka import Brokers
 from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
+from tidings_lakehouse.names import Names
 from tidings_lakehouse.positions import Progress, beyond, spans_of, statistics
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
 from tidings_lakehouse.tables import Table
-from tidings_lakehouse.topics import log_table, technical_table
+from tidings_lakehouse.topics import TECHNICAL, log_of
 from tidings_lakehouse.transactions import TransactionLog
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class TechnicalWriter:
         brokers: Brokers,
         failpoint: Failpoint,
         commits: Commits,
+        names: Names,
         *,
         transactions: str,
     ) -> None:
@@ -95,6 +97,7 @@ class TechnicalWriter:
         self._brokers = brokers
         self._failpoint = failpoint
         self._commits = commits
+        self._names = names
         self._targets: dict[str, _Target] = {}
         self._quarantine = QuarantineTable(session, STREAM, commits)
         self._watermark = WatermarkTable(session, STREAM, commits)
@@ -114,6 +117,7 @@ class TechnicalWriter:
             mark_commits(batch.sparkSession, query_id=query_id, batch_id=batch_id, topics=topics)
             ids = self._brokers.topic_ids(topics)
             written = self._write_markers(records, ids, topics)
+            self._names.assign(TECHNICAL, topics)
             decoded = [self._decode(records, topic, ids[topic], survey) for topic, survey in topics.items()]
             if not decoded:
                 return written
@@ -147,8 +151,9 @@ class TechnicalWriter:
     def _target(self, topic: str) -> _Target:
         target = self._targets.get(topic)
         if target is None:
-            log = Table(self._session, log_table(topic), topic, self._commits)
-            target = _Target(topic, log, Table(self._session, technical_table(topic), topic, self._commits))
+            name = self._names.of(TECHNICAL, topic)
+            log = Table(self._session, log_of(name), topic, self._commits)
+            target = _Target(topic, log, Table(self._session, name, topic, self._commits))
             if log.exists:
                 held = self._session.table(log.name).withColumn("reason", sf.lit(None).cast("string"))
                 rows = held.groupBy("topic_id", "partition").agg(*statistics()).collect()

@@ -1,8 +1,8 @@
 """Which table a topic belongs to.
 
 ``shop.public.orders`` -> ``technical.orders`` and ``technical.orders_log``; tables of another schema than ``public``
-carry its name (``technical.sales_orders``). ``shop.order-placed.v1`` -> ``business.order_placed_v1``. Two topics never
-share a table: see `tables.py`.
+carry its name (``technical.sales_orders``). ``shop.order-placed.v1`` -> ``business.order_placed_v1``. Where two topics would
+have one name, the later one gets a longer: see `names.py`.
 """
 
 import re
@@ -16,6 +16,7 @@ SYSTEM = "tidings"
 WATERMARK = f"{SYSTEM}.watermark"
 QUARANTINE = f"{SYSTEM}.quarantine"
 TRANSACTION_LOG = f"{SYSTEM}.transaction_log"
+TOPICS = f"{SYSTEM}.topics"
 
 
 def transaction_topic(source: str) -> str:
@@ -24,22 +25,23 @@ def transaction_topic(source: str) -> str:
 
 
 def technical_table(topic: str) -> str:
-    """The current-state table of ``<prefix>.<schema>.<table>``."""
+    """The current-state table of ``<prefix>.<schema>.<table>``, if the name is free."""
     schema, _, table = topic.rpartition(".")
     schema = schema.rpartition(".")[2]
-    return f"{TECHNICAL}.{_identifier(table if schema in {'public', ''} else f'{schema}_{table}')}"
+    return f"{TECHNICAL}.{identifier(table if schema in {'public', ''} else f'{schema}_{table}')}"
 
 
-def log_table(topic: str) -> str:
-    """The log table of ``<prefix>.<schema>.<table>``."""
-    return f"{technical_table(topic)}_log"
+def log_of(table: str) -> str:
+    """The log of a current-state table."""
+    return f"{table}_log"
 
 
 def business_table(topic: str) -> str:
-    """The table of ``<domain>.<event>.v<major>``."""
+    """The table of ``<domain>.<event>.v<major>``, if the name is free."""
     event, _, major = topic.rpartition(".")
-    return f"{BUSINESS}.{_identifier(event.rpartition('.')[2])}_{_identifier(major)}"
+    return f"{BUSINESS}.{identifier(event.rpartition('.')[2])}_{identifier(major)}"
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """A name as tables have it."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name).lower()
