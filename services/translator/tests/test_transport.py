@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from faust.transport import conductor
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
+from faust.types import ConsumerMessage
 
 from tidings_translator.faust_batches import (
     AllToOneAssignor,
@@ -43,6 +44,12 @@ def test_the_pinned_versions() -> None:
         (driver.Consumer, "_new_consumer_thread", ["self"]),
         (driver.AIOKafkaConsumerThread, "_create_worker_consumer", ["self", "transport"]),
         (driver.AIOKafkaConsumerThread, "_ensure_consumer", ["self"]),
+        (driver.AIOKafkaConsumerThread, "seek_to_committed", ["self"]),
+        (
+            driver.AIOKafkaConsumerThread,
+            "_fetch_records",
+            ["self", "consumer", "active_partitions", "timeout", "max_records"],
+        ),
         (conductor.Conductor, "_update_indices", ["self"]),
         (faust.Schema, "compile", None),
         (AbstractPartitionAssignor, "assign", ["cluster", "members"]),
@@ -68,6 +75,11 @@ def test_the_sources_still_do_what_the_overrides_assume() -> None:
     coordinator = inspect.getsource(aiokafka.consumer.group_coordinator.GroupCoordinator.__init__)
     for attribute in ("self.generation =", "self.member_id =", "self._group_instance_id ="):
         assert attribute in coordinator
+    fetcher = inspect.getsource(aiokafka.consumer.fetcher)
+    assert "err = Errors.OffsetOutOfRangeError({tp: fetch_offset})" in fetcher, "without a reset policy"
+    assert "err = Errors.NoOffsetForPartitionError(tp)" in fetcher
+    assert "state.consumed_to(self._partition_records.next_fetch_offset)" in fetcher, "behind control records"
+    assert "checksum" in ConsumerMessage.__slots__
 
 
 def test_the_overrides_override() -> None:
@@ -137,7 +149,13 @@ async def test_a_member_has_no_place_in_the_group_before_its_consumer_has_starte
     async def nothing(*_: object) -> None: ...
 
     consumer = GroupConsumer(
-        bootstrap="127.0.0.1:1", group="g", instance="i", topics=["t"], handle=nothing, on_revoked=nothing
+        bootstrap="127.0.0.1:1",
+        group="g",
+        instance="i",
+        topics=["t"],
+        handle=nothing,
+        on_revoked=nothing,
+        on_gone=nothing,
     )
     thread = consumer._app.consumer._thread
     assert consumer.membership() == Membership("g", "", -1, None)
@@ -163,7 +181,7 @@ async def test_batches_of_every_compression_are_read(kafka_bootstrap: str, uniqu
         if len(seen) == 20 * len(codecs):
             complete.set()
 
-    async def nothing() -> None: ...
+    async def nothing(*_: object) -> None: ...
 
     consumer = GroupConsumer(
         bootstrap=kafka_bootstrap,
@@ -172,6 +190,7 @@ async def test_batches_of_every_compression_are_read(kafka_bootstrap: str, uniqu
         topics=[unique_name],
         handle=collect,
         on_revoked=nothing,
+        on_gone=nothing,
     )
     consumer.start()
     stopped = asyncio.ensure_future(consumer.stopped())

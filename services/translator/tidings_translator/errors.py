@@ -72,6 +72,12 @@ class RowError(SequenceError):
     default_retry = Retry.NEVER
 
 
+class GapError(TranslatorError):
+    """Records were deleted before they were read, or nobody knows which were: going on would lose them in silence."""
+
+    code = "gap"
+
+
 class GenerationError(TranslatorError):
     """A generation cannot do what it was asked to, or may not work."""
 

@@ -3,22 +3,26 @@
 Faust's cost is one event per message, so its consumer is told to make one event of each fetched batch.
 
 It uses parts of Faust 0.15.3 and aiokafka that are not their public interface (`Consumer.getmany`, `_wait_next_records`,
-`perform_seek`). Both are pinned, and tests/test_transport.py fails when one of these changes.
+`perform_seek`, the fetcher's positions). Both are pinned, and tests/test_transport.py fails when one of these changes.
 """
 
 import logging
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
+from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from tidings_service import get_logger
+from tidings_translator.records import Partition
 from tidings_translator.sharing import decode_places, encode_places, share_out
 
 log = get_logger(__name__)
@@ -26,6 +30,17 @@ log = get_logger(__name__)
 NEVER_SECONDS = 10**9
 """For time limits of Faust's and aiokafka's that the sink's deadline stands in for."""
 _BATCH_RECORDS = 1_000
+_POSITIONS_SECONDS = 0.2
+"""How often the fetcher's positions are looked at."""
+
+
+class Positions(NamedTuple):
+    """Where a fetcher was in one generation of the group; beyond the last record also behind control records."""
+
+    generation: int
+    offsets: dict[Partition, int]
+    assignment: object = None
+    """aiokafka's, of which there is another one after each rebalance."""
 
 
 class AllToOneAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
@@ -101,6 +116,9 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
 
     logger = logging.getLogger("faust.consumer")
     assignors: tuple[type[AbstractPartitionAssignor], ...] = ()
+    positions: Positions | None = None
+    """Where the fetcher was when it last gave records, or found none."""
+    _looked_at = 0.0
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         conf = self.app.conf
@@ -111,7 +129,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             bootstrap_servers=driver.server_list(transport.url, transport.default_port),
             partition_assignment_strategy=list(self.assignors),
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            auto_offset_reset="none",  # `seek_to_committed` says where to begin; a gap is an error
             isolation_level="read_committed",
             fetch_max_wait_ms=500,
             max_partition_fetch_bytes=conf.consumer_max_fetch_size,
@@ -123,6 +141,51 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             metadata_max_age_ms=conf.consumer_metadata_max_age_ms,
             check_crcs=False,
         )
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Where each partition is read on: also those of which nothing was committed, which begin where their log does."""
+        return cast("Mapping[TP, int]", await self.call_thread(self._seek, self._ensure_consumer()))
+
+    async def _seek(self, consumer: AIOKafkaConsumer) -> Mapping[Any, int | None]:
+        found: dict[Any, int | None] = await consumer.seek_to_committed()
+        fresh = [partition for partition, offset in found.items() if offset is None]
+        if mine := set(fresh) & consumer.assignment():
+            await consumer.seek_to_beginning(*mine)
+        return found
+
+    async def _fetch_records(
+        self,
+        consumer: AIOKafkaConsumer,
+        active_partitions: set[TP],
+        timeout: float | None = None,
+        max_records: int | None = None,
+    ) -> Any:
+        records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+        # Here, before the fetcher goes on: all that is below these positions is in `records` or was before.
+        now = time.monotonic()
+        if now - self._looked_at >= _POSITIONS_SECONDS:
+            self._looked_at = now
+            self.positions = _positions(consumer)
+        return records
+
+    def is_current(self, positions: Positions) -> bool:
+        """Whether no rebalance was since."""
+        assignment = _assignment(self._ensure_consumer())
+        return positions.assignment is assignment and assignment is not None
+
+
+def _assignment(consumer: AIOKafkaConsumer) -> Any:
+    subscription = consumer._subscription.subscription  # noqa: SLF001 - see the module's text
+    return None if subscription is None else subscription.assignment
+
+
+def _positions(consumer: AIOKafkaConsumer) -> Positions | None:
+    assignment = _assignment(consumer)
+    if assignment is None:
+        return None
+    states = ((tp, assignment.state_value(tp)) for tp in assignment.tps)
+    offsets = {Partition(*tp): state.position for tp, state in states if state.has_valid_position}
+    return Positions(consumer._coordinator.generation, offsets, assignment)  # noqa: SLF001 - see the module's text
 
 
 def assign_all_to_one(*, exclusive: bool) -> None:
@@ -140,8 +203,12 @@ class BatchConsumer(driver.Consumer):
     held: frozenset[TP] = frozenset()
     handed_out = 0
     """Batches handed to the agent so far."""
-    in_hand = False
-    """Records were fetched, and not all of them are handed out."""
+    passed: deque[tuple[int, Positions]]
+    """Positions that are certain once so many batches are handled, oldest first."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.passed = deque()
 
     def _new_consumer_thread(self) -> BatchConsumerThread:
         return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -154,8 +221,17 @@ class BatchConsumer(driver.Consumer):
             if not active_partitions:
                 await self.sleep(0.05)
                 return {}
-        # A short wait, so that a partition that is released meanwhile is asked for soon.
-        return await super()._getmany(active_partitions, min(timeout, 0.25))
+        try:
+            # A short wait, so that a partition that is released meanwhile is asked for soon.
+            return await super()._getmany(active_partitions, min(timeout, 0.25))
+        except NoOffsetForPartitionError:
+            return {}  # it was assigned this moment, and `seek_to_committed` is about to say where it begins
+        except OffsetOutOfRangeError as error:
+            [gone] = error.args
+            await cast("BatchTransport", self.transport).on_gone(
+                {Partition(tp.topic, tp.partition): offset for tp, offset in gone.items()}
+            )
+            return {}
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
         records, active = await self._wait_next_records(timeout)
@@ -166,13 +242,17 @@ class BatchConsumer(driver.Consumer):
             # Fetched while a rebalance began: what was read is thrown away, so go back.
             await self._seek_back()
             return
-        self.in_hand = bool(records)
-        try:
-            async for tp, message in self._batches(records, active, generation):
-                self.handed_out += 1
-                yield tp, message
-        finally:
-            self.in_hand = False
+        thread = cast("BatchConsumerThread", self._thread)
+        positions = thread.positions
+        async for tp, message in self._batches(records, active, generation):
+            yield tp, message
+        if (
+            positions is not None
+            and positions.generation == generation == self.app.consumer_generation_id
+            and thread.is_current(positions)
+            and (not self.passed or self.passed[-1][1] is not positions)
+        ):
+            self.passed.append((self.handed_out, positions))
 
     async def _batches(
         self, records: Any, active: set[TP] | None, generation: int
@@ -184,7 +264,8 @@ class BatchConsumer(driver.Consumer):
             for start in range(0, len(found), _BATCH_RECORDS):
                 if not self.flow_active or self.app.consumer_generation_id != generation:
                     return
-                yield tp, _message(tp, found[start : start + _BATCH_RECORDS], generation)
+                self.handed_out += 1
+                yield tp, _message(tp, found[start : start + _BATCH_RECORDS], generation, self.handed_out)
 
     async def _seek_back(self) -> None:
         try:
@@ -193,7 +274,7 @@ class BatchConsumer(driver.Consumer):
             log.warning("seeking back failed while the flow was stopped", error=repr(error))
 
 
-def _message(tp: TP, records: list[Any], generation: int) -> ConsumerMessage:
+def _message(tp: TP, records: list[Any], generation: int, number: int) -> ConsumerMessage:
     last = records[-1]
     return ConsumerMessage(
         tp.topic,
@@ -204,7 +285,7 @@ def _message(tp: TP, records: list[Any], generation: int) -> ConsumerMessage:
         None,
         None,
         cast("bytes", records),  # BatchSchema hands it on as it is
-        None,
+        cast("bytes", number),  # in the place of a checksum, which nobody looks at
         0,
         0,
         tp,
@@ -216,6 +297,8 @@ class BatchTransport(driver.Transport):
     """The aiokafka transport with `BatchConsumer`."""
 
     Consumer = BatchConsumer
+    on_gone: Callable[[dict[Partition, int]], Awaitable[None]]
+    """Told of offsets that are to be read next and are not there any more; it ends the process."""
 
 
 class BatchSchema(faust.Schema[Any, Any]):

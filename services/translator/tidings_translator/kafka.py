@@ -23,6 +23,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from tidings_translator.beginnings import Standing
 from tidings_translator.errors import BrokerError
 from tidings_translator.records import MAX_RECORD_BYTES, Partition
 
@@ -30,6 +31,7 @@ REQUEST_SECONDS = 30.0
 _COMPACTED_SEGMENT_BYTES = 64 << 20
 """Kafka compacts all but the segment that is being written, which has up to a gigabyte by default: a restart would read that."""
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 _NO_LEADER_YET = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -57,6 +59,19 @@ class Offsets:
         Raises:
             BrokerError: Kafka did not answer.
         """
+        return {partition: offset or 0 for partition, offset in self._committed(partitions).items()}
+
+    def standings(self, partitions: Iterable[Partition]) -> dict[Partition, Standing]:
+        """Where the group is in each partition, and where its log begins and ends, asked for in this order.
+
+        Raises:
+            BrokerError: Kafka did not answer.
+        """
+        committed = self._committed(partitions)
+        starts, ends = self.starts(committed), self.ends(committed)
+        return {one: Standing(offset, starts[one], ends[one]) for one, offset in committed.items()}
+
+    def _committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
         wanted = [TopicPartition(p.topic, p.partition) for p in partitions]
         try:
             found = self._stable.committed(wanted, self._patience)
@@ -65,7 +80,7 @@ class Offsets:
         for entry in found:
             if entry.error is not None:
                 raise broken(KafkaException(entry.error), "a committed offset cannot be read")
-        return {Partition(e.topic, e.partition): max(e.offset, 0) for e in found}
+        return {Partition(e.topic, e.partition): e.offset if e.offset >= 0 else None for e in found}
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The high watermarks: one past the last record, of open transactions too.
@@ -75,14 +90,25 @@ class Offsets:
         """
         return partition_ends(self._admin, partitions)
 
+    def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The first offset that each partition still has.
+
+        Raises:
+            BrokerError: Kafka did not answer.
+        """
+        return partition_ends(self._admin, partitions, first=True)
+
     def close(self) -> None:
         """Leave Kafka; the object cannot be used after."""
         self._stable.close()
 
 
-def partition_ends(admin: AdminClient, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    """The high watermarks of `partitions`."""
-    wanted = {TopicPartition(p.topic, p.partition): _LATEST for p in partitions}
+def partition_ends(
+    admin: AdminClient, partitions: Iterable[Partition], *, first: bool = False
+) -> dict[Partition, int]:
+    """The high watermarks of `partitions`, or their first offsets."""
+    spec = _EARLIEST if first else _LATEST
+    wanted = {TopicPartition(p.topic, p.partition): spec for p in partitions}
     if not wanted:
         return {}
     deadline = time.monotonic() + REQUEST_SECONDS

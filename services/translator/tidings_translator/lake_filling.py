@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from tidings_service import Health
+from tidings_translator.beginnings import Standing
 from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import Ledger, Started, check_name
@@ -88,9 +89,13 @@ class _LakeOffsets:
     """Committed offsets of Kafka's; the ends are the log's, where it has the partition."""
 
     def __init__(self, offsets: Offsets, lake: Lake) -> None:
-        self.committed = offsets.committed
         self._offsets = offsets
         self._lake = lake
+
+    def standings(self, partitions: Iterable[Partition]) -> dict[Partition, Standing]:
+        """Kafka's retention is nothing to the log: it holds its partitions from their beginnings."""
+        found = self._offsets.standings(partitions)
+        return {one: at._replace(start=0, end=max(at.end, at.committed or 0)) for one, at in found.items()}
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         wanted = list(partitions)
@@ -119,12 +124,14 @@ class _LakeConsumer:
     def subscribe(self, _topics: Iterable[str]) -> bool:
         return False
 
-    async def quiet_position(self, partition: Partition) -> int | None:
-        return self.partitions[partition].position
+    def passed(self, _generation: int) -> dict[Partition, int]:
+        return {one: partition.position for one, partition in self.partitions.items()}
 
 
 class _LakeStage:
     """What the sequencer's work uses of a `Stage`."""
+
+    name = "sequencer"
 
     def __init__(self, settings: SequencerSettings, lake: Lake, kafka_offsets: Offsets) -> None:
         self.settings = settings

@@ -115,6 +115,21 @@ KAFKA_TRANSACTION_SECONDS = Histogram(
     ["stage"],
     buckets=(0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 30),
 )
+CONSUMER_BEGAN = Gauge(
+    "tidings_consumer_began_at_offset",
+    "Offset at which this process began to read a partition of which nothing had been committed; above 0: of a trimmed topic.",
+    ["stage", "topic", "partition"],
+)
+CONSUMER_LOG_START = Gauge(
+    "tidings_consumer_log_start_offset",
+    "The first offset that a partition still has; it grows when retention deletes.",
+    ["stage", "topic", "partition"],
+)
+CONSUMER_DISTANCE = Gauge(
+    "tidings_consumer_log_start_distance_records",
+    "Offsets between the first that a partition still has and what is committed: what retention may still take unharmed.",
+    ["stage", "topic", "partition"],
+)
 CONSUMER_LAG = Gauge(
     "tidings_consumer_lag_records",
     "Records between what is committed and the end of the partition.",

@@ -9,7 +9,7 @@ import time
 
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.registry import RegistryClient
-from tidings_service import get_logger
+from tidings_service import Retry, get_logger
 from tidings_translator import metrics
 from tidings_translator.domain import Domain
 from tidings_translator.errors import SequenceError
@@ -26,6 +26,7 @@ from tidings_translator.stage import Stage
 
 log = get_logger(__name__)
 
+_PASS_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 """A transaction that waits longer for its rows is told of in /readyz."""
 
@@ -60,7 +61,9 @@ class Sequencer:
             settings.max_unreadable_in_a_row,
         )
         self._emission = Emission(settings, stage)
-        self._looked_at = 0.0
+        self._looked_at = self._passed_at = 0.0
+        self._missed = -1
+        """The last generation of the group of which a batch was dropped."""
         self._told_waiting: str | None = None
         self._filled = filling
         """Another than the original generation may read the topics."""
@@ -126,7 +129,16 @@ class Sequencer:
             SequenceError: going on would lose something.
         """
         session = await self._sessions.of(batch.generation)
-        if session is None or session.gate.ended:
+        if session is None:
+            self._missed = batch.generation
+            return
+        if session.generation == self._missed:
+            raise SequenceError(
+                f"records of {batch.partition} came before it was known that the partitions are ours",
+                hint="nothing has moved; start it again",
+                retry=Retry.TIMED,
+            )
+        if session.gate.ended:
             return
         partition = batch.partition
         start = session.next_offsets[partition]
@@ -158,6 +170,8 @@ class Sequencer:
 
     async def tick(self) -> None:
         """Look for new topics, end a snapshot, give up what can't complete, and say how it goes."""
+        # Also while no batch comes: a promotion, a gap and the metrics wait for nobody.
+        await self._sessions.of(self._stage.consumer.membership().generation)
         session = self._sessions.current
         now = time.monotonic()
         missing = session.assembler.missing_tables() if session is not None else set()
@@ -172,12 +186,21 @@ class Sequencer:
             session.assembler.set_ends(
                 await asyncio.to_thread(self._stage.offsets.ends, session.next_offsets)
             )
-        for partition in session.assembler.unread_below():
-            position = await self._stage.consumer.quiet_position(partition)
-            if position is not None:
-                session.assembler.reached(partition, position)
+        self._pass(session, now)
         await self._emit(session, [])
         self._measure(session, now)
+
+    def _pass(self, session: Session, now: float) -> None:
+        """Take note of what is never delivered (control records): it is read, too, and retention may delete it."""
+        unread = session.assembler.unread_below()
+        everywhere = now - self._passed_at >= _PASS_SECONDS
+        if everywhere:
+            self._passed_at = now
+        elif not unread:
+            return
+        for partition, position in self._stage.consumer.passed(session.generation).items():
+            if everywhere or partition in unread:
+                session.assembler.reached(partition, position)
 
     def _measure(self, session: Session, now: float) -> None:
         assembler = session.assembler

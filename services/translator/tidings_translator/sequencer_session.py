@@ -6,12 +6,15 @@ same of them. All that outlives its generation is the memory, where it is certai
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 from tidings_service import get_logger
 from tidings_translator.assembly import Assembler
+from tidings_translator.beginnings import Standing, note_beginning, position_of
 from tidings_translator.domain import Domain
-from tidings_translator.errors import SequenceError
+from tidings_translator.errors import GapError, SequenceError
 from tidings_translator.fault_points import reached
+from tidings_translator.generation import ORIGINAL
 from tidings_translator.generation_gate import Gate
 from tidings_translator.kafka import read_partition
 from tidings_translator.kafka_generations import LedgerReader
@@ -24,6 +27,9 @@ from tidings_translator.stage import Stage
 from tidings_translator.tracing import Traces
 
 log = get_logger(__name__)
+
+_READ = "\0read"
+"""As the table of remembered rows: from which offset each partition was read first. No table has such a name."""
 
 
 class Session:
@@ -102,11 +108,12 @@ class Sessions:
         before = self.current
         self.drop()
         await self._stage.sink.begin_life()
-        committed = await asyncio.to_thread(self._stage.offsets.committed, partitions)
+        standings = await asyncio.to_thread(self._stage.offsets.standings, partitions)
         gate = await asyncio.to_thread(self._open_gate)
         kept = None if before is None else before.memory_of_next(generation)
         del before  # two memories at a time may be too much
         memory = await asyncio.to_thread(self._read_memory) if kept is None else kept
+        committed = self._begin(standings, memory)
         single = self._settings.transactions == "none"
         if memory.progress.rows and not single:
             raise SequenceError(
@@ -132,7 +139,7 @@ class Sessions:
             Traces(self._settings.trace_column),
         )
         session.next_offsets = dict(committed)
-        session.sent_offsets = dict(committed)
+        session.sent_offsets = {p: at.committed for p, at in standings.items() if at.committed is not None}
         self._stage.committed.update(committed)
         reached("restored")
         log.info(
@@ -144,6 +151,36 @@ class Sessions:
             seconds=round(time.monotonic() - started, 3),
         )
         return session
+
+    def _begin(self, standings: Mapping[Partition, Standing], memory: Memory) -> dict[Partition, int]:
+        """The next offset to read of each partition; those that are new are remembered with it.
+
+        Raises:
+            GapError: something was deleted before it was read.
+        """
+        # An older version remembered nothing of partitions; Kafka forgets a group as a whole.
+        forgotten = memory.progress.commit_lsn is not None and not any(
+            at.committed is not None for at in standings.values()
+        )
+        positions = {}
+        for partition, at in standings.items():
+            known = memory.row(_READ, str(partition)) is not None
+            positions[partition] = position = position_of(partition, at, known=known or forgotten)
+            if at.committed is None:
+                self._check_history(partition, position, memory)
+                note_beginning(self._stage.name, partition, position)
+            if not known:
+                memory.set_row(_READ, str(partition), {"from": position})
+        return positions
+
+    def _check_history(self, partition: Partition, start: int, memory: Memory) -> None:
+        name = self._settings.generation
+        if start > 0 and name != ORIGINAL and memory.progress.commit_lsn is None:
+            raise GapError(
+                f"{partition}: its log begins at {start}, so that the history of generation '{name}' is not whole",
+                hint="retention has deleted since `generations start`; discard this generation, and start another one"
+                " from the lakehouse's log (--from-lake)",
+            )
 
     def drop(self) -> None:
         """The generation is over: what was not committed is somebody else's."""

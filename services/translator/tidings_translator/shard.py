@@ -58,6 +58,8 @@ class Shard:
         self.mode: Mode = mode
         self.changelog = changelog
         self.next_offset = next_offset
+        self.begun = False
+        """Something was read of this partition before."""
         self.committed = next_offset
         """As far as `next_offset` was committed by this process, or by whoever had the partition before."""
         self.states: dict[bytes, bytes] = {}

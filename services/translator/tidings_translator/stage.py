@@ -10,12 +10,14 @@ import contextlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NoReturn, Protocol
 
 from tidings_envelope.errors import EnvelopeError
 from tidings_service import Health, Retry, TidingsError, get_logger, report_error, serve_http
 from tidings_translator import metrics
+from tidings_translator.beginnings import note_distances, position_of
 from tidings_translator.errors import BrokerError, TranslatorError
 from tidings_translator.fault_points import reached
 from tidings_translator.generation import Ledger
@@ -32,6 +34,8 @@ _TICK_SECONDS = 0.5
 _DRAIN_SECONDS = 10.0
 _STOP_SECONDS = 15.0
 _WAIT_FOR_TOPICS_SECONDS = 1.0
+_DISTANCE_SECONDS = 15.0
+"""How often Kafka is asked where logs begin, for the metrics."""
 
 
 class Work(Protocol):
@@ -77,6 +81,7 @@ class Stage:
         self._lock = asyncio.Lock()
         self.committed: dict[Partition, int] = {}
         self._ended = False
+        self._measured_at = -_DISTANCE_SECONDS
         self._handled: dict[Partition, int] = {}
 
     @property
@@ -105,6 +110,7 @@ class Stage:
                 topics=topics,
                 handle=lambda batch: self._handle(work, batch),
                 on_revoked=self._revoked,
+                on_gone=self._gone,
                 exclusive=exclusive,
                 session_timeout_seconds=self.settings.session_timeout_seconds,
             )
@@ -180,6 +186,12 @@ class Stage:
             log.warning("partitions are given up with work that is not committed; it is dropped")
         reached("drained")
 
+    async def _gone(self, offsets: dict[Partition, int]) -> None:
+        """Raises the gap that a fetch has found."""
+        standings = await asyncio.to_thread(self.offsets.standings, offsets)
+        for partition, offset in offsets.items():
+            position_of(partition, standings[partition]._replace(committed=offset), known=True)
+
     async def _ticks(self, work: Work) -> None:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
@@ -191,13 +203,14 @@ class Stage:
     async def _tick(self, work: Work) -> None:
         try:
             await self._locked(work.tick())
+            await self._measure_distance()
         except BrokerError as error:
             # Nothing was done that could be lost; the consumer comes back when the broker does.
             self.health.set("kafka", False, str(error))
             log.warning("Kafka is away", error=str(error))
         else:
             self.health.set("kafka", True)
-            await self._measure_lag()
+            self._measure_lag()
 
     def _group_detail(self, *, joined: bool) -> str:
         if not joined:
@@ -205,7 +218,16 @@ class Stage:
         mine = self.consumer.assignment()
         return f"{len(mine)} partitions" if mine else "standing by: another member has all partitions"
 
-    async def _measure_lag(self) -> None:
+    async def _measure_distance(self) -> None:
+        now = time.monotonic()
+        if now - self._measured_at < _DISTANCE_SECONDS:
+            return
+        self._measured_at = now
+        starts = await asyncio.to_thread(self.offsets.starts, self.consumer.assignment())
+        note_distances(self.name, self.committed, starts)
+
+    def _measure_lag(self) -> None:
+        passed = self.passed()
         for partition in self.consumer.assignment():
             end, done = self.consumer.highwater(partition), self.committed.get(partition)
             if end is None or done is None:
@@ -214,11 +236,14 @@ class Stage:
                 done = end  # nothing that comes will be read
             if done >= self._handled.get(partition, 0):
                 # All that was delivered is committed; what may follow are a transaction's control records.
-                quiet = await self.consumer.quiet_position(partition)
-                done = max(done, quiet or 0)
+                done = max(done, passed.get(partition, 0))
             metrics.CONSUMER_LAG.labels(self.name, partition.topic, str(partition.partition)).set(
                 max(end - done, 0)
             )
+
+    def passed(self) -> dict[Partition, int]:
+        """For each partition an offset below which all was handled, also where nothing but control records follows."""
+        return self.consumer.passed(self.consumer.membership().generation)
 
     def note_generation(self, ledger: Ledger, detail: str, *, ended: bool) -> None:
         """Say in health and metrics what this process's generation is doing.

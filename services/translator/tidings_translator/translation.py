@@ -6,6 +6,7 @@ when a partition is assigned.
 """
 
 import asyncio
+import functools
 import time
 from collections.abc import Iterable
 
@@ -13,8 +14,9 @@ from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import header
 from tidings_service import get_logger
 from tidings_translator import metrics
+from tidings_translator.beginnings import BEGUN_KEY, Standing, position_of
 from tidings_translator.domain import Domain
-from tidings_translator.errors import BrokerError, StopError
+from tidings_translator.errors import BrokerError, GapError, StopError
 from tidings_translator.evaluate import Evaluator
 from tidings_translator.events import BusinessEvent, contract_of, topic_of
 from tidings_translator.fault_points import reached
@@ -37,6 +39,7 @@ from tidings_translator.stage import Stage
 log = get_logger(__name__)
 
 _STOP_SECONDS = 10.0
+_PASS_SECONDS = 5.0
 
 
 class Translator:
@@ -52,6 +55,7 @@ class Translator:
         self._readers = Readers(settings.kafka)
         self._reader_metrics = ReaderMetrics()
         self._asked_for_readers_at = -1e9
+        self._passed_at = 0.0
         self._names = {topic_of(e): (e.__event__, f"v{e.__major__}") for e in domain.event_classes()}
         self._shadows = {topic: settings.shadow_topic(topic) for topic in self._names}
         self._ledger: LedgerReader | None = None
@@ -120,6 +124,9 @@ class Translator:
         if not records:
             return
         made = Made()
+        if not shard.begun:
+            made.state[shard.changelog, BEGUN_KEY] = b"%d" % shard.next_offset
+            shard.begun = True
         if shard.next_offset == 0 and self._history is not None:
             made.state[shard.changelog, HISTORY_KEY] = self._history
         stopped: StopError | None = None
@@ -188,18 +195,20 @@ class Translator:
         reached("assigned")
         started = time.monotonic()
         await self._stage.sink.begin_life()
-        committed = await asyncio.to_thread(self._stage.offsets.committed, [partition])
+        standings = await asyncio.to_thread(self._stage.offsets.standings, [partition])
+        at = standings[partition]
         await asyncio.to_thread(self._look_at_ledger)
         before = self._shards.get(partition)
-        kept = before is not None and before.is_as_committed(committed[partition])
+        kept = before is not None and at.committed is not None and before.is_as_committed(at.committed)
         if before is not None and kept:
             shard = before
             shard.generation = generation
+            position_of(partition, at, known=True)
         else:
             self._shards.pop(partition, None)  # its room is for what is read now
-            shard = await self._read_shard(partition, generation, committed[partition])
+            shard = await self._read_shard(partition, generation, at)
         self._shards[partition] = shard
-        self._stage.committed.update(committed)
+        self._stage.committed[partition] = shard.next_offset
         reached("restored")
         log.info(
             "partition assigned",
@@ -214,11 +223,16 @@ class Translator:
         )
         return shard
 
-    async def _read_shard(self, partition: Partition, generation: int, next_offset: int) -> Shard:
+    async def _read_shard(self, partition: Partition, generation: int, at: Standing) -> Shard:
         changelog = Partition(self._settings.state_topic, partition.partition)
         mode: Mode = "live" if self._settings.generation == ORIGINAL else "shadow"
-        shard = Shard(self._workings, partition, changelog, generation, next_offset, mode)
+        shard = Shard(self._workings, partition, changelog, generation, at.committed or 0, mode)
         await asyncio.to_thread(self._read_states, shard)
+        if position_of(partition, at, known=shard.begun) > 0 and at.committed is None:
+            raise GapError(
+                f"{partition}: its log begins at {at.start}, and no translator has read what was before",
+                hint="retention was too short for how long no translator was there; docs/runbooks.md, 'After a gap'",
+            )
         if shard.mode == "live" and self._settings.generation != ORIGINAL:
             await self._create_business_topics()
         return shard
@@ -228,12 +242,15 @@ class Translator:
         end = self._stage.offsets.ends([shard.changelog])[shard.changelog]
         history: bytes | None = None
         for key, value in read_partition(self._settings.kafka, shard.changelog, end):
+            shard.begun = True
             if key is None:
                 continue
             if key == CUT_KEY and value is not None:
                 shard.mode = "live" if value == b"live" else "retired"
             elif key == HISTORY_KEY:
                 history = value
+            elif key == BEGUN_KEY:
+                pass
             else:
                 shard.load(key, value)
         shard.loaded()
@@ -248,6 +265,7 @@ class Translator:
     async def tick(self) -> None:
         """Measure the size of the state, and now and then who reads the business topics."""
         now = time.monotonic()
+        await self._take_over()
         modes = {shard.mode for shard in self._shards.values()}
         if self._ledger is not None:
             await asyncio.to_thread(self._ledger.poll)
@@ -263,9 +281,31 @@ class Translator:
         ):
             self._asked_for_readers_at = now
             await self._show_readers()
+        await self._pass(now)
         shards = [shard for shard in self._shards.values() if not self._stage.sink.is_lost(shard.generation)]
         metrics.STATE_ENTRIES.labels("translator").set(sum(len(shard.states) for shard in shards))
         self._stage.health.set("aggregates", True, self._held_metrics.show(shards))
+
+    async def _take_over(self) -> None:
+        """Look at each partition that is ours, also where no change set comes."""
+        generation = self._stage.consumer.membership().generation
+        for partition in sorted(self._stage.consumer.assignment()):
+            shard = self._shards.get(partition)
+            if not self._stage.sink.is_lost(generation) and (shard is None or shard.generation != generation):
+                await self._restore(partition, generation)
+
+    async def _pass(self, now: float) -> None:
+        """Commit what is never delivered (control records) as read, too: retention may delete it."""
+        if now - self._passed_at < _PASS_SECONDS:
+            return
+        self._passed_at = now
+        for partition, shard in self._shards.items():
+            position = self._stage.consumer.passed(shard.generation).get(partition, 0)
+            if position > shard.next_offset and not self._stage.sink.is_lost(shard.generation):
+                shard.next_offset = position
+                offsets = {partition: position}
+                done = functools.partial(self._committed, shard, Made(), offsets)
+                await self._stage.sink.add(shard.generation, offsets, on_commit=done)
 
     async def _show_readers(self) -> None:
         try:

@@ -10,21 +10,25 @@ It uses parts of Faust 0.15.3 and aiokafka that are not their public interface (
 import asyncio
 import logging
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import faust
 from faust.types import TP
 
 from tidings_translator.errors import TranslatorError
-from tidings_translator.faust_batches import NEVER_SECONDS, BatchSchema, BatchTransport, assign_all_to_one
+from tidings_translator.faust_batches import (
+    NEVER_SECONDS,
+    BatchSchema,
+    BatchTransport,
+    Positions,
+    assign_all_to_one,
+)
 from tidings_translator.kafka_transactions import Membership
 from tidings_translator.records import Batch, Partition
 
 _BATCHES_QUEUED = 8
-_QUIET_SECONDS = 0.4
 _RESUBSCRIBE_SECONDS = 0.2
 
 
@@ -34,20 +38,13 @@ class TransportError(TranslatorError):
     code = "transport"
 
 
-class _Position(NamedTuple):
-    """Where the fetcher was, when so many batches had been handed out."""
-
-    offset: int
-    handed_out: int
-    at: float
-
-
 class GroupConsumer:
     """One member of a consumer group that hands batches to `handle`, one after the other.
 
     Args:
         handle: processes a batch; when it raises, nothing more is handed out and `failed` is set.
         on_revoked: awaited before partitions are given up.
+        on_gone: told the offsets that are to be read next and are not there any more; raises what it is.
         exclusive: one member gets all partitions (see `AllToOneAssignor`).
     """
 
@@ -60,15 +57,17 @@ class GroupConsumer:
         topics: Iterable[str],
         handle: Callable[[Batch], Awaitable[None]],
         on_revoked: Callable[[], Awaitable[None]],
+        on_gone: Callable[[dict[Partition, int]], Awaitable[None]],
         exclusive: bool = False,
         session_timeout_seconds: float = 10.0,
     ) -> None:
         self._handle = handle
         self._on_revoked = on_revoked
+        self._on_gone = on_gone
         self._group = group
         self._start: asyncio.Task[Any] | None = None
         self._handled = 0
-        self._positions: dict[Partition, _Position] = {}
+        self._passed = Positions(-1, {})
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._directory = tempfile.TemporaryDirectory(prefix="tidings-faust-")
         assign_all_to_one(exclusive=exclusive)
@@ -105,6 +104,7 @@ class GroupConsumer:
         app.in_worker = True  # `app.start` does not set it outside Faust's own worker
         app.loop = asyncio.get_running_loop()
         app.transport = BatchTransport(app.conf.broker, app)
+        app.transport.on_gone = self._gone
         app.topics._resubscribe_sleep_lock_seconds = _RESUBSCRIBE_SECONDS  # type: ignore[attr-defined]  # noqa: SLF001 - 45 s otherwise
         return app
 
@@ -180,29 +180,15 @@ class GroupConsumer:
         end: int | None = self._app.consumer.highwater(TP(*partition))
         return end
 
-    async def quiet_position(self, partition: Partition) -> int | None:
-        """The offset below which every record of the partition was handled; None while that is not certain.
+    def passed(self, generation: int) -> dict[Partition, int]:
+        """For each partition an offset below which every record was handled in this generation of the group.
 
-        It may be beyond the last record: transactions leave control records, which are never delivered. Certain is what
-        was true at two calls between which nothing was handed out.
+        It may be beyond the last record: transactions leave control records, which are never delivered.
         """
-        consumer = self._app.consumer
-        now = time.monotonic()
-        known = self._positions.get(partition)
-        if consumer.in_hand or self._handled < consumer.handed_out:
-            self._positions.pop(partition, None)
-            return None
-        handed_out: int = consumer.handed_out
-        position = await consumer.position(TP(*partition))
-        if position is None:
-            return None
-        if known is None or known.handed_out != handed_out:
-            known = self._positions[partition] = _Position(int(position), handed_out, now)
-        # Records that had been fetched by then would have been handed out since.
-        settled = known.offset if now - known.at >= _QUIET_SECONDS else None
-        if settled is not None and settled != position:
-            self._positions[partition] = _Position(int(position), handed_out, now)
-        return settled
+        passed = self._app.consumer.passed
+        while passed and passed[0][0] <= self._handled:
+            _, self._passed = passed.popleft()
+        return self._passed.offsets if self._passed.generation == generation else {}
 
     def hold(self, partitions: Iterable[Partition]) -> None:
         """Fetch nothing from these partitions until told otherwise; replaces what was held before."""
@@ -227,16 +213,26 @@ class GroupConsumer:
             if self.failed.done():
                 continue  # nothing behind a batch that failed
             message = event.message
+            number: int = message.checksum  # see `faust_batches`
             batch = Batch(Partition(*message.tp), message.generation_id, event.value)
             try:
                 await self._handle(batch)
             except Exception as error:  # noqa: BLE001 - an agent that raises would lose the batch; the process ends
                 self._fail(error)
-            self._handled += 1
+            else:
+                self._handled = max(self._handled, number)
+
+    async def _gone(self, offsets: dict[Partition, int]) -> None:
+        try:
+            await self._on_gone(offsets)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process ends
+            self._fail(error)
 
     async def _revoked(self, *_args: Any, **_options: Any) -> None:
         await self._on_revoked()
-        self._handled = self._app.consumer.handed_out  # Faust has emptied the queue
+        consumer = self._app.consumer
+        self._handled = max(self._handled, consumer.handed_out)  # Faust has emptied the queue
+        consumer.passed.clear()
 
 
 def quieten_faust() -> None:
