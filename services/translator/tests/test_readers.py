@@ -70,6 +70,13 @@ def test_readers_of_a_topic(
     member.close()
     (left,) = readers.of(dict.fromkeys(topics, 2))
     assert (left.state, left.members) == ("empty", 0)
+    assert left.distance is None, "nothing was ever deleted"
+
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    for future in admin.delete_records([TopicPartition(topics[0], 0, 4)]).values():
+        future.result()
+    (late,) = readers.of(dict.fromkeys(topics, 2))
+    assert late.distance == 6
 
 
 @pytest.mark.stack
@@ -122,7 +129,11 @@ def test_metrics_of_readers() -> None:
     shown.show([V1, V2], [billing._replace(members=0), gone._replace(positions={0: 11})], now=1030.0)
     assert sample("seen_timestamp_seconds", "v1", "billing") == 1000
     assert sample("seen_timestamp_seconds", "v1", "gone") == 1030  # its offsets moved
+    assert sample("log_start_distance_records", "v1", "billing") is None
+    shown.show([V1, V2], [billing._replace(distance=-20)], now=1040.0)
+    assert sample("log_start_distance_records", "v1", "billing") == -20
     shown.show([V1, V2], [], now=1060.0)
+    assert sample("log_start_distance_records", "v1", "billing") is None
     assert sample("members", "v1", "billing") is None
     assert sample("seen_timestamp_seconds", "v1", "gone") is None
 

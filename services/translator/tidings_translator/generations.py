@@ -34,6 +34,7 @@ from tidings_translator.kafka_generations import (
 )
 from tidings_translator.memory import PROGRESS_KEY, decode_progress
 from tidings_translator.records import Partition
+from tidings_translator.settings import DAY_SECONDS
 
 _STAGES = ("sequencer", "translator")
 _LOOK_SECONDS = 0.3
@@ -90,13 +91,22 @@ class Generations:
 
     # --- start
 
-    def start(self, name: str, domain: Domain, *, partitions: int, from_lake: bool = False) -> Started:
+    def start(
+        self,
+        name: str,
+        domain: Domain,
+        *,
+        partitions: int,
+        from_lake: bool = False,
+        kept_seconds: float = 30 * DAY_SECONDS,
+    ) -> Started:
         """Make room for a generation; its processes, which wait for this, then read the technical topics from the start.
 
         Args:
             name: of the new generation; names are used once.
             domain: with the rules of the new generation.
             partitions: of its change sets; where the live generation's exist, as many as those have.
+            kept_seconds: how long Kafka keeps its change sets; 0 for ever.
             from_lake: its processes wait until `filled` is told; history need not be in the topics.
 
         Raises:
@@ -126,7 +136,9 @@ class Generations:
                 known = Started(domain.name, domain.package, _now(), from_lake=from_lake)
                 turn.write(f"generation/{name}", known)
         # Last: the processes wait for it.
-        change_sets = TopicPlan(f"{prefix(self._source, name)}.change-sets", have.get(live, partitions))
+        change_sets = TopicPlan(
+            f"{prefix(self._source, name)}.change-sets", have.get(live, partitions), kept_seconds=kept_seconds
+        )
         self._topics.create([change_sets], replication=self._replication)
         return known
 

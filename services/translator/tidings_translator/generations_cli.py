@@ -21,7 +21,7 @@ from tidings_translator.generations import Generations, Standing
 from tidings_translator.generations_compare import Comparer
 from tidings_translator.generations_correct import Corrector
 from tidings_translator.lake_filling import start_from_lake
-from tidings_translator.settings import SequencerSettings
+from tidings_translator.settings import DAY_SECONDS, SequencerSettings
 
 _EPILOG = """environment: TIDINGS_KAFKA, TIDINGS_SOURCE; start also TIDINGS_DOMAIN (the new rules), start --from-lake,
 diff and correct TIDINGS_REGISTRY.
@@ -47,6 +47,8 @@ class StartSettings(GenerationsSettings):
     """The package with the new generation's rules."""
     partitions: Annotated[int, Field(ge=1, le=10_000)] = 4
     """Partitions of change sets, where there is no live generation to take the number from."""
+    change_sets_days: Annotated[float, Field(ge=0, le=36_500)] = 30.0
+    """How long Kafka keeps change sets; 0 for ever."""
 
 
 class DiffSettings(GenerationsSettings):
@@ -145,7 +147,12 @@ def _start(options: argparse.Namespace) -> int:
     else:
         settings = load_settings(StartSettings)
         domain = load_domain(settings.domain)
-        started = _generations(settings).start(options.name, domain, partitions=settings.partitions)
+        started = _generations(settings).start(
+            options.name,
+            domain,
+            partitions=settings.partitions,
+            kept_seconds=settings.change_sets_days * DAY_SECONDS,
+        )
     _say(f"generation '{options.name}' of {started.package} may run: give its processes")
     _say(f"TIDINGS_GENERATION={options.name} TIDINGS_DOMAIN={started.package}")
     return 0

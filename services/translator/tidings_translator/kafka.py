@@ -221,7 +221,11 @@ class TopicPlan(NamedTuple):
     partitions: int
     compacted: bool = False
     unlimited: bool = False
-    """Kept for ever (or until compaction): state and business events."""
+    """Kept for ever: business events, dead letters."""
+    kept_seconds: float | None = None
+    """Kept so long: change sets. Where nothing is said, by the broker's default."""
+    own: bool = True
+    """Only our stages read and write it, so that its retention is ours to look after."""
 
 
 class Topics:
@@ -279,13 +283,22 @@ class Topics:
 
 
 def _topic_settings(plan: TopicPlan) -> dict[str, str]:
-    settings = {"max.message.bytes": str(MAX_RECORD_BYTES)}
+    settings = {"max.message.bytes": str(MAX_RECORD_BYTES)} | retention_of(plan)
     if plan.compacted:
-        settings["cleanup.policy"] = "compact"
         settings["segment.bytes"] = str(_COMPACTED_SEGMENT_BYTES)
-    elif plan.unlimited:
-        settings["retention.ms"] = "-1"
     return settings
+
+
+def retention_of(plan: TopicPlan) -> dict[str, str]:
+    """What a topic's settings must say so that nothing is deleted which is still needed."""
+    if plan.compacted:
+        return {"cleanup.policy": "compact"}
+    if plan.unlimited or plan.kept_seconds == 0:
+        return {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    if plan.kept_seconds is not None:
+        kept = str(int(plan.kept_seconds * 1000))
+        return {"cleanup.policy": "delete", "retention.ms": kept, "retention.bytes": "-1"}
+    return {}
 
 
 def broken(error: KafkaException, what: str) -> BrokerError:

@@ -53,6 +53,7 @@ class Readers:
             raise broken(error, "the consumer groups cannot be listed") from error
         partitions = {Partition(topic, number) for _, topic in positions for number in range(topics[topic])}
         ends = partition_ends(self._admin, partitions)
+        starts = partition_ends(self._admin, partitions, first=True)
         readers = []
         for (group, topic), committed in sorted(positions.items()):
             state, members = states[group]
@@ -60,7 +61,13 @@ class Readers:
                 max(0, ends[Partition(topic, number)] - committed.get(number, 0))
                 for number in range(topics[topic])
             )
-            readers.append(Reader(group, topic, state, members, behind, committed))
+            distances = [
+                offset - start
+                for number, offset in committed.items()
+                if (start := starts[Partition(topic, number)]) > 0
+            ]
+            distance = min(distances, default=None)
+            readers.append(Reader(group, topic, state, members, behind, committed, distance))
         return readers
 
     def read_until_ms(self, reader: Reader) -> int | None:

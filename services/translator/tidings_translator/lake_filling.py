@@ -24,7 +24,7 @@ from tidings_translator.kafka_transactions import Membership, TransactionalProdu
 from tidings_translator.lake_records import Lake, LakePartition
 from tidings_translator.records import Batch, Output, Partition
 from tidings_translator.sequencer import Sequencer
-from tidings_translator.settings import SequencerSettings
+from tidings_translator.settings import DAY_SECONDS, SequencerSettings
 from tidings_translator.stage import Stage
 
 _BATCH = 500
@@ -246,7 +246,13 @@ def start_from_lake(settings: SequencerSettings, domain: Domain, directory: Path
         firsts=admin.first_offsets(read),
         topic_ids=admin.topic_ids(read),
     )
-    started = generations.start(name, domain, partitions=settings.partitions, from_lake=True)
+    started = generations.start(
+        name,
+        domain,
+        partitions=settings.partitions,
+        from_lake=True,
+        kept_seconds=settings.change_sets_days * DAY_SECONDS,
+    )
     if generations.ledger().is_filled(name):
         return started
     commit_lsn, needed = Filling(settings, domain, lake).fill(tell)

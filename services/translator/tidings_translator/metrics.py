@@ -69,6 +69,12 @@ READER_LAG = Gauge(
     "Offsets between what a group has committed on a business topic and the topic's end.",
     ["event", "version", "group"],
 )
+READER_DISTANCE = Gauge(
+    "tidings_business_reader_log_start_distance_records",
+    "Offsets between the first that is left of a business topic and what a group has committed, in the partition with the"
+    " fewest; below 0 it has missed events. Absent while nothing was ever deleted.",
+    ["event", "version", "group"],
+)
 READER_SEEN = Gauge(
     "tidings_business_reader_seen_timestamp_seconds",
     "When the group last had members, or its offsets moved, as far as this process has seen (seconds since 1970).",
@@ -114,6 +120,11 @@ KAFKA_TRANSACTION_SECONDS = Histogram(
     "Duration of a Kafka transaction, from its first record to its commit.",
     ["stage"],
     buckets=(0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5, 10, 30),
+)
+TOPIC_RETENTION_SHORT = Gauge(
+    "tidings_topic_retention_short",
+    "1 where somebody has set a topic of ours to keep less than is needed, so that Kafka may delete what was not read.",
+    ["topic"],
 )
 CONSUMER_BEGAN = Gauge(
     "tidings_consumer_began_at_offset",

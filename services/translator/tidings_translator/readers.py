@@ -28,6 +28,9 @@ class Reader(NamedTuple):
     """Offsets between what the group has committed and the end of the topic; control records count."""
     positions: dict[int, int]
     """The committed offset by partition."""
+    distance: int | None = None
+    """Offsets between the first that is left and what is committed, the smallest of its partitions; None while nothing was
+    ever deleted."""
 
 
 class Version(NamedTuple):
@@ -55,6 +58,7 @@ class ReaderMetrics:
     def __init__(self) -> None:
         self._shown: set[tuple[str, str, str]] = set()
         self._positions: dict[tuple[str, str, str], dict[int, int]] = {}
+        self._distances: set[tuple[str, str, str]] = set()
 
     def show(self, versions: Iterable[Version], readers: Iterable[Reader], now: float) -> None:
         """Put what Kafka said into the metrics.
@@ -71,6 +75,9 @@ class ReaderMetrics:
             shown.add(labels)
             metrics.READER_MEMBERS.labels(*labels).set(reader.members)
             metrics.READER_LAG.labels(*labels).set(reader.behind)
+            if reader.distance is not None:
+                metrics.READER_DISTANCE.labels(*labels).set(reader.distance)
+                self._distances.add(labels)
             former = self._positions.get(labels)
             if reader.members or (former is not None and former != reader.positions):
                 metrics.READER_SEEN.labels(*labels).set(now)
@@ -78,6 +85,9 @@ class ReaderMetrics:
         for labels in self._shown - shown:
             for metric in (metrics.READER_MEMBERS, metrics.READER_LAG, metrics.READER_SEEN):
                 metric.remove(*labels)
+            if labels in self._distances:
+                self._distances.discard(labels)
+                metrics.READER_DISTANCE.remove(*labels)
             del self._positions[labels]
         self._shown = shown
 

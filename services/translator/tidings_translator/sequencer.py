@@ -21,7 +21,7 @@ from tidings_translator.rows import time_columns
 from tidings_translator.sequencer_intake import Intake
 from tidings_translator.sequencer_output import Emission
 from tidings_translator.sequencer_session import Session, Sessions
-from tidings_translator.settings import SequencerSettings
+from tidings_translator.settings import DAY_SECONDS, SequencerSettings
 from tidings_translator.stage import Stage
 
 log = get_logger(__name__)
@@ -97,7 +97,11 @@ class Sequencer:
         """The change sets, the state, the dead letters, the ledger of generations."""
         settings = self._settings
         return [
-            TopicPlan(settings.change_sets_topic, settings.partitions),
+            TopicPlan(
+                settings.change_sets_topic,
+                settings.partitions,
+                kept_seconds=settings.change_sets_days * DAY_SECONDS,
+            ),
             TopicPlan(settings.sequencer_state_topic, 1, compacted=True),
             TopicPlan(settings.dead_letters_topic, 1, unlimited=True),
             TopicPlan(settings.ledger_topic, 1, compacted=True),

@@ -9,6 +9,7 @@ from pydantic import Field
 from tidings_service import ServiceSettings
 from tidings_translator.generation import NAME, ORIGINAL, group, ledger_topic, prefix, shadow_topic
 
+DAY_SECONDS = 86_400.0
 _TEXT = Annotated[str, Field(min_length=1)]
 
 
@@ -88,6 +89,8 @@ class SequencerSettings(StageSettings):
     max_unreadable_in_a_row: Annotated[int, Field(ge=1)] = 100
     """As many unreadable records of one topic one after the other are not bad records but a wrong set-up: it stops."""
 
+    change_sets_days: Annotated[float, Field(ge=0, le=36_500)] = 30.0
+    """How long Kafka keeps change sets: longer than translators are ever away; 0 keeps them for ever."""
     transactions: Literal["whole", "none"] = "whole"
     """whole: the source has provide.transaction.metadata=true; none: it has not, and every row is translated for itself."""
 

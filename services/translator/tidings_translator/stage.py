@@ -22,6 +22,7 @@ from tidings_translator.errors import BrokerError, TranslatorError
 from tidings_translator.fault_points import reached
 from tidings_translator.generation import Ledger
 from tidings_translator.kafka import Offsets, TopicPlan, Topics
+from tidings_translator.kafka_retention import Retention
 from tidings_translator.kafka_transactions import TransactionalProducer
 from tidings_translator.records import Batch, Partition
 from tidings_translator.settings import StageSettings
@@ -152,9 +153,9 @@ class Stage:
         while not stop.is_set():
             names, missing = work.source_topics(have)
             if missing is None:
-                await asyncio.to_thread(
-                    self.topics.create, work.topic_plans(have), replication=self.settings.replication
-                )
+                plans = work.topic_plans(have)
+                await asyncio.to_thread(self.topics.create, plans, replication=self.settings.replication)
+                await asyncio.to_thread(Retention(self.settings.kafka).keep, plans)
                 self.health.set("topics", True, ", ".join(names))
                 return names
             self.health.set("topics", False, f"waiting for topics: {missing}")

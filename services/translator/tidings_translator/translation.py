@@ -102,7 +102,8 @@ class Translator:
         ]
 
     def _event_plans(self, topics: Iterable[str]) -> list[TopicPlan]:
-        return [TopicPlan(topic, self._settings.partitions, unlimited=True) for topic in sorted(topics)]
+        count = self._settings.partitions
+        return [TopicPlan(topic, count, unlimited=True, own=False) for topic in sorted(topics)]
 
     # --- batches
 
