@@ -8,12 +8,14 @@ What cannot be found, and is said in the log: rows whose records the topic has a
 way back to cells (`key_cells`). A topic that a transform sends the table's records to is not read.
 """
 
+import functools
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidings_capture.chunk_query import literal
 from tidings_capture.chunk_table import ChunkTable
+from tidings_capture.converters import Converter
 from tidings_capture.errors import BrokerError, CaptureError
 from tidings_capture.event_context import EventContext
 from tidings_capture.incremental_state import Collection, Key
@@ -25,9 +27,11 @@ from tidings_capture.plan import Record
 from tidings_capture.postgres import quote
 from tidings_capture.relations import Column, Table
 from tidings_capture.task_parts import TaskParts
-from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError, RegistryError
 from tidings_service import Retry, get_logger
+
+if TYPE_CHECKING:
+    from tidings_envelope.decode import EnvelopeDecoder
 
 _LOOK_SECONDS: Final = 0.5
 """So long the next rows that are gone are looked for before the stream goes on."""
@@ -35,14 +39,26 @@ _LOOK_SECONDS: Final = 0.5
 _log = get_logger(__name__)
 
 
+class _Reader:
+    """Reads what a converter has written; made when it is first needed, which in most tasks is never."""
+
+    def __init__(self, converter: Converter) -> None:
+        self._converter = converter
+
+    @functools.cached_property
+    def decoder(self) -> "EnvelopeDecoder":
+        # The registry's HTTP client costs a task process 20 MB.
+        from tidings_envelope.decode import EnvelopeDecoder  # noqa: PLC0415
+
+        return EnvelopeDecoder(self._converter.registry)
+
+
 class DeletedRows(ChunkTable):
     """Gives the rows that are gone from one table after the other. A chunk's end is the last compared key, in hexadecimal."""
 
     def __init__(self, parts: TaskParts) -> None:
         super().__init__(parts)
-        key, value = parts.converters
-        self._keys = EnvelopeDecoder(key.registry)
-        self._values = EnvelopeDecoder(value.registry)
+        self._keys, self._values = (_Reader(converter) for converter in parts.converters)
         self._live: LiveKeys | None = None
         self._failed = ""
         self._types: list[str] = []
@@ -139,7 +155,7 @@ class DeletedRows(ChunkTable):
 
         def told(value: bytes) -> bool:
             try:
-                envelope = self._values.envelope(value)
+                envelope = self._values.decoder.envelope(value)
             except DecodeError:
                 return False  # no envelope: a transform has made something else of it
             return envelope is not None and envelope.op == "d"
@@ -149,7 +165,7 @@ class DeletedRows(ChunkTable):
     def _cells(self, key: bytes) -> Cells | None:
         """The cells of a key of this table; None for another table's, and for one that cannot be compared."""
         try:
-            fields = self._keys.key(key)
+            fields = self._keys.decoder.key(key)
             return None if fields is None else self.route.plan.key_cells(fields)
         except RegistryError as error:
             raise BrokerError(
