@@ -1,11 +1,13 @@
 """Technical topics in memory, and a reader that feeds an assembler from them, commits and crashes."""
 
 import msgspec
-from bikes.history import Change, History, Transaction
+from bikes.history import KEYS, Change, History, Transaction
 from bikes.topics import Record
 
 from tidings_envelope.decode import EnvelopeDecoder
+from tidings_envelope.envelope import lsn_of
 from tidings_envelope.errors import DecodeError
+from tidings_envelope.left_out import LeftOut
 from tidings_translator.assembly import Assembler
 from tidings_translator.records import Partition
 from tidings_translator.transactions import CompleteTransaction, Progress
@@ -50,17 +52,22 @@ class Reader:
         self.limits = limits
         self.decoder = EnvelopeDecoder()
         self.committed: list[object] = []
+        self.letters: list[tuple[Partition, int]] = []
+        """Where unreadable records were that the dead letters were told of; committed like all that comes out."""
         self.saved = msgspec.msgpack.encode(Progress())
         self.saved_offsets = dict.fromkeys(topics.values, 0)
         self.pending: list[object] = []
+        self.pending_letters: list[tuple[Partition, int]] = []
         self.now = 0.0
+        self.left_out: dict[int, LeftOut] = {}
+        """What END markers say was left out, by their commit LSN."""
         self.ends_known = True
         self.gate_shut = False
         """Nothing may come out, as during a promotion."""
         self.crash()
 
     def crash(self) -> None:
-        self.pending = []
+        self.pending, self.pending_letters = [], []
         self.next = dict(self.saved_offsets)
         progress = msgspec.msgpack.decode(self.saved, type=Progress)
         self.assembler = self.topics.assembler(progress, self.saved_offsets, **self.limits)
@@ -69,7 +76,8 @@ class Reader:
         self.saved = msgspec.msgpack.encode(self.assembler.progress)
         self.saved_offsets = self.assembler.offsets()
         self.committed += self.pending
-        self.pending = []
+        self.letters += self.pending_letters
+        self.pending, self.pending_letters = [], []
 
     def feed(self, partition: Partition, count: int) -> None:
         for _ in range(count):
@@ -84,13 +92,17 @@ class Reader:
             try:
                 if partition == MARKERS:
                     marker = self.decoder.marker(value)
-                    self.assembler.marker(partition, offset, marker, self.now)
+                    told = self.left_out.get(lsn_of(marker.id))
+                    self.assembler.marker(partition, offset, marker, self.now, told)
                 else:
                     envelope = self.decoder.envelope(value)
                     assert envelope is not None
-                    self.assembler.row(partition, offset, envelope, self.now)
+                    row = envelope.after or envelope.before or {}
+                    key = msgspec.json.encode([row[name] for name in KEYS[partition.topic[2:]]])
+                    self.assembler.row(partition, offset, envelope, self.now, key)
             except DecodeError:
-                self.assembler.unreadable(partition, offset, self.now)
+                if self.assembler.unreadable(partition, offset):
+                    self.pending_letters.append((partition, offset))
         if self.gate_shut:
             return
         self.pending += self.assembler.take(self.now)
@@ -104,13 +116,13 @@ class Reader:
         while unread := self.unread():
             for partition in unread:
                 self.feed(partition, 1)
-        self.end_snapshot()
         self.pending += self.assembler.take(self.now)
+        self.end_snapshot()
         self.commit()
         return self.committed
 
     def end_snapshot(self) -> None:
-        if self.assembler.wants_ends:
+        while self.assembler.wants_ends:
             self.assembler.set_ends({p: len(values) for p, values in self.topics.values.items()})
             self.pending += self.assembler.take(self.now)
 

@@ -13,7 +13,7 @@ from tidings_envelope.decode import EnvelopeDecoder
 from tidings_translator.assembly import Assembler
 from tidings_translator.errors import SequenceError
 from tidings_translator.records import Partition
-from tidings_translator.transactions import CompleteTransaction, LostTransaction, Progress, SnapshotRow
+from tidings_translator.transactions import CompleteTransaction, Progress, SnapshotRow
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -229,80 +229,6 @@ def test_streaming_waits_until_the_snapshot_has_been_read_everywhere() -> None:
     reader.feed(customers, 1)
     assert [type(one) for one in reader.pending] == [SnapshotRow] * 3 + [CompleteTransaction] * 2
     assert not reader.assembler.progress.snapshot_open
-
-
-class TestUnreadable:
-    """A record that can't be decoded is in the dead letters; its transaction must not come out without it."""
-
-    def test_the_row_s_transaction_is_lost_as_a_whole_after_the_grace(self) -> None:
-        history = History(3)
-        order = {"id": 1, "customer_id": 1, "status": "placed"}
-        line = {"order_id": 1, "line_no": 1, "price": "1.00"}
-        first = history.commit(
-            [Change("public.orders", "c", None, order), Change("public.order_items", "c", None, line)]
-        )
-        second = history.commit([Change("public.orders", "u", None, order)])
-        topics = Topics(partitions=1)
-        topics.write([r for t in (first, second) for r in records_of("p", t)])
-        lines = Partition("p.public.order_items", 0)
-        topics.values[lines][0] = b"\x00\x01"
-        reader = Reader(topics, grace_seconds=5)
-        assert reader.feed_all() == []
-        assert "waits for 1 rows of public.order_items" in str(reader.assembler.waiting_for())
-        reader.commit()
-        reader.crash()  # what is known of the unreadable row survives a restart
-        reader.now = 4.9
-        reader.feed_all()
-        reader.now = 10
-        reader.feed_all()
-        lost, complete = reader.committed
-        assert isinstance(lost, LostTransaction)
-        assert lost.txid == first.txid
-        assert lost.reason == "unreadable rows at p.public.order_items/0 offset 0"
-        assert [(row.partition, row.offset) for row in lost.rows] == [(ORDERS, 0)]
-        assert summary([complete]) == told([second])
-        assert reader.assembler.progress.unreadable == []
-
-    def test_a_note_is_forgotten_when_a_readable_copy_completes_the_transaction(self) -> None:
-        first, second = two_orders()
-        topics = Topics(partitions=1)
-        topics.write([r for t in (first, second) for r in records_of("p", t)])
-        topics.values[ORDERS].insert(0, b"garbage")
-        reader = Reader(topics)
-        assert summary(reader.feed_all()) == told([first, second])
-        assert reader.assembler.progress.unreadable == []
-
-    def test_an_unreadable_end_loses_its_transaction_and_no_other(self) -> None:
-        history = History(4)
-        order = {"id": 1, "customer_id": 1, "status": "placed"}
-        transactions = [
-            history.commit([Change("public.orders", "c", None, {**order, "id": n})]) for n in range(3)
-        ]
-        topics = Topics(partitions=1)
-        topics.write([r for t in transactions for r in records_of("p", t)])
-        topics.values[MARKERS][3] = b"garbage"
-        out = Reader(topics).feed_all()
-        lost = [one for one in out if isinstance(one, LostTransaction)]
-        assert [one.txid for one in lost] == [transactions[1].txid]
-        assert "END marker" in lost[0].reason
-        assert summary([one for one in out if one not in lost]) == told([transactions[0], transactions[2]])
-
-    def test_rows_that_come_after_their_lost_end_was_passed_are_lost_and_not_repeats(self) -> None:
-        history = History(4)
-        order = {"id": 1, "customer_id": 1, "status": "placed"}
-        transactions = [
-            history.commit([Change(table, "c", None, {**order, "order_id": 1})])
-            for table in ("public.orders", "public.payments", "public.orders")
-        ]
-        topics = Topics(partitions=1)
-        topics.write([r for t in transactions for r in records_of("p", t)])
-        topics.values[MARKERS][3] = b"garbage"
-        reader = Reader(topics)
-        reader.feed(MARKERS, 10)
-        reader.feed(ORDERS, 10)
-        reader.assembler.progress.snapshot_open = False
-        out = reader.feed_all()
-        assert [type(one) for one in out] == [CompleteTransaction, CompleteTransaction, LostTransaction]
 
 
 def test_unmapped_tables_are_not_waited_for_and_empty_transactions_come_out_empty() -> None:

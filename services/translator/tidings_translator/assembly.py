@@ -13,6 +13,12 @@ What Debezium (and capture) repeat after a crash is recognised:
   out, or its transaction id is among the lately finished and its LSN below that commit. (Transaction ids alone would
   not do, because they start again after four billion.)
 
+What never comes is never waited for in silence. A transaction that lacks rows longer than the grace has its tables' partitions
+read up to where they ended after its END: only then its rows can't come any more, or stand behind a writer that is away. It
+is given up as a whole where unreadable rows explain what it lacks (`losses`), or capture has told that it could not publish
+them; where nothing explains it, it waits and says so, or is given up after some time, as configured. So is one whose own END
+never came although later ones have.
+
 The ids ``txid:lsn`` are joined on the txid, since their LSN differs within a transaction; END's is the commit LSN.
 
 Memory: `held` names partitions that ran ahead of the transaction topic and must wait. A transaction that is large has its
@@ -24,12 +30,17 @@ that have rows there: it must not anticipate what they are about to say.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import islice
 from pathlib import Path
 
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, lsn_of, txid_of
+from tidings_envelope.left_out import LeftOut
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.errors import RowError, SequenceError
+from tidings_translator.losses import Losses, in_words
 from tidings_translator.records import Partition
+from tidings_translator.snapshot_hold import HeldSnapshots, is_midway
 from tidings_translator.spill import PlacedRow, SpilledRows
 from tidings_translator.transactions import (
     Assembled,
@@ -42,7 +53,8 @@ from tidings_translator.transactions import (
 )
 
 _FINISHED_KEPT = 256
-_GAPS_KEPT = 16
+_RELEASED_AT_ONCE = 10_000
+"""Rows of a snapshot that come out in one go, and so in one Kafka transaction."""
 _PENDING_ENDS = 20_000
 """Transactions whose END was read but not all rows; more hold the transaction topic."""
 
@@ -55,9 +67,15 @@ class Assembler:
         progress: as it was stored with the last transaction that came out.
         partitions: next offset of every partition that is read.
         table_of: topic to table; None for the transaction topic.
+        grace_seconds: how long after its END a transaction's rows may still be on their way to Kafka.
+        give_up_seconds: how long a transaction may lack rows that nothing explains, after all partitions of its tables were
+            read; None waits for ever.
         max_buffered_rows: as many rows wait in memory; a transaction with more than a quarter of these goes to disk.
         spill_directory: where; None is the system's directory for temporary files.
+        snapshot_skew_seconds: what the clocks of the connector and the database may differ.
     """
+
+    keeps_snapshots = True
 
     def __init__(
         self,
@@ -69,7 +87,9 @@ class Assembler:
         max_buffered_rows: int = 500_000,
         read_ahead_rows: int = 20_000,
         grace_seconds: float = 5.0,
+        give_up_seconds: float | None = None,
         spill_directory: Path | None = None,
+        snapshot_skew_seconds: float = 2.0,
     ) -> None:
         self.progress = progress
         self.duplicates = 0
@@ -83,6 +103,7 @@ class Assembler:
         self._spent: list[SpilledRows] = []
         self._read_ahead_rows = read_ahead_rows
         self._grace_seconds = grace_seconds
+        self._give_up_seconds = give_up_seconds
         self._open: dict[int, OpenTransaction] = {}
         self._pending: deque[OpenTransaction] = deque()
         self._out: list[Assembled] = []
@@ -91,13 +112,27 @@ class Assembler:
         self._places = {p: Place(table_of[p.topic], offset) for p, offset in partitions.items()}
         self._barrier: dict[Partition, int] | None = None
         self._held: set[Partition] = set()
-        self._gap_after: int | None = None
-        self._touched = 0.0
+        self._losses = Losses(progress, self._places)
+        self._snapshot_skew_ms = round(snapshot_skew_seconds * 1000)
+        self._kept: dict[Partition, HeldSnapshots] = {}
+        """Rows of snapshots that the stream has not come to, of the partitions that have any."""
+        self._releasing: Iterator[SnapshotRow] | None = None
+        """Rows of a snapshot that are coming out before the next transaction."""
+        self._without_end: list[tuple[int, int, OpenTransaction]] = []
+        """A heap of (position that its END can't be before, number, transaction) of those whose END was not there first."""
+        self._opened = 0
 
     # --- what comes in
 
-    def row(self, partition: Partition, offset: int, envelope: Envelope, now: float) -> None:
-        """A change event of a technical topic.
+    def row(
+        self,
+        partition: Partition,
+        offset: int,
+        envelope: Envelope,
+        now: float,
+        key: bytes | None = None,
+    ) -> None:
+        """A change event of a technical topic; `key` is its record's.
 
         Raises:
             RowError: it has no transaction.
@@ -108,8 +143,10 @@ class Assembler:
         place.next_offset = offset + 1
         ref = envelope.transaction
         if ref is None:
-            self._row_without_transaction(partition, offset, envelope)
+            self._row_without_transaction(partition, offset, envelope, key)
             return
+        if place.snapshots is not None:
+            place.snapshots.told(key, envelope.source.ts_ms)
         txid = txid_of(ref.id)
         transaction = self._open.get(txid)
         if transaction is None:
@@ -131,6 +168,7 @@ class Assembler:
         if at is None:
             transaction.places[partition] = [1, offset]
             place.runs.append((offset, transaction))
+            place.latest = transaction
             if (envelope.source.lsn or 0) >= self.progress.snapshot_lsn:
                 place.streaming = True
         else:
@@ -139,7 +177,6 @@ class Assembler:
         place.buffered += 1
         self.buffered_rows += 1
         self._in_memory += 1
-        self._touched = now
         if transaction.end_lsn is not None and count <= transaction.needed.get(table, 0):
             transaction.missing -= 1
         if len(rows) >= self._run_rows:
@@ -149,8 +186,15 @@ class Assembler:
         """A record that says nothing that is needed (a tombstone, a BEGIN), but it has been read."""
         self._places[partition].next_offset = offset + 1
 
-    def marker(self, partition: Partition, offset: int, marker: TransactionMarker, now: float) -> None:
-        """A record of the transaction topic.
+    def marker(
+        self,
+        partition: Partition,
+        offset: int,
+        marker: TransactionMarker,
+        now: float,
+        left_out: LeftOut | None = None,
+    ) -> None:
+        """A record of the transaction topic; `left_out` is what capture says to have counted, but not published.
 
         Raises:
             SequenceError: history has moved back.
@@ -165,32 +209,34 @@ class Assembler:
         if last is not None and end_lsn <= last:
             self._repeated_end(txid, end_lsn)
             return
-        if self._gap_after is not None:
-            self.progress.gaps = [*self.progress.gaps, (self._gap_after, end_lsn)][-_GAPS_KEPT:]
-            self._gap_after = None
+        if last is None:
+            self.progress.began_lsn = end_lsn
+        self._losses.end_read(end_lsn)
         transaction = self._open.get(txid) or OpenTransaction(txid, now)
         self._open[txid] = transaction
         transaction.end_lsn = end_lsn
+        transaction.end_at = (partition, offset)
+        transaction.end_ts_ms = marker.ts_ms
+        transaction.ended_at = now
+        filtered = {} if left_out is None else left_out.filtered
         for collection in marker.data_collections or ():
-            if collection.data_collection in self._tables and collection.event_count:
-                transaction.needed[collection.data_collection] = collection.event_count
+            table = collection.data_collection
+            count = collection.event_count - filtered.get(table, 0)
+            if count > 0 and table in self._tables:
+                transaction.needed[table] = count
+        if left_out is not None and left_out.failed:
+            transaction.failed = {t: n for t, n in left_out.failed.items() if t in transaction.needed}
         transaction.missing = sum(transaction.short().values())
         place.runs.append((offset, transaction))
         self._pending.append(transaction)
-        self._touched = now
 
-    def unreadable(self, partition: Partition, offset: int, now: float) -> None:
-        """A record that could not be decoded; the caller has sent it to the dead letters."""
+    def unreadable(self, partition: Partition, offset: int) -> bool:
+        """A record that could not be decoded, for the dead letters; False when these have it since before a restart."""
         place = self._places[partition]
         place.next_offset = offset + 1
-        self._touched = now
         if place.table is None:
-            self._gap_after = self._last_end_lsn() or 0
-        else:
-            self.progress.unreadable = [
-                *self.progress.unreadable,
-                (partition.topic, partition.partition, offset),
-            ]
+            return self._losses.note_marker(offset, self._last_end_lsn() or 0)
+        return self._losses.note_row(partition, offset)
 
     # --- what comes out
 
@@ -209,10 +255,19 @@ class Assembler:
                 lost = self._given_up(head, now)
                 if lost is None:
                     return
+                self._remember_lost(head)
                 yield lost
             elif not self._snapshot_passed(head):
                 return
             else:
+                if self._releasing is not None:
+                    released = 0
+                    for row in islice(self._releasing, _RELEASED_AT_ONCE):
+                        released += 1
+                        yield row
+                    if released == _RELEASED_AT_ONCE:
+                        return
+                    self._releasing = None
                 yield self._complete(head)
             self._finish(head)
 
@@ -253,19 +308,31 @@ class Assembler:
         self._held = held
         return held
 
-    # --- the end of a snapshot
+    # --- the ends of partitions
 
     @property
     def wants_ends(self) -> bool:
-        """A transaction is complete, but snapshot rows may still be unread: give the ends of the partitions."""
-        return self._barrier is None and bool(self._pending) and self._awaits_snapshot(self._pending[0])
+        """The next transaction waits for what may be unread, a snapshot's rows or its own: give the ends of the partitions."""
+        if not self._pending:
+            return False
+        head = self._pending[0]
+        if head.missing > 0:
+            return head.wants_ends
+        return self._barrier is None and (self._awaits_snapshot(head) or self._comes_after_kept(head))
 
     def set_ends(self, ends: Mapping[Partition, int]) -> None:
         """The partitions' high watermarks, asked for after `wants_ends` was true.
 
-        The snapshot's rows were all written before the first marker, so they are below these.
+        A snapshot's rows were all written before the first marker, so they are below these; so are rows that the next
+        transaction still lacks, if they have been written at all.
         """
-        self._barrier = {p: end for p, end in ends.items() if self._places[p].table is not None}
+        tables = {p: end for p, end in ends.items() if self._places[p].table is not None}
+        head = self._pending[0] if self._pending else None
+        if head is not None and head.wants_ends:
+            head.wants_ends = False
+            head.ends = {p: end for p, end in tables.items() if self._places[p].table in head.needed}
+        else:
+            self._barrier = tables
 
     def reached(self, partition: Partition, position: int) -> None:
         """Nothing is below `position` but what has been handed in (there are records that are never delivered)."""
@@ -279,21 +346,42 @@ class Assembler:
         return progress.snapshot_open and head.end_lsn > progress.snapshot_lsn
 
     def _snapshot_passed(self, head: OpenTransaction) -> bool:
-        if not self._awaits_snapshot(head):
+        kept = self._comes_after_kept(head)
+        if self._releasing is not None or not (kept or self._awaits_snapshot(head)):
             return True
-        if all(place.streaming for place in self._places.values() if place.table is not None):
+        if not kept and all(place.streaming for place in self._places.values() if place.table is not None):
             self._barrier = {}
         if self._barrier is None or self.unread_below():
             return False
         self._barrier = None
         self.progress.snapshot_open = False
+        if kept:
+            self._releasing = self._release(head.end_ts_ms)
         return True
+
+    def _comes_after_kept(self, head: OpenTransaction) -> bool:
+        """Whether rows of a snapshot are kept that were read before `head` was committed."""
+        return bool(self._kept) and any(kept.is_due(head.end_ts_ms) for kept in self._kept.values())
+
+    def _release(self, committed_at_ms: int) -> Iterator[SnapshotRow]:
+        position = self.progress.commit_lsn
+        for partition, kept in list(self._kept.items()):
+            for _, envelope in kept.due(committed_at_ms):
+                yield SnapshotRow(envelope, position)
+            if not kept:
+                self._places[partition].snapshots = None
+                del self._kept[partition]
 
     # --- for people
 
     @property
     def open_transactions(self) -> int:
         return len(self._open)
+
+    @property
+    def snapshot_rows_kept(self) -> int:
+        """Rows of snapshots that the stream has not come to yet."""
+        return sum(map(len, self._kept.values()))
 
     def oldest_since(self) -> float | None:
         """When the first record of the oldest incomplete transaction came."""
@@ -305,22 +393,41 @@ class Assembler:
         return {table for t in self._pending for table in t.needed if table not in known}
 
     def unread_below(self) -> dict[Partition, int]:
-        """Partitions that must be read up to an offset before streaming can begin."""
-        places = self._places
-        return {
-            p: end
-            for p, end in (self._barrier or {}).items()
-            if not places[p].streaming and places[p].next_offset < end
-        }
+        """Partitions that must be read up to an offset before the next transaction can come out, or be given up."""
+        places, barrier = self._places, self._barrier or {}
+        unread = {p: end for p, end in barrier.items() if places[p].next_offset < end}
+        head = self._pending[0] if self._pending else None
+        if unread and (head is None or not self._comes_after_kept(head)):
+            unread = {p: end for p, end in unread.items() if not places[p].streaming}
+        if head is not None and head.missing > 0:
+            unread |= self._unread_of(head)
+        return unread
+
+    def _unread_of(self, head: OpenTransaction) -> dict[Partition, int]:
+        return {p: end for p, end in head.ends.items() if self._places[p].next_offset < end}
+
+    def missing_since(self) -> float | None:
+        """When the next transaction was found to lack rows that are in none of its tables' partitions; None when none is."""
+        head = self._pending[0] if self._pending else None
+        return None if head is None or head.missing <= 0 else head.looked_at
 
     def waiting_for(self) -> str | None:
         """What the next transaction in commit order lacks, in words."""
         if not self._pending:
+            oldest = min(self._open.values(), key=lambda one: one.since, default=None)
+            if oldest is not None:
+                return f"{oldest} waits for its END marker"
+            if kept := self.snapshot_rows_kept:
+                return f"{kept} rows of a snapshot wait for a transaction that was committed after they were read"
             return None
         head = self._pending[0]
         if short := head.short():
-            rows = ", ".join(f"{count} rows of {table}" for table, count in sorted(short.items()))
-            return f"{head} waits for {rows}"
+            where = ""
+            if head.looked_at is not None:
+                where = ", although all partitions of its tables were read to the end"
+            if nowhere := sorted(self.missing_tables() & short.keys()):
+                where = f"; no topic of {', '.join(nowhere)} is read"
+            return f"{head} waits for {in_words(short)}{where}"
         if unread := self.unread_below():
             partition, end = next(iter(unread.items()))
             return f"{head} waits for the snapshot's rows in {partition} below offset {end}"
@@ -331,23 +438,29 @@ class Assembler:
     def _last_end_lsn(self) -> int | None:
         return self._pending[-1].end_lsn if self._pending else self.progress.commit_lsn
 
-    def _row_without_transaction(self, partition: Partition, offset: int, envelope: Envelope) -> None:
+    def _row_without_transaction(
+        self, partition: Partition, offset: int, envelope: Envelope, key: bytes | None
+    ) -> None:
         if envelope.op == "r" or envelope.source.is_snapshot:
-            self._snapshot_row(partition, offset, envelope)
+            self._snapshot_row(partition, offset, envelope, key)
             return
         raise RowError(
             f"the record at {partition} offset {offset} has no transaction block",
             hint="set provide.transaction.metadata=true in the connector",
         )
 
-    def _snapshot_row(self, partition: Partition, offset: int, envelope: Envelope) -> None:
-        row = SnapshotRow(envelope)
-        before = self._places[partition].youngest()
-        if before is None:
+    def _snapshot_row(self, partition: Partition, offset: int, envelope: Envelope, key: bytes | None) -> None:
+        row, place = SnapshotRow(envelope), self._places[partition]
+        if self.keeps_snapshots and is_midway(envelope):
+            if place.snapshots is None:
+                place.snapshots = HeldSnapshots(self._spill_directory, self._snapshot_skew_ms)
+                self._kept[partition] = place.snapshots
+            place.snapshots.add(offset, key, envelope)
+        elif (before := place.youngest()) is None:
             self._ready(row, partition, offset)
         else:
             before.followers.append((partition, offset, row))
-            self._places[partition].buffered += 1
+            place.buffered += 1
         if envelope.source.snapshot == "incremental":
             return  # it was read beside the stream and has its place in it
         progress = self.progress
@@ -365,14 +478,22 @@ class Assembler:
         source = row.envelope.source
         last_commit_lsn = source.last_commit_lsn
         if self._is_finished(txid, source, last_commit_lsn):
-            if self._in_gap(txid, last_commit_lsn):
-                lost = LostTransaction(txid, None, [row], "the END marker of its transaction was unreadable")
-                self._ready(lost, row.partition, row.offset)
+            reason = None
+            if self._losses.in_gap(txid, last_commit_lsn):
+                reason = "the END marker of its transaction was unreadable"
+            elif txid in self.progress.lost:
+                reason = "its transaction had been given up when it came"
+            if reason is not None:
+                self._ready(LostTransaction(txid, None, [row], reason), row.partition, row.offset)
             else:
                 self.duplicates += 1
             return None
         transaction = self._open[txid] = OpenTransaction(txid, now)
         transaction.last_commit_lsn = last_commit_lsn
+        if last_commit_lsn is not None:
+            self._opened += 1
+            key = max(last_commit_lsn, source.lsn or 0)
+            heappush(self._without_end, (key, self._opened, transaction))
         return transaction
 
     def _is_finished(self, txid: int, source: Source, last_commit_lsn: int | None) -> bool:
@@ -385,11 +506,6 @@ class Assembler:
             return True
         # Commits are serial: this row's is the first after `last_commit_lsn`, so it is not after `position`.
         return last_commit_lsn is not None and last_commit_lsn < position and (lsn is None or lsn < position)
-
-    def _in_gap(self, txid: int, last_commit_lsn: int | None) -> bool:
-        if last_commit_lsn is None or txid in self.progress.finished:
-            return False
-        return any(after <= last_commit_lsn < upto for after, upto in self.progress.gaps)
 
     def _repeated_end(self, txid: int, end_lsn: int) -> None:
         self.duplicates += 1
@@ -404,7 +520,10 @@ class Assembler:
             and position is not None
             and known_from <= end_lsn <= position
             and end_lsn not in finished.values()
-            and not any(after < end_lsn <= upto for after, upto in self.progress.gaps)
+            and not any(
+                gap.after < end_lsn and (gap.upto is None or end_lsn <= gap.upto)
+                for gap in self.progress.gaps
+            )
         ):
             raise SequenceError(
                 f"transaction {txid} ends at {lsn_to_text(end_lsn)}, before {lsn_to_text(position)}, where this source"
@@ -413,20 +532,37 @@ class Assembler:
             )
 
     def _given_up(self, head: OpenTransaction, now: float) -> LostTransaction | None:
-        """The head as lost, if unreadable rows explain all that it lacks and it has waited long enough."""
-        noted = self.progress.unreadable
-        if not noted or now - self._touched < self._grace_seconds:
-            return None
-        table_of = {p.topic: place.table for p, place in self._places.items()}
-        used: list[tuple[str, int, int]] = []
-        for table, count in head.short().items():
-            found = [note for note in noted if table_of.get(note[0]) == table][:count]
-            if len(found) < count:
+        """The head as lost, if what it lacks can't come any more, and that is explained, or it has waited long enough."""
+        reason = self._losses.told_by_capture(head)
+        if reason is None:
+            if now - head.ended_at < self._grace_seconds:
                 return None
-            used += found
-        self.progress.unreadable = [note for note in noted if note not in used]
-        places = ", ".join(f"{topic}/{partition} offset {offset}" for topic, partition, offset in used)
-        return LostTransaction(head.txid, head.end_lsn, self._placed(head), f"unreadable rows at {places}")
+            if not head.ends and head.looked_at is None:
+                head.wants_ends = self._reads_one_of(head.needed)
+            if head.wants_ends or self._unread_of(head):
+                return None
+            reason = self._losses.explain(head)
+        if reason is None:
+            if head.looked_at is None:
+                head.looked_at = now
+            if self._give_up_seconds is None or now - head.looked_at < self._give_up_seconds:
+                return None
+            reason = (
+                f"{in_words(head.short())} have not come in {now - head.ended_at:.0f} s, although all partitions of its"
+                " tables were read to the end"
+            )
+        return LostTransaction(head.txid, head.end_lsn, self._placed(head), reason, head.end_at)
+
+    def _reads_one_of(self, tables: Mapping[str, int]) -> bool:
+        return any(place.table in tables for place in self._places.values())
+
+    def _remember_lost(self, head: OpenTransaction) -> None:
+        lost = self.progress.lost
+        assert head.end_lsn is not None
+        lost.pop(head.txid, None)
+        lost[head.txid] = head.end_lsn
+        while len(lost) > _FINISHED_KEPT:
+            del lost[next(iter(lost))]
 
     def _finish(self, transaction: OpenTransaction) -> None:
         assert transaction.end_lsn is not None
@@ -438,29 +574,29 @@ class Assembler:
         finished[transaction.txid] = transaction.end_lsn
         while len(finished) > _FINISHED_KEPT:
             del finished[next(iter(finished))]
-        if progress.unreadable:
-            progress.unreadable = [
-                note
-                for note in progress.unreadable
-                if (at := transaction.places.get(Partition(note[0], note[1]))) is None or note[2] > at[1]
-            ]
+        self._losses.finished(transaction)
         self._forget(transaction)
-        if progress.gaps:
-            self._lose_passed()
+        self._lose_passed(transaction.end_lsn)
 
-    def _lose_passed(self) -> None:
-        """Transactions that were passed without an END: theirs was unreadable."""
-        position = self.progress.commit_lsn
-        assert position is not None
-        for transaction in [t for t in self._open.values() if t.end_lsn is None]:
+    def _lose_passed(self, position: int) -> None:
+        """Transactions that were passed without an END: theirs was unreadable, or never came."""
+        waiting = self._without_end
+        while waiting and waiting[0][0] < position:
+            transaction = heappop(waiting)[2]
+            if transaction.done or transaction.end_lsn is not None:
+                continue
             before = transaction.last_commit_lsn
-            if before is not None and before < position and self._in_gap(transaction.txid, before):
-                self._out.append(
-                    LostTransaction(
-                        transaction.txid, None, self._placed(transaction), "its END marker was unreadable"
-                    )
-                )
-                self._forget(transaction)
+            if self._losses.in_gap(transaction.txid, before):
+                self._lose(self._placed(transaction), transaction.txid, "its END marker was unreadable")
+            elif before is not None and before < self.progress.began_lsn:
+                self.duplicates += len(transaction.rows)  # older than the first transaction that is known of
+            else:
+                reason = "no END marker of it has come, although those of later transactions have"
+                self._lose(self._placed(transaction), transaction.txid, reason)
+            self._forget(transaction)
+
+    def _lose(self, rows: Iterable[PlacedRow], txid: int, reason: str) -> None:
+        self._out.append(LostTransaction(txid, None, rows, reason))
 
     def _forget(self, transaction: OpenTransaction) -> None:
         transaction.done = True
@@ -496,6 +632,8 @@ class Assembler:
 
     def close(self) -> None:
         """Give back what is on disk."""
+        for kept in self._kept.values():
+            kept.close()
         self._spent += [t.spilled for t in self._open.values() if t.spilled is not None]
         while self._spent:
             self._spent.pop().close()

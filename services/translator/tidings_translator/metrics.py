@@ -19,6 +19,14 @@ SEQUENCER_OPEN_AGE = Gauge(
     "tidings_sequencer_open_transaction_age_seconds",
     "How long the oldest incomplete transaction has been waiting here.",
 )
+SEQUENCER_MISSING_ROWS_AGE = Gauge(
+    "tidings_sequencer_missing_rows_age_seconds",
+    "How long the next transaction has lacked rows although its tables' partitions were read to the end; 0 when none does.",
+)
+SEQUENCER_SNAPSHOT_ROWS = Gauge(
+    "tidings_sequencer_snapshot_rows_waiting",
+    "Rows of a blocking snapshot that wait for a transaction that was committed after they were read.",
+)
 SEQUENCER_BUFFERED_ROWS = Gauge(
     "tidings_sequencer_buffered_rows", "Rows held for incomplete transactions, in memory and on disk."
 )

@@ -186,7 +186,9 @@ class Router:
             routed += self._waited(table, envelope.after)
         source = envelope.source
         # An incremental snapshot's rows have no LSN: they are as new as the last commit.
-        lsn = source.lsn if source.lsn is not None else self._memory.progress.commit_lsn or 0
+        lsn = row.commit_lsn if row.commit_lsn is not None else source.lsn
+        if lsn is None:
+            lsn = self._memory.progress.commit_lsn or 0
         return self._gather(
             routed, commit_lsn=lsn, txid=None, ts_us=source.ts_us or source.ts_ms * 1000, snapshot=True
         )

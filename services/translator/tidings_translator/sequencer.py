@@ -65,6 +65,7 @@ class Sequencer:
         self._missed = -1
         """The last generation of the group of which a batch was dropped."""
         self._told_waiting: str | None = None
+        self._told_missing = False
         self._filled = filling
         """Another than the original generation may read the topics."""
 
@@ -211,14 +212,28 @@ class Sequencer:
         metrics.SEQUENCER_OPEN_TRANSACTIONS.set(assembler.open_transactions)
         metrics.SEQUENCER_BUFFERED_ROWS.set(assembler.buffered_rows)
         metrics.SEQUENCER_SPILLED_ROWS.set(assembler.spilled_rows)
+        metrics.SEQUENCER_SNAPSHOT_ROWS.set(assembler.snapshot_rows_kept)
         metrics.SEQUENCER_DUPLICATES.inc(assembler.duplicates)
         assembler.duplicates = 0
         metrics.STATE_ENTRIES.labels("sequencer").set(len(session.memory))
         since = assembler.oldest_since()
         age = 0.0 if since is None else now - since
         metrics.SEQUENCER_OPEN_AGE.set(0.0 if session.gate.ended else age)
+        missing_since = assembler.missing_since()
+        lacking = 0.0 if missing_since is None else now - missing_since
+        metrics.SEQUENCER_MISSING_ROWS_AGE.set(0.0 if session.gate.ended else lacking)
         waiting = assembler.waiting_for()
         stuck = waiting is not None and age > _PATIENCE_SECONDS and not session.gate.shut
+        if lacking > self._settings.missing_rows_seconds and not self._told_missing:
+            self._told_missing = True
+            log.error(
+                "rows of a transaction are missing",
+                waiting=waiting,
+                seconds=round(lacking, 1),
+                hint="has the connector lost or dropped them (a Filter, errors.tolerance)? TIDINGS_ON_MISSING_ROWS=give_up"
+                " gives such transactions up, visibly",
+            )
+        self._told_missing = self._told_missing and missing_since is not None
         if stuck and waiting != self._told_waiting:
             log.warning("no transaction can be completed", waiting=waiting, seconds=round(age, 1))
         self._told_waiting = waiting if stuck else None

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError, EnvelopeError
+from tidings_envelope.left_out import HEADER as LEFT_OUT
+from tidings_envelope.left_out import LeftOut, left_out
 from tidings_envelope.wire import HEADER_BYTES
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.errors import RowError, SequenceError
@@ -32,6 +34,14 @@ def _is_begin(value: bytes) -> bool:
     if value[:1] == b"\0":
         return value[HEADER_BYTES : HEADER_BYTES + len(_AVRO_BEGIN)] == _AVRO_BEGIN
     return value.startswith(_JSON_BEGIN)
+
+
+def _left_out(record: FetchedRecord) -> LeftOut | None:
+    """What capture says to have counted in an END marker, but not published."""
+    for name, value in record.headers:
+        if name == LEFT_OUT:
+            return left_out(value)
+    return None
 
 
 class Intake:
@@ -61,12 +71,13 @@ class Intake:
                     check(envelope)
                     if reads_rows or record.headers:
                         traces.note(record.headers, envelope)
-                    take(partition, record.offset, envelope, now)
+                    take(partition, record.offset, envelope, now, record.key)
                 else:
                     assembler.nothing(partition, record.offset)
             except (DecodeError, RowError) as error:
-                letters.append(self._unreadable(session, partition, record, error))
-                assembler.unreadable(partition, record.offset, now)
+                letter = self._unreadable(session, partition, record, error)
+                if assembler.unreadable(partition, record.offset):
+                    letters.append(letter)
             else:
                 if unreadable:
                     unreadable.pop(partition.topic, None)
@@ -81,10 +92,12 @@ class Intake:
                 assembler.nothing(partition, record.offset)
                 continue
             try:
-                assembler.marker(partition, record.offset, _decoded(self._decoder.marker, value), now)
+                marker = _decoded(self._decoder.marker, value)
+                assembler.marker(partition, record.offset, marker, now, _left_out(record))
             except DecodeError as error:
-                letters.append(self._unreadable(session, partition, record, error))
-                assembler.unreadable(partition, record.offset, now)
+                letter = self._unreadable(session, partition, record, error)
+                if assembler.unreadable(partition, record.offset):
+                    letters.append(letter)
             else:
                 session.unreadable_in_a_row.pop(partition.topic, None)
 

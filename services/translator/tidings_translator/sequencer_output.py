@@ -169,8 +169,9 @@ class Emission:
         return Output(self._settings.change_sets_topic, key, value)
 
     async def _lost(self, session: Session, lost: LostTransaction) -> list[Output]:
-        """The rows of a transaction that can't be completed, as dead letters; what they say of keys is still true."""
-        places: list[tuple[Partition, int]] = []
+        """The END marker and the rows of a transaction that can't be completed, as dead letters; what the rows say of keys is
+        still true."""
+        places: list[tuple[Partition, int]] = [] if lost.end is None else [lost.end]
 
         def envelopes() -> Iterator[Envelope]:
             for row in lost.rows:

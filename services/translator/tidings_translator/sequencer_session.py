@@ -128,7 +128,9 @@ class Sessions:
             max_buffered_rows=self._settings.max_buffered_rows,
             read_ahead_rows=self._settings.read_ahead_rows,
             grace_seconds=self._settings.malformed_grace_seconds,
+            give_up_seconds=self._settings.give_up_seconds,
             spill_directory=self._settings.spill_directory,
+            snapshot_skew_seconds=self._settings.snapshot_skew_seconds,
         )
         session = Session(
             generation,

@@ -82,7 +82,14 @@ class SequencerSettings(StageSettings):
     discovery_seconds: Annotated[float, Field(gt=0, le=3600)] = 3.0
     """How often to look for topics of tables that had no rows yet."""
     malformed_grace_seconds: Annotated[float, Field(ge=0, le=3600)] = 5.0
-    """How long a transaction with an unreadable row waits for its other rows before it is given up as a whole."""
+    """How long after its END a transaction's rows may still be on their way to Kafka; after that, and when all partitions of its tables were read to the end, one that lacks unreadable rows is given up as a whole."""
+    on_missing_rows: Literal["wait", "give_up"] = "wait"
+    """What to do with a transaction whose rows are not on their topics, although nothing explains it: wait until they come, which stops all that is behind it, or give it up as a whole after TIDINGS_MISSING_ROWS_SECONDS."""
+    missing_rows_seconds: Annotated[float, Field(gt=0, le=86_400)] = 60.0
+    """After so long the log says that such a transaction lacks rows, or it is given up; counted from when all partitions of its tables had been read to the end."""
+
+    snapshot_skew_seconds: Annotated[float, Field(ge=0, le=3600)] = 2.0
+    """How far the clocks of the connector and of the database may differ: a blocking snapshot's rows wait for a transaction that was committed so long after they were read."""
 
     trace_column: _TEXT | None = None
     """A column that holds a transaction's trace context (such as tracingspancontext), where headers do not."""
@@ -93,6 +100,11 @@ class SequencerSettings(StageSettings):
     """How long Kafka keeps change sets: longer than translators are ever away; 0 keeps them for ever."""
     transactions: Literal["whole", "none"] = "whole"
     """whole: the source has provide.transaction.metadata=true; none: it has not, and every row is translated for itself."""
+
+    @property
+    def give_up_seconds(self) -> float | None:
+        """After how long a transaction is given up whose missing rows nothing explains; None is never."""
+        return self.missing_rows_seconds if self.on_missing_rows == "give_up" else None
 
     @property
     def part_rows(self) -> int:

@@ -15,7 +15,17 @@ from tidings_translator.transactions import CompleteTransaction
 class SingleRows(Assembler):
     """An `Assembler` that waits for nothing. Positions are LSNs, raised where needed so that they always grow."""
 
-    def row(self, partition: Partition, offset: int, envelope: Envelope, now: float) -> None:
+    keeps_snapshots = False
+    """There are no END markers for which a snapshot's rows could wait."""
+
+    def row(
+        self,
+        partition: Partition,
+        offset: int,
+        envelope: Envelope,
+        now: float,
+        key: bytes | None = None,
+    ) -> None:
         """A change event of a technical topic; its ``transaction`` block, if it has one, is not looked at.
 
         Raises:
@@ -24,7 +34,7 @@ class SingleRows(Assembler):
         source = envelope.source
         if envelope.op == "r" or source.is_snapshot:
             self._places[partition].next_offset = offset + 1
-            self._snapshot_row(partition, offset, envelope)
+            self._snapshot_row(partition, offset, envelope, key)
             return
         progress = self.progress
         place, lsn = str(partition), source.lsn or 0
@@ -40,6 +50,7 @@ class SingleRows(Assembler):
         self._touched = now
         self._out.append(CompleteTransaction(source.tx_id or 0, progress.commit_lsn, [envelope]))
 
-    def unreadable(self, partition: Partition, offset: int, now: float) -> None:  # noqa: ARG002 - the same call
-        """A record that could not be decoded; the caller has sent it to the dead letters, and no other depends on it."""
+    def unreadable(self, partition: Partition, offset: int) -> bool:
+        """A record that could not be decoded, for the dead letters; no other depends on it."""
         self.nothing(partition, offset)
+        return True

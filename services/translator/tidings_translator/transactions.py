@@ -12,6 +12,7 @@ import msgspec
 from tidings_envelope.envelope import Envelope
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.records import Partition
+from tidings_translator.snapshot_hold import HeldSnapshots
 from tidings_translator.spill import PlacedRow, SpilledRows
 
 
@@ -27,18 +28,49 @@ class SnapshotRow(NamedTuple):
     """A row that was read by a snapshot; belongs to no transaction."""
 
     envelope: Envelope
+    commit_lsn: int | None = None
+    """The last commit before it in the stream, where that is known better than by the row itself."""
 
 
 class LostTransaction(NamedTuple):
-    """A transaction that can't be completed, because a record of it was unreadable; for the dead letters as a whole."""
+    """A transaction that can't be completed, because something of it is missing for good; for the dead letters as a whole."""
 
     txid: int
     commit_lsn: int | None
     rows: Iterable[PlacedRow]
     reason: str
+    end: tuple[Partition, int] | None = None
+    """Where its END marker was read."""
 
 
 Assembled = CompleteTransaction | SnapshotRow | LostTransaction
+
+
+class UnreadableRow(msgspec.Struct, frozen=True, array_like=True):
+    """Where a row was that nobody could read, and what is known of its transaction."""
+
+    topic: str
+    partition: int
+    offset: int
+    after: int = 0
+    """The last commit before the transaction of the row in front of it, so its own is not before that."""
+
+    @property
+    def at(self) -> tuple[Partition, int]:
+        return Partition(self.topic, self.partition), self.offset
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition} offset {self.offset}"
+
+
+class Gap(msgspec.Struct, frozen=True, array_like=True):
+    """Commit LSNs between which an unreadable marker was."""
+
+    after: int
+    upto: int | None = None
+    """Included; None while no later END was read."""
+    offset: int = -1
+    """The marker's, in the transaction topic."""
 
 
 class Progress(msgspec.Struct):
@@ -47,8 +79,10 @@ class Progress(msgspec.Struct):
     Attributes:
         commit_lsn: of the last transaction that came out, None before the first.
         finished: txid to commit LSN of the last ones that came out, oldest first.
-        gaps: (after, up to and including) commit LSNs between which an unreadable marker was.
-        unreadable: (topic, partition, offset) of unreadable rows that no transaction was given up for yet.
+        began_lsn: commit LSN of the first END that was ever read.
+        lost: txid to commit LSN of the last ones that were given up, oldest first.
+        gaps: where unreadable markers were.
+        unreadable: unreadable rows that no transaction was given up for yet.
         snapshot_open: snapshot rows came out, and it is not known yet that these were all.
         snapshot_lsn: the highest LSN of a snapshot's row.
         parts: (commit LSN, how many came out, of how many) of a transaction that is coming out in parts; its rows are
@@ -58,8 +92,10 @@ class Progress(msgspec.Struct):
 
     commit_lsn: int | None = None
     finished: dict[int, int] = {}
-    gaps: list[tuple[int, int]] = []
-    unreadable: list[tuple[str, int, int]] = []
+    began_lsn: int = 0
+    lost: dict[int, int] = {}
+    gaps: list[Gap] = []
+    unreadable: list[UnreadableRow] = []
     snapshot_open: bool = True
     snapshot_lsn: int = 0
     parts: tuple[int, int, int] | None = None
@@ -72,9 +108,15 @@ class OpenTransaction:
     __slots__ = (
         "counts",
         "done",
+        "end_at",
         "end_lsn",
+        "end_ts_ms",
+        "ended_at",
+        "ends",
+        "failed",
         "followers",
         "last_commit_lsn",
+        "looked_at",
         "missing",
         "needed",
         "places",
@@ -82,6 +124,7 @@ class OpenTransaction:
         "since",
         "spilled",
         "txid",
+        "wants_ends",
     )
 
     def __init__(self, txid: int, since: float) -> None:
@@ -97,7 +140,21 @@ class OpenTransaction:
         """Partition to [number of rows, offset of the last one]."""
         self.last_commit_lsn: int | None = None
         self.end_lsn: int | None = None
+        self.end_at: tuple[Partition, int] | None = None
+        """Where its END was read."""
+        self.end_ts_ms = 0
+        """Its commit time, milliseconds since 1970, by the database's clock; known after END."""
+        self.ended_at = since
+        """When its END was read."""
         self.needed: dict[str, int] = {}
+        self.failed: dict[str, int] = {}
+        """Rows by table that capture has told will not come."""
+        self.wants_ends = False
+        """Its rows are late: ask where the partitions end."""
+        self.ends: dict[Partition, int] = {}
+        """Where the partitions of its tables ended after its END was read, once somebody has asked."""
+        self.looked_at: float | None = None
+        """When these had been read, and rows were still missing."""
         self.missing = 0
         self.done = False
 
@@ -134,7 +191,7 @@ class OpenTransaction:
 class Place:
     """How far a partition has been read, and the transactions that still need records of it, oldest first."""
 
-    __slots__ = ("buffered", "next_offset", "runs", "streaming", "table")
+    __slots__ = ("buffered", "latest", "next_offset", "runs", "snapshots", "streaming", "table")
 
     def __init__(self, table: str | None, next_offset: int) -> None:
         self.table = table
@@ -143,6 +200,10 @@ class Place:
         self.streaming = False
         """A row from after the snapshot was read, so all of the snapshot's rows of this partition were."""
         self.runs: deque[tuple[int, OpenTransaction]] = deque()
+        self.snapshots: HeldSnapshots | None = None
+        """Rows of snapshots that the stream has not come to yet; None when there are none."""
+        self.latest: OpenTransaction | None = None
+        """The one whose row was read last."""
 
     def youngest(self) -> OpenTransaction | None:
         """The last transaction that still needs records of this partition."""
@@ -153,4 +214,7 @@ class Place:
         runs = self.runs
         while runs and runs[0][1].done:
             runs.popleft()
-        return runs[0][0] if runs else self.next_offset
+        first = runs[0][0] if runs else self.next_offset
+        if self.snapshots is None or (kept := self.snapshots.needed_from()) is None:
+            return first
+        return min(first, kept)

@@ -4,6 +4,7 @@ Rows as they were after each commit are intervals of commit numbers; events are 
 here is the translator's: not its decoder, not its model, not its rules.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import psycopg
@@ -80,17 +81,21 @@ _EVENTS = {
 }
 
 
-def expected_events(url: str, slot: str) -> Expected:
-    """All events since `create_store` made the slot."""
+def expected_events(url: str, slot: str, among: Collection[int] | None = None) -> Expected:
+    """All events since `create_store` made the slot; of these transactions alone, if their ids are given."""
     found: Expected = {}
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(_COMMITS, (slot,))
         connection.execute(_VERSIONS)
+        commits = connection.execute("SELECT n, xid::bigint FROM commits").fetchall()
+        wanted = {n for n, xid in commits if among is None or xid in among}
         for event, query in _EVENTS.items():
             cursor = connection.execute(query + " ORDER BY 1, 2")
             names = [column.name for column in cursor.description or ()][2:]
             by_order = found.setdefault(event, {})
             for row in cursor:
+                if row[0] not in wanted:
+                    continue
                 payload = dict(zip(names, row[2:], strict=True))
                 by_order.setdefault(str(payload["order_id"]), []).append(payload)
     return found

@@ -1,0 +1,108 @@
+"""What transactions lack for good: rows and END markers that nobody could read, rows that capture failed on. Pure.
+
+Where an unreadable record was is noted in `Progress`, so that a restart neither forgets nor doubles it. Whose row it was is
+told by its neighbours: the rows of a partition are in commit order, so it belongs to no transaction that ended before the one
+in front of it began, and when a later transaction's rows behind it are done, so is its own. A note is never more than an
+explanation: who asks for one has seen that the rows can't come any more.
+"""
+
+from collections.abc import Mapping
+
+from tidings_translator.records import Partition
+from tidings_translator.transactions import Gap, OpenTransaction, Place, Progress, UnreadableRow
+
+_GAPS_KEPT = 64
+
+
+class Losses:
+    """The notes of one source, kept in its progress.
+
+    Args:
+        progress: where they are kept.
+        places: the partitions that are read.
+    """
+
+    def __init__(self, progress: Progress, places: Mapping[Partition, Place]) -> None:
+        self._progress = progress
+        self._places = places
+
+    def note_row(self, partition: Partition, offset: int) -> bool:
+        """An unreadable record of a table's topic; False when it was noted before a restart."""
+        progress = self._progress
+        if any(one.at == (partition, offset) for one in progress.unreadable):
+            return False
+        before = self._places[partition].latest
+        after = 0 if before is None else before.last_commit_lsn or 0
+        progress.unreadable = [*progress.unreadable, UnreadableRow(*partition, offset, after)]
+        return True
+
+    def note_marker(self, offset: int, last_end_lsn: int) -> bool:
+        """An unreadable record of the transaction topic, behind the END with this LSN; False when it was noted before."""
+        progress = self._progress
+        if any(gap.offset == offset for gap in progress.gaps):
+            return False
+        progress.gaps = [*progress.gaps, Gap(last_end_lsn, None, offset)][-_GAPS_KEPT:]
+        return True
+
+    def end_read(self, end_lsn: int) -> None:
+        """An END that is new: what was unreadable before it was about earlier commits."""
+        progress = self._progress
+        if any(gap.upto is None for gap in progress.gaps):
+            progress.gaps = [
+                Gap(gap.after, end_lsn, gap.offset) if gap.upto is None and gap.after < end_lsn else gap
+                for gap in progress.gaps
+            ]
+
+    def in_gap(self, txid: int, last_commit_lsn: int | None) -> bool:
+        """Whether the END of a transaction behind this commit may be one that was unreadable."""
+        if last_commit_lsn is None or txid in self._progress.finished:
+            return False
+        return any(
+            gap.after <= last_commit_lsn and (gap.upto is None or last_commit_lsn < gap.upto)
+            for gap in self._progress.gaps
+        )
+
+    def told_by_capture(self, head: OpenTransaction) -> str | None:
+        """Why it can't be complete, when capture has told so of every row that it lacks."""
+        short, failed = head.short(), head.failed
+        if not failed or any(count > failed.get(table, 0) for table, count in short.items()):
+            return None
+        return f"capture could not transform or convert {in_words(short)}, which is tolerated there"
+
+    def explain(self, head: OpenTransaction) -> str | None:
+        """Why it can't be complete, when unreadable rows explain all that it lacks; they are forgotten then."""
+        progress = self._progress
+        used: list[UnreadableRow] = []
+        assert head.end_lsn is not None
+        for table, short in head.short().items():
+            count = short - head.failed.get(table, 0)
+            found = [one for one in progress.unreadable if self._may_be_of(one, table, head.end_lsn)]
+            if len(found) < count:
+                return None
+            used += found[: max(count, 0)]
+        if not used:
+            return None
+        progress.unreadable = [one for one in progress.unreadable if one not in used]
+        reason = f"unreadable rows at {', '.join(map(str, used))}"
+        if head.failed:
+            reason += f"; capture could not transform or convert {in_words(head.failed)}"
+        return reason
+
+    def _may_be_of(self, row: UnreadableRow, table: str, end_lsn: int) -> bool:
+        place = self._places.get(row.at[0])
+        return place is not None and place.table == table and row.after < end_lsn
+
+    def finished(self, transaction: OpenTransaction) -> None:
+        """All its rows are there: what was unreadable among or before them was nothing that anybody lacks."""
+        progress = self._progress
+        if progress.unreadable:
+            progress.unreadable = [
+                one
+                for one in progress.unreadable
+                if (last := transaction.places.get(one.at[0])) is None or one.offset > last[1]
+            ]
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Numbers of rows by table, for people."""
+    return ", ".join(f"{count} rows of {table}" for table, count in sorted(counts.items()))

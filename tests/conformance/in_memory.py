@@ -1,0 +1,104 @@
+"""The sequencer's and the translator's work between Kafka and Kafka, done in memory on records that were read."""
+
+import random
+import time
+
+from side_by_side import DEADLINE_SECONDS, Side
+from translatorlab.truth import Expected
+
+from tidings_envelope.decode import EnvelopeDecoder
+from tidings_envelope.registry import RegistryClient
+from tidings_translator.assembly import Assembler
+from tidings_translator.domain import Domain
+from tidings_translator.evaluate import Evaluator
+from tidings_translator.memory import Memory
+from tidings_translator.records import Partition
+from tidings_translator.routing import Router
+from tidings_translator.transactions import CompleteTransaction, SnapshotRow
+
+
+class InMemory:
+    """The sequencer's and the translator's work on records that were read."""
+
+    def __init__(self, domain: Domain, side: Side, registry: str, seed: int) -> None:
+        memory = Memory()
+        self._records = {Partition(*place): list(found) for place, found in side.records.items()}
+        self._decoder = EnvelopeDecoder(RegistryClient(registry))
+        self._chance = random.Random(seed)
+        tables = {p.topic: p.topic.removeprefix(f"{side.base}.") for p in self._records}
+        tables[f"{side.base}.transaction"] = None
+        kept = {p for p in self._records if tables[p.topic] is None or tables[p.topic] in domain.tables}
+        self._next = dict.fromkeys(sorted(kept), 0)
+        self._assembler = Assembler(frozenset(domain.tables), memory.progress, self._next, tables)
+        self._router = Router(domain, memory)
+        self._evaluator = Evaluator(domain)
+        self._states: dict[tuple[str, str], bytes | None] = {}
+        self.ids: list[str] = []
+        self.events: Expected = {}
+        self.snapshot_rows = 0
+
+    def run(self) -> Expected:
+        """Everything there is, partitions in turns of any length."""
+        while unread := [p for p, offset in self._next.items() if offset < len(self._records[p])]:
+            partition = self._chance.choice(unread)
+            for _ in range(self._chance.randint(1, 40)):
+                self._read(partition)
+            self._take()
+        self._take()
+        return self.events
+
+    @property
+    def waits_for(self) -> str | None:
+        """What the topics lack, None when every transaction was complete."""
+        return self._assembler.waiting_for() if self._assembler.open_transactions else None
+
+    def _read(self, partition: Partition) -> None:
+        offset = self._next[partition]
+        if offset == len(self._records[partition]):
+            return
+        self._next[partition] = offset + 1
+        key, value, _ = self._records[partition][offset]
+        if value is None:
+            self._assembler.nothing(partition, offset)
+        elif partition.topic.endswith(".transaction"):
+            self._assembler.marker(partition, offset, self._decoder.marker(value), 0.0)
+        else:
+            envelope = self._decoder.envelope(value)
+            assert envelope is not None
+            self._assembler.row(partition, offset, envelope, 0.0, key)
+
+    def _take(self) -> None:
+        self._hand_on()
+        while self._assembler.wants_ends:
+            self._assembler.set_ends({p: len(self._records[p]) for p in self._next})
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        for one in self._assembler.take(0.0):
+            if isinstance(one, SnapshotRow):
+                self.snapshot_rows += 1
+                sets = self._router.snapshot_row(one)
+            else:
+                assert isinstance(one, CompleteTransaction)
+                sets = self._router.change_sets(one)
+            for change_set in sets:
+                key = (change_set.aggregate, change_set.id)
+                done = self._evaluator.apply(self._states.get(key), change_set)
+                assert done.failures == []
+                self._states[key] = done.new_state
+                for event in done.events:
+                    self.ids.append(event.event_id)
+                    by_order = self.events.setdefault(event.topic.removeprefix("store."), {})
+                    by_order.setdefault(change_set.id, []).append(event.payload)
+
+
+def everything(domain: Domain, side: Side, registry: str, seed: int) -> InMemory:
+    """What a side's topics tell; partitions are written beside each other, so the last one's end is not all others'."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        side.read()
+        told = InMemory(domain, side, registry, seed)
+        told.run()
+        if told.waits_for is None:
+            return told
+        assert time.monotonic() < deadline, f"{side.base}: {told.waits_for}"
