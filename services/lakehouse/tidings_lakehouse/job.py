@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import functools
 import json
+import re
 import threading
 import time
 from collections.abc import Collection
@@ -42,6 +43,9 @@ _POLL_SECONDS = 0.5
 _LAG_SECONDS = 2.0
 _LOCK_DEADLINE_SECONDS = 30.0
 _NOTE_DEADLINE_SECONDS = 2.0
+_LOSS_MARKS = ("data may have been lost", "data may have been missed", "KAFKA_DATA_LOSS")
+"""In what Spark says; which of them depends on when it finds out."""
+_LOSS_REASON = re.compile(r"^Reason: (.+?)\.?$", re.MULTILINE)
 
 
 def lock_warehouse(settings: LakehouseSettings) -> IO[bytes] | None:
@@ -278,12 +282,15 @@ class Job:
         text = str(failure)
         if "org.apache.kafka" in text and ("Timeout" in text or "timed out" in text):
             return unreachable(self._settings.kafka)
-        if "data may have been missed" in text or "KAFKA_DATA_LOSS" in text:
+        if any(mark in text for mark in _LOSS_MARKS):
+            checkpoint = f"{self._settings.checkpoint_uri}/{name}"
+            reason = _LOSS_REASON.search(text)
             return DataLossError(
-                f"the {name} query's checkpoint names offsets that are not on the topic any more",
-                hint="the topic was made again, or its retention removed what was not read yet; to go on with what "
-                f"there is, delete {self._settings.checkpoint_uri}/{name}: the tables keep what they hold, and "
-                "nothing they hold is written again",
+                f"the checkpoint {checkpoint} names offsets that the {name} query's topics do not have any more"
+                + (f": {reason[1]}" if reason else ""),
+                hint="a topic was deleted or made again, its retention removed what was not read yet, or the settings "
+                f"leave it out now; to go on with what there is, delete {checkpoint}: the tables keep what they "
+                "hold, and nothing they hold is written again",
             )
         return LakehouseError(f"the {name} query failed: {_first_line(error or failure)}")
 
