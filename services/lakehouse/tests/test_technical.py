@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.maintenance import Maintenance
@@ -191,6 +192,39 @@ def test_the_schema_evolves_with_the_topic(lake: Lake, orders: TableTopic) -> No
     assert lake.rows(
         f"select after.amount, after.amount__string from {orders.table}_log where key.id = 3"
     ) == [(None, "a lot")]
+    told = REGISTRY.get_sample_value("tidings_lakehouse_possible_renames_total", {"table": orders.table})
+    assert told == 1  # note went as weight came
+
+
+def test_rows_from_before_a_column_have_its_default(lake: Lake, orders: TableTopic) -> None:
+    """ADD COLUMN ... NOT NULL DEFAULT changes every row and logs none; the next record's schema tells it."""
+    orders.change("c", order(1), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("c", order(2), 25, 30)
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+    day = {"type": "int", "connect.name": "io.debezium.time.Date"}
+    added = [
+        {"name": "channel", "type": "string", "default": "o'w\\eb"},
+        {"name": "price", "type": price, "default": "\u0004\u00d2"},
+        {"name": "day", "type": day, "default": 19000},
+        {"name": "later", "type": ["string", "null"], "default": "set later"},
+    ]
+    orders.use([*orders.fields, *added])
+    new = {"channel": "shop", "price": Decimal("1.00"), "day": 19001, "later": None}
+    orders.change("c", order(3, **new), 35, 40)
+    orders.topics.flush()
+    lake.drain_and_crash(f"log:{orders.table}_log")
+    lake.drain()
+    columns = "id, channel, price, cast(day as string), later"
+    filled = ("o'w\\eb", Decimal("12.34"), "2022-01-08", None)
+    row = (3, "shop", Decimal("1.00"), "2022-01-09", None)
+    assert current(lake, orders, columns) == [(1, *filled), (2, *filled), row]
+    assert lake.rows(f"select after.channel from {orders.table}_log order by offset") == [
+        (None,),
+        (None,),
+        ("shop",),
+    ]
 
 
 def test_what_cannot_be_decoded_is_set_aside(lake: Lake, orders: TableTopic, topics: Topics) -> None:

@@ -12,6 +12,11 @@ BATCH_SECONDS = Histogram(
     buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120),
 )
 QUARANTINED = Counter("tidings_lakehouse_quarantined", "Records that could not be decoded.", ["topic"])
+POSSIBLE_RENAMES = Counter(
+    "tidings_lakehouse_possible_renames",
+    "Times that a column came as another one went, so that values of older rows may stand under the former name.",
+    ["table"],
+)
 LAG = Gauge("tidings_lakehouse_lag_records", "Records on a topic that are not in a table yet.", ["topic"])
 FRESHNESS = Gauge(
     "tidings_lakehouse_freshness_seconds",

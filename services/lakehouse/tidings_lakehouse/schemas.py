@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidings_lakehouse.avro_nodes import Node, UnsupportedSchemaError, group_by_reader, parse_schema
+from tidings_lakehouse.fills import required_defaults, row_fields
 from tidings_lakehouse.records import ReaderGroup
 from tidings_lakehouse.registry import SchemaSource
 
@@ -24,6 +26,10 @@ class DecodingPlan:
     groups: tuple[ReaderGroup, ...] = ()
     refused: Mapping[int, str] = field(default_factory=dict)
     """Why an id cannot be used."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults of the row's fields that may not be null in the newest schema seen; see `fills`."""
+    rows: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """The row's fields by schema id."""
 
     @property
     def ids(self) -> frozenset[int]:
@@ -61,6 +67,7 @@ class Planner:
         writers: dict[int, Node] = {}
         texts: dict[int, str] = {}
         refused: dict[int, str] = {}
+        rows: dict[int, dict[str, Any]] = {}
         for schema_id in sorted(ids):
             schema = self._schemas.by_id(schema_id)
             if schema is None:
@@ -77,11 +84,17 @@ class Planner:
                 continue
             writers[schema_id] = node
             texts[schema_id] = json.dumps(schema)
+            rows[schema_id] = row_fields(schema)
         groups = tuple(
             ReaderGroup(reader, {schema_id: texts[schema_id] for schema_id in group}, self._keep)
             for reader, group in group_by_reader(self._newest(subject, writers), writers)
         )
-        return DecodingPlan(groups, refused)
+        return DecodingPlan(
+            groups,
+            refused,
+            required_defaults(rows[max(rows)]) if rows else {},
+            {schema_id: frozenset(fields) for schema_id, fields in rows.items()},
+        )
 
     def _newest(self, subject: str, writers: Mapping[int, Node]) -> Node | None:
         if not writers:

@@ -169,6 +169,16 @@ class Table:
             self.schema = schema
         return schema
 
+    def property(self, key: str) -> str:
+        """A property of the table; empty when it has none of that name."""
+        rows = self._session.sql(f"SHOW TBLPROPERTIES {self.name} ('{key}')").collect()
+        value = str(rows[0]["value"]) if rows else ""
+        return "" if "does not have property" in value else value
+
+    def set_property(self, key: str, value: str) -> None:
+        """Set a property, whose value has no quotes."""
+        self._session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{key}' = '{value}')")
+
     def append(self, rows: DataFrame) -> None:
         """Append rows in the table's columns.
 

@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from tidings_lakehouse.batches import TopicSurvey, mark_commits, surveyed, tune, union
 from tidings_lakehouse.changes import (
+    POSITION_FIELDS,
     SOURCE_FIELDS,
     ChangeDecoder,
     CurrentShape,
@@ -37,23 +39,29 @@ from tidings_lakehouse.changes import (
     with_position,
     without_deleted,
 )
+from tidings_lakehouse.columns import column_type
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.failpoints import Failpoint
+from tidings_lakehouse.fills import default_value, fill_statement, literal
 from tidings_lakehouse.kafka import Brokers
-from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
+from tidings_lakehouse.metrics import FRESHNESS, POSSIBLE_RENAMES, QUARANTINED, ROWS
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.positions import Progress, beyond, spans_of, statistics
 from tidings_lakehouse.registry import SchemaSource
-from tidings_lakehouse.schemas import Planner
+from tidings_lakehouse.schemas import DecodingPlan, Planner
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
-from tidings_lakehouse.tables import Table
+from tidings_lakehouse.tables import Table, ddl, safe_name
 from tidings_lakehouse.topics import TECHNICAL, log_of
 from tidings_lakehouse.transactions import TransactionLog
+from tidings_service import get_logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STREAM = "technical"
+_LOG = get_logger("tidings_lakehouse.technical")
+_FILLED = "tidings.filled"
+"""Property of a table: columns whose defaults all rows have, see `fills`."""
 
 
 @dataclass
@@ -65,6 +73,8 @@ class _Target:
     current: Table
     progress: Progress = field(default_factory=Progress)
     decoder: ChangeDecoder | None = None
+    filled: set[str] | None = None
+    """Columns whose defaults all rows have; None: not asked yet."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +212,8 @@ class TechnicalWriter:
         shape = None if target.log.schema is None else current_shape(target.log.schema)
         if shape is None or not sum(row["records"] - row["failed"] for row in rows):
             return []
+        is_new = not target.current.exists
+        _tell_rename(one, shape)
         target.current.ensure(shape.schema)
         spans = spans_of(rows)
         snapshot_lsn = target.progress.snapshot_with(spans)
@@ -218,13 +230,52 @@ class TechnicalWriter:
             newest = since(newest, truncated)
         view = f"newest_{target.current.name.rpartition('.')[2]}"
         newest.createOrReplaceTempView(view)
+        fills = self._fills(one, shape, is_new=is_new)
         with target.current.staged() as name:
             if truncated is not None:
                 session.sql(truncate_statement(name, truncated))
             session.sql(merge_statement(name, view, shape, _columns(shape, missing)))
+            if fills:
+                session.sql(fill_statement(name, fills))
+        self._note_fills(target)
         ROWS.labels(target.current.name).inc(sum(row["records"] - row["failed"] for row in rows))
         self._failpoint(f"current:{target.current.name}")
         return [target.current.name]
+
+    def _fills(self, one: _Decoded, shape: CurrentShape, *, is_new: bool) -> dict[str, str]:
+        """By column, the default that rows from before the column have, where some may lack it."""
+        decoder, target = one.target.decoder, one.target
+        if decoder is None or not decoder.made_for[1].defaults:
+            return {}
+        if target.filled is None:
+            target.filled = set(filter(None, target.current.property(_FILLED).split(",")))
+        plan, found = decoder.made_for[1], {}
+        types = {field.name: field.dataType for field in shape.schema.fields}
+        for name, default in plan.defaults.items():
+            column = safe_name(name)
+            lacking = any(name not in plan.rows.get(id_, {name}) for id_ in one.survey.value_ids)
+            if column not in types or (not lacking and (is_new or column in target.filled)):
+                continue
+            value = _default(plan, name, default, types[column])
+            if value is None:
+                _LOG.warning(
+                    "rows from before a column was added may lack its default, which cannot be read",
+                    table=target.current.name,
+                    column=column,
+                )
+                continue
+            text = self._session.range(1, numPartitions=1).select(value.cast("string")).collect()[0][0]
+            found[column] = literal(text, ddl(types[column]))
+        return found
+
+    def _note_fills(self, target: _Target) -> None:
+        decoder = target.decoder
+        if decoder is None or target.filled is None:
+            return
+        filled = {safe_name(name) for name in decoder.made_for[1].defaults}
+        if not filled <= target.filled:
+            target.filled |= filled
+            target.current.set_property(_FILLED, ",".join(sorted(filter(_is_plain, target.filled))))
 
     def _set_aside(self, decoded: list[_Decoded], ids: dict[str, str], found: dict[str, list[Any]]) -> None:
         counts = {topic: sum(row["failed"] for row in rows) for topic, rows in found.items()}
@@ -242,6 +293,41 @@ class TechnicalWriter:
         for one in failed:
             QUARANTINED.labels(one.target.topic).inc(counts[one.target.topic])
         self._failpoint("quarantine")
+
+
+def _tell_rename(one: _Decoded, shape: CurrentShape) -> None:
+    """Say so when a column comes as another goes: a RENAME COLUMN looks like that, and is not in the log."""
+    held, decoder = one.target.current.schema, one.target.decoder
+    if held is None or decoder is None or not decoder.made_for[1].rows:
+        return
+    rows = decoder.made_for[1].rows
+    newest = {safe_name(name) for name in rows[max(rows)]}
+    positions = {field.name for field in POSITION_FIELDS}
+    came = sorted(newest & set(shape.columns) - set(held.names))
+    gone = sorted(set(held.names) - newest - positions)
+    if came and gone:
+        POSSIBLE_RENAMES.labels(one.target.current.name).inc()
+        _LOG.warning(
+            "a column came as another one went: if it was renamed, older rows have their values under the former name",
+            table=one.target.current.name,
+            came=came,
+            gone=gone,
+        )
+
+
+def _default(plan: DecodingPlan, name: str, default: Any, wanted: st.DataType) -> Column | None:
+    """The default of a row's field, if it is of the type that its column has."""
+    for group in plan.groups:
+        row = group.reader.field("after")
+        node = None if row is None else row.field(name)
+        if node is not None and column_type(node).sql == wanted:
+            return default_value(node, default)
+    return None
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a property can hold the name in a list; the column of another is filled again at each start."""
+    return not set(name) & {",", "'", "\\"}
 
 
 def _columns(shape: CurrentShape, fields: list[str]) -> list[str]:
