@@ -115,7 +115,7 @@ def test_any_arrival_and_restarts_give_the_same(reader: Reader, seed: int) -> No
 
 
 def test_many_rows_wait_on_disk_and_come_out_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings_translator.assembly._RELEASED_AT_ONCE", 400)
+    monkeypatch.setattr("tidings_translator.snapshot_barrier._RELEASED_AT_ONCE", 400)
     history = History(1)
     early = at(history.commit([order(1, "placed", "c")]), READ_AT_US - 60 * SECOND)
     told = at(history.commit([order(7, "paid"), order(1_200, "paid")]), READ_AT_US)

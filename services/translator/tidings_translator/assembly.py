@@ -30,8 +30,6 @@ that have rows there: it must not anticipate what they are about to say.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from heapq import heappop, heappush
-from itertools import islice
 from pathlib import Path
 
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, lsn_of, txid_of
@@ -40,7 +38,8 @@ from tidings_envelope.position import lsn_to_text
 from tidings_translator.errors import RowError, SequenceError
 from tidings_translator.losses import Losses, in_words
 from tidings_translator.records import Partition
-from tidings_translator.snapshot_hold import HeldSnapshots, is_midway
+from tidings_translator.snapshot_barrier import SnapshotBarrier
+from tidings_translator.snapshot_hold import is_midway
 from tidings_translator.spill import PlacedRow, SpilledRows
 from tidings_translator.transactions import (
     Assembled,
@@ -53,8 +52,6 @@ from tidings_translator.transactions import (
 )
 
 _FINISHED_KEPT = 256
-_RELEASED_AT_ONCE = 10_000
-"""Rows of a snapshot that come out in one go, and so in one Kafka transaction."""
 _PENDING_ENDS = 20_000
 """Transactions whose END was read but not all rows; more hold the transaction topic."""
 
@@ -102,25 +99,17 @@ class Assembler:
         self._spill_directory = spill_directory
         self._spent: list[SpilledRows] = []
         self._read_ahead_rows = read_ahead_rows
-        self._grace_seconds = grace_seconds
-        self._give_up_seconds = give_up_seconds
         self._open: dict[int, OpenTransaction] = {}
         self._pending: deque[OpenTransaction] = deque()
         self._out: list[Assembled] = []
         self._out_from: dict[Partition, int] = {}
         """The first offset of what is in `_out`: nothing may come out now, and who comes next must read it again."""
         self._places = {p: Place(table_of[p.topic], offset) for p, offset in partitions.items()}
-        self._barrier: dict[Partition, int] | None = None
         self._held: set[Partition] = set()
-        self._losses = Losses(progress, self._places)
-        self._snapshot_skew_ms = round(snapshot_skew_seconds * 1000)
-        self._kept: dict[Partition, HeldSnapshots] = {}
-        """Rows of snapshots that the stream has not come to, of the partitions that have any."""
-        self._releasing: Iterator[SnapshotRow] | None = None
-        """Rows of a snapshot that are coming out before the next transaction."""
-        self._without_end: list[tuple[int, int, OpenTransaction]] = []
-        """A heap of (position that its END can't be before, number, transaction) of those whose END was not there first."""
-        self._opened = 0
+        self._losses = Losses(progress, self._places, grace_seconds, give_up_seconds)
+        self._barrier = SnapshotBarrier(
+            progress, self._places, spill_directory, round(snapshot_skew_seconds * 1000)
+        )
 
     # --- what comes in
 
@@ -252,22 +241,16 @@ class Assembler:
                 return
             head = self._pending[0]
             if head.missing > 0:
-                lost = self._given_up(head, now)
-                if lost is None:
+                reason = self._losses.given_up(head, now)
+                if reason is None:
                     return
-                self._remember_lost(head)
-                yield lost
-            elif not self._snapshot_passed(head):
+                yield LostTransaction(head.txid, head.end_lsn, self._placed(head), reason, head.end_at)
+            elif not self._barrier.is_passed(head):
                 return
             else:
-                if self._releasing is not None:
-                    released = 0
-                    for row in islice(self._releasing, _RELEASED_AT_ONCE):
-                        released += 1
-                        yield row
-                    if released == _RELEASED_AT_ONCE:
-                        return
-                    self._releasing = None
+                yield from self._barrier.released()
+                if self._barrier.is_releasing:
+                    return
                 yield self._complete(head)
             self._finish(head)
 
@@ -318,7 +301,7 @@ class Assembler:
         head = self._pending[0]
         if head.missing > 0:
             return head.wants_ends
-        return self._barrier is None and (self._awaits_snapshot(head) or self._comes_after_kept(head))
+        return self._barrier.wants_ends(head)
 
     def set_ends(self, ends: Mapping[Partition, int]) -> None:
         """The partitions' high watermarks, asked for after `wants_ends` was true.
@@ -332,45 +315,12 @@ class Assembler:
             head.wants_ends = False
             head.ends = {p: end for p, end in tables.items() if self._places[p].table in head.needed}
         else:
-            self._barrier = tables
+            self._barrier.set_ends(tables)
 
     def reached(self, partition: Partition, position: int) -> None:
         """Nothing is below `position` but what has been handed in (there are records that are never delivered)."""
         place = self._places[partition]
         place.next_offset = max(place.next_offset, position)
-
-    def _awaits_snapshot(self, head: OpenTransaction) -> bool:
-        """Whether `head` comes after a snapshot of which rows may still be unread."""
-        progress = self.progress
-        assert head.end_lsn is not None
-        return progress.snapshot_open and head.end_lsn > progress.snapshot_lsn
-
-    def _snapshot_passed(self, head: OpenTransaction) -> bool:
-        kept = self._comes_after_kept(head)
-        if self._releasing is not None or not (kept or self._awaits_snapshot(head)):
-            return True
-        if not kept and all(place.streaming for place in self._places.values() if place.table is not None):
-            self._barrier = {}
-        if self._barrier is None or self.unread_below():
-            return False
-        self._barrier = None
-        self.progress.snapshot_open = False
-        if kept:
-            self._releasing = self._release(head.end_ts_ms)
-        return True
-
-    def _comes_after_kept(self, head: OpenTransaction) -> bool:
-        """Whether rows of a snapshot are kept that were read before `head` was committed."""
-        return bool(self._kept) and any(kept.is_due(head.end_ts_ms) for kept in self._kept.values())
-
-    def _release(self, committed_at_ms: int) -> Iterator[SnapshotRow]:
-        position = self.progress.commit_lsn
-        for partition, kept in list(self._kept.items()):
-            for _, envelope in kept.due(committed_at_ms):
-                yield SnapshotRow(envelope, position)
-            if not kept:
-                self._places[partition].snapshots = None
-                del self._kept[partition]
 
     # --- for people
 
@@ -381,7 +331,7 @@ class Assembler:
     @property
     def snapshot_rows_kept(self) -> int:
         """Rows of snapshots that the stream has not come to yet."""
-        return sum(map(len, self._kept.values()))
+        return self._barrier.rows_kept
 
     def oldest_since(self) -> float | None:
         """When the first record of the oldest incomplete transaction came."""
@@ -394,17 +344,11 @@ class Assembler:
 
     def unread_below(self) -> dict[Partition, int]:
         """Partitions that must be read up to an offset before the next transaction can come out, or be given up."""
-        places, barrier = self._places, self._barrier or {}
-        unread = {p: end for p, end in barrier.items() if places[p].next_offset < end}
         head = self._pending[0] if self._pending else None
-        if unread and (head is None or not self._comes_after_kept(head)):
-            unread = {p: end for p, end in unread.items() if not places[p].streaming}
+        unread = self._barrier.unread(head)
         if head is not None and head.missing > 0:
-            unread |= self._unread_of(head)
+            unread |= self._losses.unread(head)
         return unread
-
-    def _unread_of(self, head: OpenTransaction) -> dict[Partition, int]:
-        return {p: end for p, end in head.ends.items() if self._places[p].next_offset < end}
 
     def missing_since(self) -> float | None:
         """When the next transaction was found to lack rows that are in none of its tables' partitions; None when none is."""
@@ -452,26 +396,16 @@ class Assembler:
     def _snapshot_row(self, partition: Partition, offset: int, envelope: Envelope, key: bytes | None) -> None:
         row, place = SnapshotRow(envelope), self._places[partition]
         if self.keeps_snapshots and is_midway(envelope):
-            if place.snapshots is None:
-                place.snapshots = HeldSnapshots(self._spill_directory, self._snapshot_skew_ms)
-                self._kept[partition] = place.snapshots
-            place.snapshots.add(offset, key, envelope)
+            self._barrier.keep(partition, offset, key, envelope)
         elif (before := place.youngest()) is None:
             self._ready(row, partition, offset)
         else:
             before.followers.append((partition, offset, row))
             place.buffered += 1
-        if envelope.source.snapshot == "incremental":
-            return  # it was read beside the stream and has its place in it
-        progress = self.progress
-        lsn = envelope.source.lsn or 0
-        if not progress.snapshot_open or lsn > progress.snapshot_lsn:
-            progress.snapshot_open = True
-            progress.snapshot_lsn = max(progress.snapshot_lsn, lsn)
-            for place in self._places.values():
-                place.streaming = False
-        if self._barrier is not None and offset >= self._barrier.get(partition, 0):
-            self._barrier = None
+        if (
+            envelope.source.snapshot != "incremental"
+        ):  # that was read beside the stream and has its place in it
+            self._barrier.row(partition, offset, envelope.source.lsn or 0)
 
     def _new_transaction(self, txid: int, row: PlacedRow, now: float) -> OpenTransaction | None:
         """A transaction whose first row this is, or None for a row that has come too late."""
@@ -490,10 +424,7 @@ class Assembler:
             return None
         transaction = self._open[txid] = OpenTransaction(txid, now)
         transaction.last_commit_lsn = last_commit_lsn
-        if last_commit_lsn is not None:
-            self._opened += 1
-            key = max(last_commit_lsn, source.lsn or 0)
-            heappush(self._without_end, (key, self._opened, transaction))
+        self._losses.opened(transaction, source.lsn or 0)
         return transaction
 
     def _is_finished(self, txid: int, source: Source, last_commit_lsn: int | None) -> bool:
@@ -520,49 +451,13 @@ class Assembler:
             and position is not None
             and known_from <= end_lsn <= position
             and end_lsn not in finished.values()
-            and not any(
-                gap.after < end_lsn and (gap.upto is None or end_lsn <= gap.upto)
-                for gap in self.progress.gaps
-            )
+            and not self._losses.explains_end(end_lsn)
         ):
             raise SequenceError(
                 f"transaction {txid} ends at {lsn_to_text(end_lsn)}, before {lsn_to_text(position)}, where this source"
                 " already was, and it has not been seen: the history has changed",
                 hint="has the database been restored or replaced? Give the new one another topic.prefix",
             )
-
-    def _given_up(self, head: OpenTransaction, now: float) -> LostTransaction | None:
-        """The head as lost, if what it lacks can't come any more, and that is explained, or it has waited long enough."""
-        reason = self._losses.told_by_capture(head)
-        if reason is None:
-            if now - head.ended_at < self._grace_seconds:
-                return None
-            if not head.ends and head.looked_at is None:
-                head.wants_ends = self._reads_one_of(head.needed)
-            if head.wants_ends or self._unread_of(head):
-                return None
-            reason = self._losses.explain(head)
-        if reason is None:
-            if head.looked_at is None:
-                head.looked_at = now
-            if self._give_up_seconds is None or now - head.looked_at < self._give_up_seconds:
-                return None
-            reason = (
-                f"{in_words(head.short())} have not come in {now - head.ended_at:.0f} s, although all partitions of its"
-                " tables were read to the end"
-            )
-        return LostTransaction(head.txid, head.end_lsn, self._placed(head), reason, head.end_at)
-
-    def _reads_one_of(self, tables: Mapping[str, int]) -> bool:
-        return any(place.table in tables for place in self._places.values())
-
-    def _remember_lost(self, head: OpenTransaction) -> None:
-        lost = self.progress.lost
-        assert head.end_lsn is not None
-        lost.pop(head.txid, None)
-        lost[head.txid] = head.end_lsn
-        while len(lost) > _FINISHED_KEPT:
-            del lost[next(iter(lost))]
 
     def _finish(self, transaction: OpenTransaction) -> None:
         assert transaction.end_lsn is not None
@@ -576,27 +471,12 @@ class Assembler:
             del finished[next(iter(finished))]
         self._losses.finished(transaction)
         self._forget(transaction)
-        self._lose_passed(transaction.end_lsn)
-
-    def _lose_passed(self, position: int) -> None:
-        """Transactions that were passed without an END: theirs was unreadable, or never came."""
-        waiting = self._without_end
-        while waiting and waiting[0][0] < position:
-            transaction = heappop(waiting)[2]
-            if transaction.done or transaction.end_lsn is not None:
-                continue
-            before = transaction.last_commit_lsn
-            if self._losses.in_gap(transaction.txid, before):
-                self._lose(self._placed(transaction), transaction.txid, "its END marker was unreadable")
-            elif before is not None and before < self.progress.began_lsn:
-                self.duplicates += len(transaction.rows)  # older than the first transaction that is known of
+        for passed, reason in self._losses.passed(transaction.end_lsn):
+            if reason is None:
+                self.duplicates += len(passed.rows)
             else:
-                reason = "no END marker of it has come, although those of later transactions have"
-                self._lose(self._placed(transaction), transaction.txid, reason)
-            self._forget(transaction)
-
-    def _lose(self, rows: Iterable[PlacedRow], txid: int, reason: str) -> None:
-        self._out.append(LostTransaction(txid, None, rows, reason))
+                self._out.append(LostTransaction(passed.txid, None, self._placed(passed), reason))
+            self._forget(passed)
 
     def _forget(self, transaction: OpenTransaction) -> None:
         transaction.done = True
@@ -632,8 +512,7 @@ class Assembler:
 
     def close(self) -> None:
         """Give back what is on disk."""
-        for kept in self._kept.values():
-            kept.close()
+        self._barrier.close()
         self._spent += [t.spilled for t in self._open.values() if t.spilled is not None]
         while self._spent:
             self._spent.pop().close()

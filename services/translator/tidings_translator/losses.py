@@ -6,25 +6,102 @@ in front of it began, and when a later transaction's rows behind it are done, so
 explanation: who asks for one has seen that the rows can't come any more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
 
 from tidings_translator.records import Partition
 from tidings_translator.transactions import Gap, OpenTransaction, Place, Progress, UnreadableRow
 
 _GAPS_KEPT = 64
+_LOST_KEPT = 256
 
 
 class Losses:
-    """The notes of one source, kept in its progress.
+    """Decides what is given up, and keeps the notes of one source in its progress. Times are seconds of any monotonic clock.
 
     Args:
         progress: where they are kept.
         places: the partitions that are read.
+        grace_seconds: how long after its END a transaction's rows may still be on their way to Kafka.
+        give_up_seconds: how long a transaction may lack rows that nothing explains; None is for ever.
     """
 
-    def __init__(self, progress: Progress, places: Mapping[Partition, Place]) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        places: Mapping[Partition, Place],
+        grace_seconds: float,
+        give_up_seconds: float | None,
+    ) -> None:
         self._progress = progress
         self._places = places
+        self._grace_seconds = grace_seconds
+        self._give_up_seconds = give_up_seconds
+        self._without_end: list[tuple[int, int, OpenTransaction]] = []
+        """A heap of (position that its END can't be before, number, transaction) of those whose END was not there first."""
+        self._opened = 0
+
+    # --- transactions that lack rows
+
+    def given_up(self, head: OpenTransaction, now: float) -> str | None:
+        """Why the next transaction is lost: what it lacks can't come any more, and that is explained, or it has waited long
+        enough. None while it waits."""
+        reason = self._told_by_capture(head)
+        if reason is None:
+            if now - head.ended_at < self._grace_seconds:
+                return None
+            if not head.ends and head.looked_at is None:
+                head.wants_ends = any(place.table in head.needed for place in self._places.values())
+            if head.wants_ends or self.unread(head):
+                return None
+            reason = self._explain(head)
+        if reason is None:
+            if head.looked_at is None:
+                head.looked_at = now
+            if self._give_up_seconds is None or now - head.looked_at < self._give_up_seconds:
+                return None
+            reason = (
+                f"{in_words(head.short())} have not come in {now - head.ended_at:.0f} s, although all partitions of its"
+                " tables were read to the end"
+            )
+        lost = self._progress.lost
+        assert head.end_lsn is not None
+        lost.pop(head.txid, None)
+        lost[head.txid] = head.end_lsn
+        while len(lost) > _LOST_KEPT:
+            del lost[next(iter(lost))]
+        return reason
+
+    def unread(self, head: OpenTransaction) -> dict[Partition, int]:
+        """Partitions that must be read up to an offset before it can be given up."""
+        return {p: end for p, end in head.ends.items() if self._places[p].next_offset < end}
+
+    # --- transactions without an END
+
+    def opened(self, transaction: OpenTransaction, lsn: int) -> None:
+        """One whose first row, at this LSN, came before its END."""
+        if transaction.last_commit_lsn is not None:
+            self._opened += 1
+            key = max(transaction.last_commit_lsn, lsn)
+            heappush(self._without_end, (key, self._opened, transaction))
+
+    def passed(self, position: int) -> Iterator[tuple[OpenTransaction, str | None]]:
+        """Transactions before a commit LSN whose END was unreadable, or never came, and why they are lost; without a reason
+        those that are older than the first transaction that is known of."""
+        waiting = self._without_end
+        while waiting and waiting[0][0] < position:
+            transaction = heappop(waiting)[2]
+            if transaction.done or transaction.end_lsn is not None:
+                continue
+            before = transaction.last_commit_lsn
+            if self.in_gap(transaction.txid, before):
+                yield transaction, "its END marker was unreadable"
+            elif before is not None and before < self._progress.began_lsn:
+                yield transaction, None
+            else:
+                yield transaction, "no END marker of it has come, although those of later transactions have"
+
+    # --- unreadable records
 
     def note_row(self, partition: Partition, offset: int) -> bool:
         """An unreadable record of a table's topic; False when it was noted before a restart."""
@@ -53,6 +130,12 @@ class Losses:
                 for gap in progress.gaps
             ]
 
+    def explains_end(self, end_lsn: int) -> bool:
+        """Whether an END with this LSN may have been unreadable when it came first."""
+        return any(
+            gap.after < end_lsn and (gap.upto is None or end_lsn <= gap.upto) for gap in self._progress.gaps
+        )
+
     def in_gap(self, txid: int, last_commit_lsn: int | None) -> bool:
         """Whether the END of a transaction behind this commit may be one that was unreadable."""
         if last_commit_lsn is None or txid in self._progress.finished:
@@ -62,14 +145,14 @@ class Losses:
             for gap in self._progress.gaps
         )
 
-    def told_by_capture(self, head: OpenTransaction) -> str | None:
+    def _told_by_capture(self, head: OpenTransaction) -> str | None:
         """Why it can't be complete, when capture has told so of every row that it lacks."""
         short, failed = head.short(), head.failed
         if not failed or any(count > failed.get(table, 0) for table, count in short.items()):
             return None
         return f"capture could not transform or convert {in_words(short)}, which is tolerated there"
 
-    def explain(self, head: OpenTransaction) -> str | None:
+    def _explain(self, head: OpenTransaction) -> str | None:
         """Why it can't be complete, when unreadable rows explain all that it lacks; they are forgotten then."""
         progress = self._progress
         used: list[UnreadableRow] = []
