@@ -15,6 +15,7 @@ The ledger is a compacted topic with one partition, ``tidings.<source>.generatio
 | ``passed/<old>/<partition>`` | the old one's translator | all of this partition up to the cut is published |
 | ``switched/<new>`` | the new one's sequencer | what comes out from here on is to be published |
 | ``live/<new>/<partition>`` | the new one's translator | it publishes this partition |
+| ``partitions/<name>`` | its sequencer | of change sets and states it has so many partitions, for good |
 | ``filled/<name>`` | the command | the lakehouse's log is read, up to this commit LSN: the generation's processes may begin |
 | ``corrected/<name>`` | the command | it has begun to publish corrective events, of commits up to this LSN |
 

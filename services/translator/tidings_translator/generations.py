@@ -97,6 +97,7 @@ class Generations:
         domain: Domain,
         *,
         partitions: int,
+        exactly: int | None = None,
         from_lake: bool = False,
         kept_seconds: float = 30 * DAY_SECONDS,
     ) -> Started:
@@ -107,6 +108,7 @@ class Generations:
             domain: with the rules of the new generation.
             partitions: of its change sets; where the live generation's exist, as many as those have.
             kept_seconds: how long Kafka keeps its change sets; 0 for ever.
+            exactly: of its change sets and states, whatever the live generation has.
             from_lake: its processes wait until `filled` is told; history need not be in the topics.
 
         Raises:
@@ -136,9 +138,8 @@ class Generations:
                 known = Started(domain.name, domain.package, _now(), from_lake=from_lake)
                 turn.write(f"generation/{name}", known)
         # Last: the processes wait for it.
-        change_sets = TopicPlan(
-            f"{prefix(self._source, name)}.change-sets", have.get(live, partitions), kept_seconds=kept_seconds
-        )
+        count = exactly or have.get(live, partitions)
+        change_sets = TopicPlan(f"{prefix(self._source, name)}.change-sets", count, kept_seconds=kept_seconds)
         self._topics.create([change_sets], replication=self._replication)
         return known
 

@@ -85,6 +85,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIRECTORY",
         help="begin with what `tidings-lakehouse history DIRECTORY` has written, go on in the topics behind it",
     )
+    start.add_argument(
+        "--partitions",
+        type=int,
+        choices=range(1, 10_001),
+        metavar="N",
+        help="of its change sets and states (default: as many as the live generation has)",
+    )
     status = commands.add_parser("status", help="every generation: what it does, and how far it is")
     status.add_argument("--json", action="store_true", help="one JSON object per generation")
     status.set_defaults(run=_status)
@@ -141,7 +148,8 @@ def _start(options: argparse.Namespace) -> int:
         whole = load_settings(SequencerSettings).model_copy(update={"generation": options.name})
         configure_logging("sequencer", level="WARNING", format=whole.log_format)
         try:
-            started = start_from_lake(whole, load_domain(whole.domain), options.from_lake, _say)
+            domain = load_domain(whole.domain)
+            started = start_from_lake(whole, domain, options.from_lake, _say, partitions=options.partitions)
         except EnvelopeError as error:
             raise TranslatorError(str(error), hint=error.hint or "TIDINGS_REGISTRY") from error
     else:
@@ -151,6 +159,7 @@ def _start(options: argparse.Namespace) -> int:
             options.name,
             domain,
             partitions=settings.partitions,
+            exactly=options.partitions,
             kept_seconds=settings.change_sets_days * DAY_SECONDS,
         )
     _say(f"generation '{options.name}' of {started.package} may run: give its processes")

@@ -228,7 +228,14 @@ class Filling:
         return commit_lsn
 
 
-def start_from_lake(settings: SequencerSettings, domain: Domain, directory: Path, tell: Tell) -> Started:
+def start_from_lake(
+    settings: SequencerSettings,
+    domain: Domain,
+    directory: Path,
+    tell: Tell,
+    *,
+    partitions: int | None = None,
+) -> Started:
     """Start a generation (`settings.generation`) with the lakehouse's log; its processes wait until this is done.
 
     A run that was ended in its middle is repeated, also with a history that was written later.
@@ -250,6 +257,7 @@ def start_from_lake(settings: SequencerSettings, domain: Domain, directory: Path
         name,
         domain,
         partitions=settings.partitions,
+        exactly=partitions,
         from_lake=True,
         kept_seconds=settings.change_sets_days * DAY_SECONDS,
     )

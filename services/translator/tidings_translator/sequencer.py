@@ -122,6 +122,7 @@ class Sequencer:
         """Read topics of mapped tables that have appeared since."""
         have = await asyncio.to_thread(self._stage.topics.partitions)
         names, _ = self.source_topics(have)
+        self._sessions.check_partitions(have)
         if self._stage.consumer.subscribe(names):
             log.info("new topics", topics=names)
 

@@ -13,6 +13,7 @@ from tidings_translator.dead_letters import dead_letter
 from tidings_translator.fault_points import reached
 from tidings_translator.kafka import read_records
 from tidings_translator.memory import PROGRESS_KEY
+from tidings_translator.partition_count import partition_of
 from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
 from tidings_translator.sequencer_session import Session
 from tidings_translator.settings import SequencerSettings
@@ -38,6 +39,7 @@ class Emission:
         self._stage = stage
         self._changelog = Partition(settings.sequencer_state_topic, 0)
         self._sent_at = 0.0
+        self._partitions = 1
 
     async def emit(self, session: Session, letters: list[Output]) -> bool:
         """Put what is complete, what must be remembered, and the offsets into the next Kafka transaction.
@@ -45,7 +47,9 @@ class Emission:
         Returns:
             False when the generation of the group is over: all that was not committed is dropped.
         """
-        outputs = letters
+        outputs = session.first + letters
+        session.first = []
+        self._partitions = session.partitions
         transactions = 0
         made: Counter[str] = Counter()
         gate, progress = session.gate, session.memory.progress
@@ -166,7 +170,8 @@ class Emission:
                 txid=change_set.txid,
                 commit_lsn=change_set.commit_lsn,
             )
-        return Output(self._settings.change_sets_topic, key, value)
+        partition = partition_of(key, self._partitions)
+        return Output(self._settings.change_sets_topic, key, value, None, partition)
 
     async def _lost(self, session: Session, lost: LostTransaction) -> list[Output]:
         """The END marker and the rows of a transaction that can't be completed, as dead letters; what the rows say of keys is

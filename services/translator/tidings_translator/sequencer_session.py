@@ -14,12 +14,13 @@ from tidings_translator.beginnings import Standing, note_beginning, position_of
 from tidings_translator.domain import Domain
 from tidings_translator.errors import GapError, SequenceError
 from tidings_translator.fault_points import reached
-from tidings_translator.generation import ORIGINAL
-from tidings_translator.generation_gate import Gate
+from tidings_translator.generation import ORIGINAL, Fact
+from tidings_translator.generation_gate import Gate, fact_record
 from tidings_translator.kafka import read_partition
 from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.memory import Memory
-from tidings_translator.records import Partition
+from tidings_translator.partition_count import partitions_of
+from tidings_translator.records import Output, Partition
 from tidings_translator.routing import Router
 from tidings_translator.settings import SequencerSettings
 from tidings_translator.single_rows import SingleRows
@@ -43,6 +44,8 @@ class Session:
         router: Router,
         gate: Gate,
         traces: Traces,
+        partitions: int,
+        first: list[Output],
     ) -> None:
         self.generation = generation
         self.memory = memory
@@ -50,6 +53,10 @@ class Session:
         self.router = router
         self.gate = gate
         self.traces = traces
+        self.partitions = partitions
+        """Of the change sets: those that count."""
+        self.first = first
+        """What is to be told with the first that comes out."""
         self.next_offsets: dict[Partition, int] = {}
         self.sent_offsets: dict[Partition, int] = {}
         self.unreadable_in_a_row: dict[str, int] = {}
@@ -109,7 +116,7 @@ class Sessions:
         self.drop()
         await self._stage.sink.begin_life()
         standings = await asyncio.to_thread(self._stage.offsets.standings, partitions)
-        gate = await asyncio.to_thread(self._open_gate)
+        gate, count, first = await asyncio.to_thread(self._open_gate)
         kept = None if before is None else before.memory_of_next(generation)
         del before  # two memories at a time may be too much
         memory = await asyncio.to_thread(self._read_memory) if kept is None else kept
@@ -139,6 +146,8 @@ class Sessions:
             Router(self._domain, memory),
             gate,
             Traces(self._settings.trace_column),
+            count,
+            first,
         )
         session.next_offsets = dict(committed)
         session.sent_offsets = {p: at.committed for p, at in standings.items() if at.committed is not None}
@@ -204,16 +213,28 @@ class Sessions:
             session.gate.look()
         self._stage.note_generation(self._ledger.ledger, session.gate.detail, ended=session.gate.ended)
 
-    def _open_gate(self) -> Gate:
+    def _open_gate(self) -> tuple[Gate, int, list[Output]]:
         # As with the memory below: whoever could have written another fact is fenced by now.
         settings = self._settings
         if self._ledger is None:
             self._ledger = LedgerReader(settings.kafka, settings.source)
         ledger = self._ledger.catch_up()
         ledger.check_runs(settings.generation)
-        change_sets = settings.change_sets_topic
-        partitions = self._stage.topics.partitions()[change_sets]
-        return Gate(ledger, settings.generation, settings.ledger_topic, (change_sets, partitions))
+        count = partitions_of(self._stage.topics.partitions(), ledger, settings)
+        name, topic = settings.generation, settings.ledger_topic
+        first = []
+        if ledger.fact("partitions", name) is None:
+            first.append(fact_record(topic, Fact(0, count), "partitions", name))
+        return Gate(ledger, name, topic, (settings.change_sets_topic, count)), count, first
+
+    def check_partitions(self, have: Mapping[str, int]) -> None:
+        """Refuse to go on when topics have got more partitions since.
+
+        Raises:
+            GenerationError: they have.
+        """
+        if self._ledger is not None:
+            partitions_of(have, self._ledger.ledger, self._settings)
 
     def _read_memory(self) -> Memory:
         # After the committed offsets were read with require_stable nobody of an older generation can commit any more,

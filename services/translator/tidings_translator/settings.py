@@ -32,6 +32,8 @@ class StageSettings(ServiceSettings):
     """Replication factor of topics that this service creates."""
     partitions: Annotated[int, Field(ge=1, le=10_000)] = 4
     """Partitions of change set, state and business topics when they are created."""
+    raised_partitions: Literal["refuse", "ignore"] = "refuse"
+    """What to do when change sets or states have got more partitions: stop, or go on in those that there were."""
     session_timeout_seconds: Annotated[float, Field(ge=6, le=300)] = 10.0
     """How long the group waits for a member that has gone silent."""
     transaction_timeout_seconds: Annotated[float, Field(ge=1, le=300)] = 20.0

@@ -155,7 +155,9 @@ class Stage:
             if missing is None:
                 plans = work.topic_plans(have)
                 await asyncio.to_thread(self.topics.create, plans, replication=self.settings.replication)
-                await asyncio.to_thread(Retention(self.settings.kafka).keep, plans)
+                # Those that were made this moment are as they should be, and brokers may not know them yet.
+                former = [plan for plan in plans if plan.name in have]
+                await asyncio.to_thread(Retention(self.settings.kafka).keep, former)
                 self.health.set("topics", True, ", ".join(names))
                 return names
             self.health.set("topics", False, f"waiting for topics: {missing}")

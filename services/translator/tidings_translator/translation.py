@@ -28,6 +28,7 @@ from tidings_translator.kafka import TopicPlan, read_partition
 from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.kafka_readers import Readers
 from tidings_translator.lifecycle import lifecycle_of, midnight
+from tidings_translator.partition_count import partitions_of
 from tidings_translator.policies import Policies
 from tidings_translator.publishing import Made, Publisher
 from tidings_translator.readers import ReaderMetrics, live_versions
@@ -40,6 +41,8 @@ log = get_logger(__name__)
 
 _STOP_SECONDS = 10.0
 _PASS_SECONDS = 5.0
+_COUNT_SECONDS = 3.0
+"""How often Kafka is asked for the number of partitions."""
 
 
 class Translator:
@@ -55,7 +58,9 @@ class Translator:
         self._readers = Readers(settings.kafka)
         self._reader_metrics = ReaderMetrics()
         self._asked_for_readers_at = -1e9
-        self._passed_at = 0.0
+        self._passed_at = self._counted_at = 0.0
+        self._partitions = 0
+        """Of the change sets: those that count."""
         self._names = {topic_of(e): (e.__event__, f"v{e.__major__}") for e in domain.event_classes()}
         self._shadows = {topic: settings.shadow_topic(topic) for topic in self._names}
         self._ledger: LedgerReader | None = None
@@ -196,9 +201,11 @@ class Translator:
         reached("assigned")
         started = time.monotonic()
         await self._stage.sink.begin_life()
+        await asyncio.to_thread(self._look_at_ledger)
+        if partition.partition >= self._partitions:
+            return None  # one of those that are ignored: nothing is in them
         standings = await asyncio.to_thread(self._stage.offsets.standings, [partition])
         at = standings[partition]
-        await asyncio.to_thread(self._look_at_ledger)
         before = self._shards.get(partition)
         kept = before is not None and at.committed is not None and before.is_as_committed(at.committed)
         if before is not None and kept:
@@ -262,6 +269,17 @@ class Translator:
         if self._ledger is None:
             self._ledger = LedgerReader(self._settings.kafka, self._settings.source)
         self._ledger.catch_up().check_runs(self._settings.generation)
+        self._check_partitions()
+
+    def _check_partitions(self) -> None:
+        """How many partitions count.
+
+        Raises:
+            GenerationError: the topics have another number.
+        """
+        assert self._ledger is not None
+        have = self._stage.topics.partitions()
+        self._partitions = partitions_of(have, self._ledger.ledger, self._settings)
 
     async def tick(self) -> None:
         """Measure the size of the state, and now and then who reads the business topics."""
@@ -270,6 +288,9 @@ class Translator:
         modes = {shard.mode for shard in self._shards.values()}
         if self._ledger is not None:
             await asyncio.to_thread(self._ledger.poll)
+            if now - self._counted_at > _COUNT_SECONDS:
+                self._counted_at = now
+                await asyncio.to_thread(self._check_partitions)
             self._stage.note_generation(self._ledger.ledger, "", ended=modes == {"retired"})
         every = self._settings.readers_seconds
         # One member of the group is enough: the one that has the first partition.
