@@ -7,32 +7,38 @@ described by the message alone.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tidings_capture.errors import CatalogError
 from tidings_capture.filters import ColumnFilter, KeyColumns
 from tidings_capture.pgoutput_messages import Relation, RelationColumn
 from tidings_capture.postgres import Session
 from tidings_capture.relations import Column, ElementType, ReplicaIdentity, Table
+from tidings_service import Retry
 
 _COLUMNS: Final = """
-WITH first_unique AS (
-    SELECT i.indkey FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-     WHERE i.indrelid = %s AND i.indisunique AND i.indexprs IS NULL
-     ORDER BY i.indisclustered DESC, c.relname LIMIT 1
+WITH keys AS (
+    SELECT i.indrelid, k.attnum, k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
+     WHERE i.indrelid = ANY(%(oids)s::oid[]) AND i.indisprimary AND k.place <= i.indnkeyatts
+), first_unique AS (
+    SELECT DISTINCT ON (i.indrelid) i.indrelid, i.indkey FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+     WHERE i.indrelid = ANY(%(oids)s::oid[]) AND i.indisunique AND i.indexprs IS NULL
+     ORDER BY i.indrelid, i.indisclustered DESC, c.relname
+), identities AS (
+    SELECT u.indrelid, k.attnum, min(k.place) AS place
+      FROM first_unique u, unnest(u.indkey) WITH ORDINALITY AS k(attnum, place) GROUP BY u.indrelid, k.attnum
 )
-SELECT a.attname, a.atttypid, a.atttypmod,
+SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod,
        a.attnotnull OR EXISTS (SELECT FROM pg_type t WHERE t.oid = a.atttypid AND t.typtype = 'd' AND t.typnotnull),
        CASE WHEN a.attidentity = '' AND a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END,
-       a.attgenerated <> '',
-       (SELECT k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
-         WHERE i.indrelid = a.attrelid AND i.indisprimary AND k.attnum = a.attnum AND k.place <= i.indnkeyatts),
-       (SELECT k.place FROM first_unique i, unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
-         WHERE k.attnum = a.attnum LIMIT 1)
+       a.attgenerated <> '', k.place, i.place
   FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
- WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
- ORDER BY a.attnum
+  LEFT JOIN keys k ON k.indrelid = a.attrelid AND k.attnum = a.attnum
+  LEFT JOIN identities i ON i.indrelid = a.attrelid AND i.attnum = a.attnum
+ WHERE a.attrelid = ANY(%(oids)s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+ ORDER BY a.attrelid, a.attnum
 """
 _TYPES: Final = """
 SELECT t.oid, t.typname, t.typtype::text, t.typbasetype, t.typtypmod,
@@ -50,19 +56,35 @@ _RELATION: Final = """
 SELECT c.oid, c.relreplident::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = %s AND c.relname = %s
 """
-_PUBLISHED_COLUMNS: Final = """
-SELECT attnames::text[] FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s
+_RELATIONS: Final = """
+SELECT n.nspname, c.relname, c.oid, c.relreplident::text
+  FROM unnest(%s::name[], %s::name[]) AS w(schema, name)
+  JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
 """
-
+_PUBLISHED_COLUMNS: Final = """
+WITH published AS MATERIALIZED (
+    SELECT schemaname, tablename, attnames::text[] AS names FROM pg_publication_tables WHERE pubname = %s
+)
+SELECT p.schemaname, p.tablename, p.names
+  FROM published p JOIN unnest(%s::name[], %s::name[]) AS w(schema, name) ON p.schemaname = w.schema AND p.tablename = w.name
+"""
+"""The view goes through the whole publication, however few tables are asked for: once for all of them."""
+_TABLES_AT_ONCE: Final = 1_000
+_FIRST_OWN_OID: Final = 16_384
+"""Types below come with the server (``FirstNormalObjectId``), and nobody changes them."""
 
 NO_KEYS: Final = KeyColumns()
 _VISIBLE_SECONDS: Final = 1.0
+_OLD_SECONDS: Final = 60.0
+"""How long what was the oldest open transaction is remembered: ids of 32 bits are only compared while they are near."""
 _VISIBLE: Final = """
-SELECT pg_visible_in_snapshot((CASE WHEN same > xmax THEN same - 4294967296 ELSE same END)::text::xid8, s)
+SELECT pg_visible_in_snapshot((CASE WHEN same > xmax THEN same - 4294967296 ELSE same END)::text::xid8, s),
+       (pg_snapshot_xmin(s)::text::bigint & 4294967295)
   FROM (SELECT s, xmax, (xmax >> 32 << 32) + %(xid)s AS same
           FROM (SELECT s, pg_snapshot_xmax(s)::text::bigint AS xmax FROM pg_current_snapshot() AS s) a) b
 """
-"""Whether a transaction is visible, of whose id the stream tells the lower 32 bits."""
+"""Whether a transaction is visible, of whose id the stream tells the lower 32 bits; and the lower 32 bits of the oldest
+open one's: every transaction before it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +118,9 @@ class Catalog:
         self._session = session
         self._filter = columns
         self._keys = keys
+        self._known_types: dict[int, _Type] = {}
+        self._oldest_open: tuple[int, float] | None = None
+        """The id (32 bits) of the oldest transaction that was open, and when, on the monotonic clock."""
 
     def table_of_relation(self, relation: Relation, tx_id: int | None = None) -> Table:
         """The table a Relation message describes.
@@ -106,7 +131,7 @@ class Catalog:
         if tx_id is not None:
             self._wait_until_visible(tx_id)
         schema = relation.schema or "pg_catalog"
-        attributes = {a.name: a for a in self._attributes(relation.oid)}
+        attributes = {a.name: a for a in self._attributes([relation.oid]).get(relation.oid, [])}
         types = self._types(column.type_oid for column in relation.columns)
         keyed = any(a.key is not None for a in attributes.values())
         columns = []
@@ -135,20 +160,64 @@ class Catalog:
         return bool(self._session.rows(_RELATION, (schema, name)))
 
     def table_by_name(self, schema: str, name: str, publication: str) -> Table:
-        """A table as a snapshot reads it: the columns that pgoutput would send."""
-        ((oid, identity),) = self._session.rows(_RELATION, (schema, name))
-        version = self._session.server_version
-        published: list[str] | None = None
-        if version >= 150000:
-            published = self._session.value(_PUBLISHED_COLUMNS, (publication, schema, name))
-        attributes = [
-            a
-            for a in self._attributes(oid)
-            if (published is None or a.name in published) and (not a.generated or version >= 180000)
+        """A table as a snapshot reads it: the columns that pgoutput would send.
+
+        Raises:
+            CatalogError: there is no such table.
+        """
+        return self.tables_by_name([(schema, name)], publication)[0]
+
+    def tables_by_name(self, names: Sequence[tuple[str, str]], publication: str) -> list[Table]:
+        """Tables as a snapshot reads them, in the same order; a few queries for all of them.
+
+        Raises:
+            CatalogError: one of them does not exist.
+        """
+        return [
+            table
+            for start in range(0, len(names), _TABLES_AT_ONCE)
+            for table in self._tables(names[start : start + _TABLES_AT_ONCE], publication)
         ]
-        if published is None:
-            attributes = [a for a in attributes if not a.generated]
-        types = self._types(a.type_oid for a in attributes)
+
+    def _tables(self, names: Sequence[tuple[str, str]], publication: str) -> list[Table]:
+        wanted = [schema for schema, _ in names], [name for _, name in names]
+        relations = {
+            (s, n): (oid, identity) for s, n, oid, identity in self._session.rows(_RELATIONS, wanted)
+        }
+        for schema, name in names:
+            if (schema, name) not in relations:
+                raise CatalogError(
+                    f"table {schema}.{name} has gone since it was chosen",
+                    hint="restart the connector's task, which chooses again",
+                    retry=Retry.TIMED,
+                )
+        version = self._session.server_version
+        published: dict[tuple[str, str], list[str]] = {}
+        if version >= 150000:
+            rows = self._session.rows(_PUBLISHED_COLUMNS, (publication, *wanted))
+            published = {(schema, name): columns for schema, name, columns in rows}
+        found = self._attributes([oid for oid, _ in relations.values()])
+        chosen = {}
+        for table in names:
+            only = published.get(table)
+            chosen[table] = [
+                a
+                for a in found.get(relations[table][0], [])
+                if (not a.generated or (only is not None and version >= 180000))
+                and (only is None or a.name in only)
+            ]
+        types = self._types(a.type_oid for attributes in chosen.values() for a in attributes)
+        return [self._table(table, *relations[table], chosen[table], types) for table in names]
+
+    def _table(
+        self,
+        table: tuple[str, str],
+        oid: int,
+        identity: str,
+        attributes: list[_Attribute],
+        types: dict[int, _Type],
+    ) -> Table:
+        schema, name = table
         keyed = any(a.key is not None for a in attributes)
         return Table(
             schema=schema,
@@ -172,8 +241,16 @@ class Catalog:
         A commit is in the WAL, and here, a moment before that. The wait is short, because a commit that waits for
         synchronous replication, perhaps for this very stream, is not visible before.
         """
-        deadline = time.monotonic() + _VISIBLE_SECONDS
-        while not self._session.value(_VISIBLE, {"xid": tx_id}) and time.monotonic() < deadline:
+        now = time.monotonic()
+        if self._oldest_open is not None and now - self._oldest_open[1] < _OLD_SECONDS:
+            behind = (self._oldest_open[0] - tx_id) % (1 << 32)
+            if 0 < behind < 1 << 31:
+                return
+        while True:
+            ((visible, oldest),) = self._session.rows(_VISIBLE, {"xid": tx_id})
+            self._oldest_open = (oldest, now)
+            if visible or time.monotonic() > now + _VISIBLE_SECONDS:
+                return
             time.sleep(0.001)
 
     def _keyed(self, schema: str, table: str, columns: list[Column]) -> tuple[Column, ...]:
@@ -184,21 +261,26 @@ class Catalog:
         places = {name: place for place, name in enumerate(chosen, start=1)}
         return tuple(replace(column, key_position=places.get(column.name)) for column in columns)
 
-    def _attributes(self, oid: int) -> list[_Attribute]:
-        return [_Attribute(*row) for row in self._session.rows(_COLUMNS, (oid, oid))]
+    def _attributes(self, oids: list[int]) -> dict[int, list[_Attribute]]:
+        found: dict[int, list[_Attribute]] = {}
+        for oid, *values in self._session.rows(_COLUMNS, {"oids": oids}):
+            found.setdefault(oid, []).append(_Attribute(*values))
+        return found
 
     def _types(self, oids: Iterable[int]) -> dict[int, _Type]:
         found: dict[int, _Type] = {}
         wanted = set(oids)
         while wanted:
-            new = [
+            new = [self._known_types[oid] for oid in wanted & self._known_types.keys()]
+            unknown = sorted(wanted - self._known_types.keys())
+            rows = self._session.rows(_TYPES, (unknown,)) if unknown else []
+            new += [
                 _Type(oid, name, kind, base, typmod, element, tuple(labels or ()), delimiter)
-                for oid, name, kind, base, typmod, element, labels, delimiter in self._session.rows(
-                    _TYPES, (sorted(wanted),)
-                )
+                for oid, name, kind, base, typmod, element, labels, delimiter in rows
             ]
             found |= {t.oid: t for t in new}
             wanted = ({t.base for t in new} | {t.element for t in new}) - found.keys() - {0}
+        self._known_types |= {oid: t for oid, t in found.items() if oid < _FIRST_OWN_OID}
         return found
 
 

@@ -19,6 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tidings_capture.errors import BrokerError
 from tidings_capture.kafka import LIBRDKAFKA_LOG, describe_failure
+from tidings_capture.topic_creation import TopicGroup
 from tidings_service import Retry
 
 _REQUEST_SECONDS: Final = 15.0
@@ -200,6 +201,35 @@ class TopicAdmin:
             asked = f" for {setting}" if setting else ""
             raise describe_failure(f"cannot create topic {name}{asked}", error) from error
         return True
+
+    def topics(self) -> set[str]:
+        """The topics that exist, as far as this client may see them.
+
+        Raises:
+            BrokerError: no broker answered.
+        """
+        try:
+            found = self._admin.list_topics(timeout=_REQUEST_SECONDS).topics
+        except KafkaException as error:
+            raise describe_failure("cannot list topics", error) from error
+        return {name for name, topic in found.items() if topic.error is None}
+
+    def create_topics(self, topics: Mapping[str, TopicGroup]) -> set[str]:
+        """Ask for many topics in one request; those that exist then. Of the others `ensure_topic` says why they do not."""
+        wanted = [
+            NewTopic(name, group.partitions, group.replication_factor, config=dict(group.config))
+            for name, group in topics.items()
+        ]
+        asked = self._admin.create_topics(wanted, request_timeout=_REQUEST_SECONDS)
+        found = set()
+        for name, future in asked.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    continue
+            found.add(name)
+        return found
 
 
 class SignalConsumer:

@@ -159,8 +159,7 @@ def _by_key(
     catalog = parts.catalog(False)
     keyed: list[tuple[str, str]] = []
     keyless: list[tuple[str, str]] = []
-    for table in tables:
-        known = catalog.table_by_name(*table, parts.config.publication)
+    for table, known in zip(tables, catalog.tables_by_name(tables, parts.config.publication), strict=True):
         (keyed if chunk_columns(known, "") else keyless).append(table)
     return keyed, keyless
 

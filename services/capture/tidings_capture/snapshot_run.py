@@ -173,11 +173,13 @@ class SnapshotRun:
         catalog = Catalog(session, config.columns, config.keys)
         opened: list[TableRows] = []
         statements = []
-        for (schema, name), _ in tables:
-            route = parts.routes.add_table(catalog.table_by_name(schema, name, config.publication))
-            opened.append(TableRows(f"{schema}.{name}", route, leads=not opened))
-            select = work.selects.get(f"{schema}.{name}")
+        parts.prepare_topics(config.topics.of_table(schema, name) for (schema, name), _ in tables)
+        for found in catalog.tables_by_name([name for name, _ in tables], config.publication):
+            route = parts.routes.add_table(found)
+            opened.append(TableRows(found.qualified_name, route, leads=not opened))
+            select = work.selects.get(found.qualified_name)
             statements.append(copy_statement(session, route.table, select))
+            parts.breathe()
         hashed = ",".join(java_hash_order(sorted(table.name for table in opened)))
         told: set[str] = set()
         for number, lines in read_all(

@@ -163,8 +163,8 @@ class Tail:
         published = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s ORDER BY 1, 2"
         catalog = Catalog(session, ColumnFilter())
         begin_snapshot(session, snapshot)
-        for schema, name in tables or session.rows(published, (self._publication,)):
-            table = catalog.table_by_name(schema, name, self._publication)
+        names = tables or [(schema, name) for schema, name in session.rows(published, (self._publication,))]
+        for table in catalog.tables_by_name(names, self._publication):
             relation = _relation(table)
             moment = Moment(self._done_lsn)
             for lines in session.copy_out(copy_statement(session, table)):

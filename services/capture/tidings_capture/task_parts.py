@@ -3,9 +3,11 @@
 `TaskRun` and the snapshot share one `TaskParts`; whoever owns it closes it.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.checkpoint import AcknowledgedCheckpoints, Checkpoints
@@ -33,6 +35,11 @@ from tidings_capture.tolerance import Tolerance
 from tidings_capture.transforms.chain import make_chain
 from tidings_capture.transforms.output import TransformedOutput
 from tidings_service import get_logger
+
+_TOPICS_AT_ONCE: Final = 50
+"""Topics in one request: with fifty partitions each the broker's controller takes some hundreds."""
+_FOUND_SECONDS: Final = 60.0
+"""How long a topic counts as existing that was found at the start: somebody may delete it."""
 
 _log = get_logger(__name__)
 
@@ -68,9 +75,13 @@ class TaskParts:
         self.breathe = on_wait
         self.progress = TaskProgress()
         self._session: Session | None = None
+        self._catalog: Catalog | None = None
         client = dict(job.client)
         self._admin = TopicAdmin({**client, **job.admin})
         self._topics: set[str] = set()
+        """Topics that were seen to, in this run."""
+        self._found_topics: set[str] = set()
+        self._found_until = 0.0
         self.producer, self.checkpoints = _open_producer(job, config, on_wait)
         key = make_converter(config.converters, is_key=True)
         value = make_converter(config.converters, is_key=False)
@@ -128,7 +139,9 @@ class TaskParts:
         """The catalog; `fresh`: through a new session."""
         if fresh:
             self.drop_session()
-        return Catalog(self.session, self.config.columns, self.config.keys)
+        if self._catalog is None:
+            self._catalog = Catalog(self.session, self.config.columns, self.config.keys)
+        return self._catalog
 
     def captured(self) -> list[tuple[str, str]]:
         """The tables the filters choose, as they are now."""
@@ -166,16 +179,42 @@ class TaskParts:
         """Close the session; who asks for it next gets a new one."""
         if self._session is not None:
             self._session.close()
-            self._session = None
+            self._session = self._catalog = None
 
     def prepare_topic(self, topic: str) -> None:
         """Create a topic that plans are about to write to; with transforms a record may never come to it."""
         if self._output is None:
             self.ensure_topic(topic)
 
+    def prepare_topics(self, topics: Iterable[str]) -> None:
+        """As `prepare_topic`, of many in a few requests."""
+        if self._output is not None or not self.job.topic_creation:
+            return
+        missing = sorted(topic for topic in set(topics) if not self._exists(topic))
+        group = self.config.topic_creation.group
+        for start in range(0, len(missing), _TOPICS_AT_ONCE):
+            some = {topic: group(topic) for topic in missing[start : start + _TOPICS_AT_ONCE]}
+            self._topics |= self._admin.create_topics(some)
+            self.breathe()
+        for topic in missing:  # what was refused is refused once more, with its reason
+            self.ensure_topic(topic)
+
+    def find_topics(self) -> None:
+        """Learn in one request which topics exist, so that not each of them is asked for when its first record comes."""
+        if self.job.topic_creation:
+            self._found_topics = self._admin.topics()
+            self._found_until = time.monotonic() + _FOUND_SECONDS
+
+    def _exists(self, topic: str) -> bool:
+        if topic in self._topics:
+            return True
+        if self._found_topics and time.monotonic() > self._found_until:
+            self._found_topics = set()
+        return topic in self._found_topics
+
     def ensure_topic(self, topic: str) -> None:
         """Create a topic unless it exists, where the worker's ``topic.creation.enable`` allows it."""
-        if topic in self._topics or not self.job.topic_creation:
+        if not self.job.topic_creation or self._exists(topic):
             return
         group = self.config.topic_creation.group(topic)
         try:

@@ -112,6 +112,7 @@ class TaskRun:
 
     def _work(self) -> None:
         self._checkpoints.open()
+        self._parts.find_topics()
         start = decide(self._parts)
         resume, work = start.resume, start.snapshot
         options = self._config.snapshot

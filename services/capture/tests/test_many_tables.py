@@ -1,0 +1,118 @@
+"""With many tables a task asks servers about all of them at once: what is asked is counted, never timed."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tidings_capture import catalog
+from tidings_capture.connector_config import read_connector_config
+from tidings_capture.postgres import Session
+from tidings_capture.task_channel import Report, TaskJob
+from tidings_capture.task_run import TaskRun
+from tidings_stack.connect import connector_settings
+from tidings_stack.postgres import create_database, drop_database
+
+TABLES = 60
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+TABLE = """
+CREATE TABLE t{number} (id serial PRIMARY KEY, name text, amount numeric(10,2) DEFAULT 1.5, moods mood[] NOT NULL);
+INSERT INTO t{number} (moods) VALUES ('{{sad}}')
+"""
+
+
+class Supervision:
+    """Stops the run once it streams and has made so many records."""
+
+    guard_level = 0
+
+    def __init__(self, records: int) -> None:
+        self._wanted = records
+        self._deadline = time.monotonic() + 90
+        self.descriptor, self._other = os.pipe()
+        self.last: Report | None = None
+
+    def stop_requested(self) -> bool:
+        return time.monotonic() > self._deadline or (
+            self.last is not None
+            and self.last.state == "streaming"
+            and sum(self.last.records.values()) >= self._wanted
+        )
+
+    def report(self, report: Report) -> None:
+        self.last = report
+
+    def signals(self) -> list[object]:
+        return []
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        os.close(self._other)
+
+
+@pytest.fixture
+def database(pg_url: str, unique_name: str) -> Iterator[str]:
+    url = create_database(pg_url, unique_name)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TYPE mood AS ENUM ('sad', 'glad')")
+        for number in range(TABLES):
+            connection.execute(TABLE.format(number=number))  # type: ignore[arg-type]  # ours
+    yield url
+    drop_database(pg_url, unique_name)
+
+
+def test_servers_are_asked_about_all_tables_at_once(
+    database: str, kafka_bootstrap: str, unique_name: str, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+    rows, create_topics = Session.rows, AdminClient.create_topics
+
+    def counted_rows(self, query, *parameters):
+        asked[query] += 1
+        return rows(self, query, *parameters)
+
+    def counted_topics(self, topics, **options):
+        asked["create topics"] += 1
+        asked["topics"] += len(topics)
+        return create_topics(self, topics, **options)
+
+    monkeypatch.setattr(Session, "rows", counted_rows)
+    monkeypatch.setattr(AdminClient, "create_topics", counted_topics)
+
+    own = {"topic.prefix": unique_name, "slot.name": unique_name, "publication.name": unique_name}
+    own |= {"publication.autocreate.mode": "filtered", "topic.creation.default.partitions": "2"}
+    own |= {"key.converter": JSON, "value.converter": JSON}
+    settings = connector_settings(database, **own)
+    client = {"bootstrap.servers": kafka_bootstrap}
+    job = TaskJob(
+        unique_name, 0, settings, {}, client, {}, {}, {}, "offsets", 100,
+        topic_creation=True, offset_file=str(tmp_path / "offsets"),
+    )  # fmt: skip
+
+    def run(records: int) -> None:
+        asked.clear()
+        supervision = Supervision(records)
+        TaskRun(job, read_connector_config(unique_name, settings, {}, "run"), supervision).run()
+        assert supervision.last is not None
+        assert sum(supervision.last.records.values()) == records
+        supervision.close()
+
+    run(TABLES)  # the snapshot
+    assert asked["topics"] == TABLES
+    assert asked["create topics"] == 2, "fifty at once"
+    assert asked[catalog._COLUMNS] == asked[catalog._RELATIONS] == 1
+    assert sum(asked.values()) - asked["topics"] < 60
+    found = AdminClient(client).list_topics(timeout=10).topics
+    assert {len(found[f"{unique_name}.public.t{number}"].partitions) for number in range(TABLES)} == {2}
+
+    with psycopg.connect(database, autocommit=True) as connection:
+        for number in range(TABLES):
+            connection.execute(f"INSERT INTO t{number} (moods) VALUES ('{{glad}}')")  # type: ignore[arg-type]  # ours
+    run(TABLES)  # a restart: the first change of every table, each in a transaction of its own
+    assert asked["create topics"] == 0
+    assert asked[catalog._COLUMNS] == TABLES, "what a Relation message shows is looked up when it comes"
+    assert asked[catalog._VISIBLE] <= 5, "transactions that had ended before the first look need none"
