@@ -7,9 +7,11 @@ COPY. All are strict about the form they know (text cells, nulls, unchanged valu
 anything else; the caller then goes the checked way, which says what is wrong, or gives the result.
 """
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from tidings_capture.copy_format import parse_copy_line
@@ -34,7 +36,7 @@ Piece: TypeAlias = bytes | str
 
 
 class RowFunctions(NamedTuple):
-    """What is generated for one relation version."""
+    """What is generated for one relation version; each is compiled when it is first called."""
 
     read: WalkTuple
     encode: Callable[[Cells], tuple[bytes, bytes | None]]
@@ -81,7 +83,7 @@ class RowLayout:
 
 
 def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> RowFunctions:
-    """Compiles the functions for one relation version."""
+    """Generates the functions for one relation version."""
     names: dict[str, Any] = {
         "COUNT": len(columns).to_bytes(2, "big"),
         **LOOK_AGAIN[1],
@@ -121,9 +123,30 @@ def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> R
     read += [*result, "    return row, key, p"]
     encode += [*result, "    return row, key"]
     lines += [*result, "    add((row, key))"]
-    # The source is made of this module's text and of indexes; names from the database are only in `names`' values.
-    exec(compile("\n".join([*read, *encode, *lines]), "<row functions>", "exec"), names)  # noqa: S102
+    for name, source in (("read_row", read), ("encode_row", encode), ("encode_lines", lines)):
+        names[name] = _compiled_when_called(name, "\n".join(source), names)
     return RowFunctions(names["read_row"], names["encode_row"], names["encode_lines"])
+
+
+def _compiled_when_called(name: str, source: str, names: dict[str, Any]) -> Callable[..., Any]:
+    # Compiling all three takes most of the time until a table's first row, which needs one of them.
+    function: Callable[..., Any] | None = None
+
+    def call(*arguments: Any) -> Any:
+        nonlocal function
+        if function is None:
+            # The source is made of this module's text and of indexes; names from the database are only in `names`' values.
+            exec(_code(source), names)  # noqa: S102
+            function = names[name]
+        return function(*arguments)
+
+    return call
+
+
+@functools.lru_cache(maxsize=128)
+def _code(source: str) -> CodeType:
+    """The code of a function's source; tables whose columns have the same types share it."""
+    return compile(source, "<row functions>", "exec")
 
 
 def _read_lines(cell: str, present: list[str], null: list[str], unchanged: list[str]) -> list[str]:
