@@ -80,3 +80,44 @@ def test_records_are_hurried_unless_somebody_has_set_how_long_they_linger(
         hurried += 1
     assert producer.outstanding() == (1 if chosen else 0)
     producer.abandon()
+
+
+def test_records_that_wait_for_a_request_are_hurried_when_it_is_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """How far a broker has come is said here: no real one waits to be asked between two instants."""
+    flushed: list[int] = []
+
+    class Producer:
+        unacknowledged = 0
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def __len__(self) -> int:
+            return self.unacknowledged
+
+        def produce(self, *_: object) -> None:
+            Producer.unacknowledged += 1
+
+        def flush(self, _seconds: float) -> int:
+            flushed.append(self.unacknowledged)
+            return self.unacknowledged
+
+    monkeypatch.setattr(kafka, "Producer", Producer)
+    producer = RecordProducer({"bootstrap.servers": "nobody:1"})
+    assert not producer.hurry(9.0)
+    producer.send("topic", [(b"1", b"", None)])
+    assert not producer.hurry(10.000)
+    producer.send("topic", [(b"2", b"", None), (b"3", b"", None)])
+    assert producer.hurry(10.003), "they wait for the first one"
+    assert flushed == [1]
+    Producer.unacknowledged = 2
+    assert not producer.hurry(10.003)
+    assert flushed == [1, 2]
+    assert not producer.hurry(10.006), "under way"
+    assert flushed == [1, 2]
+    assert not producer.hurry(10.009), "librdkafka's thread may have come too late"
+    assert flushed == [1, 2, 2]
+    Producer.unacknowledged = 0
+    assert not producer.hurry(11.0)
+    assert flushed == [1, 2, 2]

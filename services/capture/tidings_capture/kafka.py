@@ -8,7 +8,7 @@ partition, see `_PRODUCER_DEFAULTS`), and partitions by murmur2 as Kafka's Java 
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -25,7 +25,10 @@ LIBRDKAFKA_LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 """Where librdkafka's own lines go."""
 _REQUEST_SECONDS: Final = 15.0
 _FATAL_SECONDS: Final = 5.0
-_HURRY_SECONDS: Final = 0.005
+_HURRY_SECONDS: Final = 0.002
+"""At least so long between two requests that are hurried, so that many small transactions still share them."""
+_HURRY_AGAIN_SECONDS: Final = 0.005
+"""After which what was hurried is hurried once more: librdkafka's thread may have come too late to see it."""
 _HURRYING_SECONDS: Final = 0.001
 """Long enough for librdkafka's thread to see that somebody waits."""
 _ANY_PARTITION: Final = -1
@@ -97,10 +100,13 @@ class RecordProducer:
             raise describe_failure("the producer's settings cannot be used together", error) from error
         self._produce = self._producer.produce
         self._hurries = "linger.ms" not in settings
-        self._hurried = 0.0
+        self._sent = 0
+        self._hurried = 0
+        """How many of the records that were sent have been hurried."""
+        self._hurried_at = 0.0
 
     def send(
-        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
+        self, topic: str, records: Sequence[tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
     ) -> None:
         """Queue records; waits while the queue is full.
 
@@ -108,6 +114,7 @@ class RecordProducer:
             BrokerError: an earlier record was refused for good.
         """
         produce = self._produce
+        self._sent += len(records)
         for key, value, headers in records:
             try:
                 # By position, which takes a third less time than by name.
@@ -135,6 +142,7 @@ class RecordProducer:
         Raises:
             BrokerError: an earlier record was refused for good.
         """
+        self._sent += 1
         choices: dict[str, Any] = {}
         if headers:
             choices["headers"] = headers
@@ -162,12 +170,30 @@ class RecordProducer:
         if self._failed is not None:
             raise self._failed
 
-    def hurry(self, now: float) -> None:
-        """Send what is queued at once, for nothing more is coming; `now` is on the monotonic clock. At most once in five
-        milliseconds, so that many small transactions still share requests; not if ``linger.ms`` has been set."""
-        if self._hurries and now - self._hurried >= _HURRY_SECONDS and len(self._producer):
-            self._hurried = now
-            self.flush(_HURRYING_SECONDS)
+    def hurry(self, now: float) -> bool:
+        """Send what is queued, once what was hurried before is acknowledged: it could not go earlier, with one request in
+        flight. Not if ``linger.ms`` has been set.
+
+        Args:
+            now: on the monotonic clock.
+
+        Returns:
+            Whether records wait for a later call.
+        """
+        if not self._hurries:
+            return False
+        outstanding = len(self._producer)
+        if outstanding > self._sent - self._hurried:
+            wait = _HURRY_AGAIN_SECONDS  # some that were hurried are under way
+        elif outstanding:
+            wait = _HURRY_SECONDS
+        else:
+            return False
+        if now - self._hurried_at < wait:
+            return self._sent > self._hurried
+        self._hurried, self._hurried_at = self._sent, now
+        self.flush(_HURRYING_SECONDS)
+        return False
 
     def flush(self, seconds: float) -> bool:
         """Wait until Kafka has acknowledged all that was sent; False when `seconds` were not enough.

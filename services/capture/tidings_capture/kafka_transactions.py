@@ -7,7 +7,7 @@ another producer has called `open`, everything this one does is refused.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -85,7 +85,7 @@ class TransactionalProducer(RecordProducer):
                 return
 
     def send(
-        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
+        self, topic: str, records: Sequence[tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
     ) -> None:
         if not self.dirty:
             self._begin()

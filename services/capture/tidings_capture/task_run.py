@@ -37,6 +37,8 @@ from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
 _BATCH: Final = 2000
+_FEW: Final = 200
+"""Messages that are less than a millisecond's or two's work: a stream that brings no more at a time is not catching up."""
 _HURRIED_WAITS: Final = 4
 _IDLE_ADVANCE_SECONDS: Final = 5.0
 """How often an idle slot moves on; each time costs one record in the offsets topic."""
@@ -240,15 +242,14 @@ class TaskRun:
             if (stream.stops or self._incremental.waiting or self._pulse.waiting) and now >= next_question:
                 next_question = now + _QUESTION_SECONDS
                 self._tell_server(reply=True)  # an idle server says how far it is only when it is asked
-            if len(messages) < _BATCH:
-                self._producer.hurry(now)
+            waiting = len(messages) < _FEW and self._producer.hurry(now)
             waits = 0 if messages else waits + 1
             if not messages:
                 if silence.question_due(now, replication.last_heard):
                     self._tell_server(reply=True)
                 pending = self._producer.outstanding() or self._checkpoints.pending
-                # The last records may have been queued too soon after others to be hurried.
-                soon = 0.005 if waits <= _HURRIED_WAITS else 0.02
+                # The last records may have been queued while others were under way, or were hurried too late to be seen.
+                soon = 0.001 if waiting else 0.005 if waits <= _HURRIED_WAITS else 0.02
                 reader.wait(soon if pending else 0.25, self._supervision.descriptor)
 
     def _heartbeat(self) -> None:
