@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import psycopg
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.servers import Lab
 
@@ -41,6 +41,7 @@ class Pipeline:
             "TIDINGS_REGISTRY": registry,
             "TIDINGS_SOURCE": self.name,
             "TIDINGS_LAB_NAME": self.name,
+            "TIDINGS_MALFORMED_GRACE_SECONDS": "0.5",
             "TIDINGS_SESSION_TIMEOUT_SECONDS": "6",
             "TIDINGS_TRANSACTION_TIMEOUT_SECONDS": "6",
             "TIDINGS_TRANSACTION_DEADLINE_SECONDS": "30",
@@ -81,16 +82,29 @@ class Pipeline:
             **lab.connector(self.name, f"{'|'.join(TABLES)}|elsewhere|signals"),
             "signal.data.collection": "public.signals",
             "incremental.snapshot.chunk.size": "64",
+            # Payments of nothing, which END counts and nobody gets.
+            "transforms": "nothing",
+            "transforms.nothing.type": "io.debezium.transforms.Filter",
+            "transforms.nothing.language": "jsr223.python",
+            "transforms.nothing.condition": "value.after is None or value.after.number > 0",
+            "transforms.nothing.topic.regex": r".*\.payments",
             **formed,
         }
 
-    def resnapshot(self) -> None:
-        """Ask for an incremental snapshot of everything: it must be nobody's news."""
+    def write_unreadable(self, table: str | None, partition: int) -> None:
+        """Put a record that nobody can read on a table's topic, or among the END markers: it is nobody's row, nobody's END."""
+        topic = f"{self.name}.transaction" if table is None else f"{self.name}.public.{table}"
+        producer = Producer({"bootstrap.servers": self.lab.kafka.bootstrap, "log_level": 0})
+        producer.produce(topic, b"nobody can read this", b"x", 0 if table is None else partition)
+        producer.flush(5)  # a broker that is away does without it
+
+    def resnapshot(self, kind: str = "incremental") -> None:
+        """Ask for a snapshot of everything: it must be nobody's news."""
         tables = json.dumps([f"public.{table}" for table in TABLES])
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(
                 "INSERT INTO signals VALUES (%s, 'execute-snapshot', %s)",
-                (secrets.token_hex(4), f'{{"type": "incremental", "data-collections": {tables}}}'),
+                (secrets.token_hex(4), f'{{"type": "{kind}", "data-collections": {tables}}}'),
             )
 
     def published_ends(self) -> int:

@@ -113,6 +113,12 @@ class Customers(Writers):
             "INSERT INTO payments SELECT %(o)s, coalesce(max(number), 0) + 1, %(a)s FROM payments WHERE order_id = %(o)s",
             {"o": order, "a": chance.randint(1, 9999) / 100},
         )
+        if chance.random() < 0.2:  # of nothing: the connector filters it
+            connection.execute(
+                "INSERT INTO payments SELECT %(o)s, coalesce(min(number), 0) - 1, 0 FROM payments"
+                " WHERE order_id = %(o)s AND number <= 0",
+                {"o": order},
+            )
         status = chance.choice(("paid", "shipped", "cancelled", f"waits {chance.random()}"))
         connection.execute("UPDATE orders SET status = %s WHERE id = %s", (status, order))
 

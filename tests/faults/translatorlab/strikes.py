@@ -10,7 +10,7 @@ from faultlab.fault import Fault
 from faultlab.lab_faults import LabFaults
 from faultlab.proxy import Proxy
 
-from translatorlab.pipeline import Pipeline
+from translatorlab.pipeline import PARTITIONS, Pipeline
 from translatorlab.processes import StageProcess, wait_until
 from translatorlab.store import TABLES
 
@@ -114,6 +114,16 @@ class Strikes(LabFaults):
 
     def resnapshot(self, _: Fault) -> None:
         self.pipeline.resnapshot()
+
+    def block(self, _: Fault) -> None:
+        self.pipeline.resnapshot("blocking")
+
+    def unreadable(self, fault: Fault) -> None:
+        """Unreadable records, so that each time some stand beside rows that are slow to come."""
+        for number in range(fault.amount + 1):
+            table = self._chance.choice((*TABLES, None))
+            self.pipeline.write_unreadable(table, self._chance.randrange(PARTITIONS))
+            self._more(number)
 
     def alter(self, fault: Fault) -> None:
         """Columns that no rule uses are renamed, added and retyped."""
