@@ -10,6 +10,8 @@ from typing import Any
 
 import psycopg
 
+from faultlab.omissions import NONE, Omissions
+
 TABLES = ("a", "b")
 """The captured tables; `elsewhere` is not captured."""
 SIGNALS = "signals"
@@ -32,6 +34,10 @@ class Event:
     """Column v after the change; None for a delete. No two changes write the same."""
     end_lsn: int
     """Where its transaction's commit record ends."""
+    left_out: str = ""
+    """``filtered`` or ``failed``: it is counted, and is not there."""
+    spoils: tuple[int, ...] = ()
+    """Keys whose rows a reader of the topic does not know any more."""
 
 
 @dataclass(slots=True)
@@ -43,7 +49,7 @@ class Transaction:
     events: list[Event] = field(default_factory=list)
 
 
-def create_tables(url: str, slot: str, rows: int) -> None:
+def create_tables(url: str, slot: str, rows: int, omissions: Omissions = NONE) -> None:
     """Make the tables, `rows` of them in a, and from then on remember what happens."""
     with psycopg.connect(url, autocommit=True) as connection:
         for table in (*TABLES, "elsewhere"):
@@ -53,10 +59,12 @@ def create_tables(url: str, slot: str, rows: int) -> None:
         connection.execute("CREATE TABLE signals (id varchar(64) PRIMARY KEY, type varchar(32), data text)")
         connection.execute("ALTER TABLE b REPLICA IDENTITY FULL")
         connection.execute("INSERT INTO a SELECT i, 0 FROM generate_series(1000001, 1000000 + %s) i", (rows,))
+        for statement in omissions.statements(TABLES):
+            connection.execute(statement)
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (slot,))
 
 
-def read_history(url: str, slot: str) -> list[Transaction]:
+def read_history(url: str, slot: str, omissions: Omissions = NONE) -> list[Transaction]:
     """All transactions since `create_tables`, in commit order."""
     with psycopg.connect(url, autocommit=True) as connection:
         rows = connection.execute(
@@ -64,10 +72,10 @@ def read_history(url: str, slot: str) -> list[Transaction]:
             " pg_logical_slot_peek_changes(%s, NULL, NULL, 'include-xids', '1', 'skip-empty-xacts', '1')",
             (slot,),
         ).fetchall()
-    return parse_history(rows)
+    return parse_history(rows, omissions)
 
 
-def parse_history(rows: list[tuple[int, str]]) -> list[Transaction]:
+def parse_history(rows: list[tuple[int, str]], omissions: Omissions = NONE) -> list[Transaction]:
     """Transactions from test_decoding's lines, each with its LSN."""
     found: list[Transaction] = []
     current, counts = Transaction(""), dict.fromkeys(TABLES, 0)
@@ -81,7 +89,7 @@ def parse_history(rows: list[tuple[int, str]]) -> list[Transaction]:
             counts = dict.fromkeys(TABLES, 0)
             for change in changes:
                 if change[0] in TABLES:
-                    _add(current, counts, *change)
+                    _add(current, counts, omissions, *change)
             if current.events or signals:
                 found.append(current)
         elif (match := _CHANGE.match(line)) and match[1] in (*TABLES, SIGNALS):
@@ -89,13 +97,20 @@ def parse_history(rows: list[tuple[int, str]]) -> list[Transaction]:
     return found
 
 
-def _add(transaction: Transaction, counts: dict[str, int], table: str, kind: str, cells: str) -> None:
+def _add(
+    transaction: Transaction,
+    counts: dict[str, int],
+    omissions: Omissions,
+    table: str,
+    kind: str,
+    cells: str,
+) -> None:
     old, _, new = cells.rpartition("new-tuple: ")
     after = dict(_CELL.findall(new))
     before = dict(_CELL.findall(old)) or after
     key, former = int(after["id"]), int(before["id"])
 
-    def event(op: str, key: int, version: int | None) -> None:
+    def event(op: str, key: int, version: int | None, *, converted: bool = True) -> None:
         counts[table] += 1
         transaction.events.append(
             Event(
@@ -107,9 +122,14 @@ def _add(transaction: Transaction, counts: dict[str, int], table: str, kind: str
                 key,
                 version,
                 transaction.end_lsn,
+                omissions.by_transform(key) if converted else "failed",
+                () if converted else (key, former),
             )
         )
 
+    if omissions.unconvertible(table, kind, key, former):
+        event("?", key, None, converted=False)
+        return
     match kind:
         case "DELETE":
             event("d", key, None)

@@ -75,7 +75,7 @@ class Run:
         self._url = create_database(self.lab.pg.url, self.name)
         history = f"{self.name}_history"
         try:
-            create_tables(self._url, history, self.schedule.rows)
+            create_tables(self._url, history, self.schedule.rows, self.schedule.omissions)
             first = self.schedule.faults[0]
             if self.schedule.snapshot and first.kind == "point":
                 self.lab.worker.arm(first.point)
@@ -104,7 +104,8 @@ class Run:
         self._say(f"  {time.monotonic() - began:.1f} it runs")
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute("INSERT INTO a VALUES (-1, 2000000000)")
-        truth = read_history(self._url, history)
+        omissions = self.schedule.omissions
+        truth = read_history(self._url, history, omissions)
         last = truth[-1].end_lsn
 
         def done() -> bool:
@@ -126,7 +127,9 @@ class Run:
         self._look()
         self._say(f"  {time.monotonic() - began:.1f} caught up")
         if snapshot_asked:
-            truth = read_history(self._url, history)  # with the windows that were opened and closed meanwhile
+            truth = read_history(
+                self._url, history, omissions
+            )  # with the windows that were opened and closed meanwhile
         decode = self.lab.decoder() if "AvroConverter" in str(self.schedule.options) else json.loads
         records = read_topics(self.lab.kafka.bootstrap, self.name, decode)
         first_streamed = 0
@@ -140,6 +143,7 @@ class Run:
             self._moments,
             exactly_once=self.schedule.options.get("exactly.once.support") == "required",
             from_lsn=first_streamed,
+            omissions=omissions,
         )
         return Outcome(self.schedule, verdict, time.monotonic() - began, transactions, moments=self._moments)
 

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass
 
 from faultlab.fault import Fault
+from faultlab.omissions import NONE, Omissions
 from tidings_capture.fault_points import POINTS
 
 STREAM_POINTS = [p for p in POINTS if not p.startswith(("config.", "snapshot.", "slot.created", "window."))]
@@ -22,6 +23,7 @@ class Schedule:
     options: dict[str, str]
     rows: int
     """In table a before the connector."""
+    omissions: Omissions = NONE
 
     @property
     def snapshot(self) -> bool:
@@ -80,6 +82,11 @@ def make_schedule(
         made.insert(
             more.randint(1, len(made)), Fault("find_deleted", seconds=0.0, records=more.randint(20, 200))
         )
-    return Schedule(
-        seed, tuple(made), {**chosen, **(options or {})}, chance.randint(5_000, 30_000) if snapshot else 0
-    )
+    rows = chance.randint(5_000, 30_000) if snapshot else 0
+    # By a chance of its own, so that a seed's faults are what they were.
+    omits = random.Random(f"{seed} omissions")
+    omissions = Omissions(transforms=omits.random() < 0.3, conversion=omits.random() < 0.3 and not snapshot)
+    if "signal.data.collection" in chosen:
+        omissions = NONE  # what is read again and announced as deleted is left out by key, too
+    chosen |= omissions.options()
+    return Schedule(seed, tuple(made), {**chosen, **(options or {})}, rows, omissions)
