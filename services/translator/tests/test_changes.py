@@ -54,5 +54,5 @@ def test_an_identity_names_one_key_only(row: dict[str, object], columns: tuple[s
 
 
 def test_an_identity_needs_every_column() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="b"):
         identity({"a": 1}, ("a", "b"))

@@ -98,7 +98,7 @@ def test_from_a_database_to_a_reader_and_back_into_a_test(
         received = _read(reader, sequencer, translator, kafka_bootstrap, registry_url, package)
         worker.request("DELETE", "/connectors/orders")
         assert worker.stop() == 0
-    assert {one.data.id for one in received} == {0, 2}, "order 1 is a snapshot's, and no news"
+    assert sorted(one.data.id for one in received) == [0, 2], "order 1 is a snapshot's, and no news"
     [second] = [one for one in received if one.data.id == 2]
     assert second.attributes["traceparent"] == PARENT
 
