@@ -35,6 +35,34 @@ def both(connect_url: str, worker_url: str, unique_name: str, pg_database: str) 
         )
 
 
+def test_names_of_the_connector_s_class(both: Both, config: dict[str, str]) -> None:
+    """By every name that is taken the connector runs, in both; the others are refused by both."""
+    for name in (CONNECTOR_CLASS, "PostgresConnector", "Postgres"):
+        for side in (both.theirs, both.mine):
+            own = {key: value.replace("{name}", side.name) for key, value in config.items()}
+            answer = side.ask(put("/connectors/{name}/config", own | {"connector.class": name}))
+            assert answer.status in {200, 201}, (side.url, answer)
+            until(
+                f"{side.name} of class {name} to run",
+                lambda side=side: [t["state"] for t in side.status().get("tasks", ())] == ["RUNNING"],
+            )
+    for name in (
+        "PostgresSource",
+        "postgres",
+        "postgresql.PostgresConnector",
+        "Postgres ",
+        "PostgresConnectorConnector",
+    ):
+        for side in (both.theirs, both.mine):
+            own = {key: value.replace("{name}", side.name) for key, value in config.items()}
+            answer = side.ask(put("/connectors/{name}/config", own | {"connector.class": name}))
+            assert answer.status >= 400, (side.url, name, answer)
+            assert "Failed to find any class that implements Connector" in answer.body["message"], (
+                side.url,
+                name,
+            )
+
+
 def test_methods_media_types_and_what_is_not_there(both: Both) -> None:
     both.ask(
         get("/"),

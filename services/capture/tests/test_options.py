@@ -8,7 +8,10 @@ from tidings_capture.connector_config import read_connector_config, read_retry_o
 from tidings_capture.errors import OptionError
 from tidings_capture.option_table import FIXED, NOT_IMPLEMENTED, OPTIONS
 from tidings_capture.options import check_options
+from tidings_capture.plugins import find_plugin
 from tidings_capture.secret_options import passwords
+from tidings_capture.stores import is_ours
+from tidings_capture.validation import require_connector_class
 
 MINIMUM = {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -153,3 +156,33 @@ def test_the_documentation_has_every_option_in_its_place():
     fixed, rest = rest.split("## Refused by name")
     for names, part in ((OPTIONS, obeyed), (FIXED, fixed), (NOT_IMPLEMENTED, rest)):
         assert [name for name in names if f"| `{name}` |" not in part] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("io.debezium.connector.postgresql.PostgresConnector", True),
+        ("PostgresConnector", True),
+        ("Postgres", True),
+        *(
+            (name, False)
+            for name in (
+                "PostgresSource", "postgres", "postgresconnector", "postgresql.PostgresConnector", "",
+                "io.debezium.connector.postgresql.Postgres", "io.debezium.connector.mysql.MySqlConnector",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_every_place_has_the_same_names_of_the_connector_s_class(name, ours):
+    """As Kafka Connect has them (tests/conformance asks it): one that is found is valid, and is run."""
+    config = MINIMUM | {"connector.class": name}
+    assert ("connector.class" not in check_options(config)) is ours
+    assert is_ours(config) is ours
+    plugin = find_plugin(name)
+    assert (plugin is not None and plugin.kind == "source") is ours
+    if ours:
+        require_connector_class(config)
+        assert read_connector_config("c", config, {}, run_id="r").name == "c"
+    else:
+        with pytest.raises(OptionError, match="Failed to find any class"):
+            require_connector_class(config)

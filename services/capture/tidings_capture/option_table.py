@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from tidings_capture.class_names import CONNECTOR_NAMES
 from tidings_capture.exactly_once import boundary_problem
 from tidings_capture.metric_tags import OPTION as METRIC_TAGS
 from tidings_capture.metric_tags import problem as metric_tags_problem
@@ -40,7 +41,6 @@ from tidings_capture.wal_options import GUARD, ON_LOSS, PAUSED_CONNECTORS, STEPS
 
 Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
 
-CONNECTOR_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
 CONNECTOR_VERSION: Final = "3.7.0.Final"
 
 
@@ -62,7 +62,7 @@ class Option:
 
 _TABLE: Final = (
     Option("name"),
-    Option("connector.class", "class", required=True, values=(CONNECTOR_CLASS, "PostgresConnector", "PostgresSource")),
+    Option("connector.class", "class", required=True, values=CONNECTOR_NAMES),
     Option("tasks.max", "int", "1", check=at_least_one_problem, documentation="A WAL is serial: one task runs whatever this says."),
     Option("plugin.name", default="decoderbufs", values=("pgoutput",)),
     Option("database.hostname", required=True),

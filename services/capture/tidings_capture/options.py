@@ -145,7 +145,8 @@ def _check_value(option: Option, value: str) -> str | None:
             if framework
             else "Either 'true' or 'false' is expected"
         )
-    if option.values and value.lower() not in {v.lower() for v in option.values}:
+    taken = option.values if option.kind == "class" else {v.lower() for v in option.values}
+    if option.values and (value if option.kind == "class" else value.lower()) not in taken:
         kind = "String must be one of:" if framework else "Value must be one of"
         return f"{kind} {', '.join(option.values)}"
     if option.check is None or (not value and option.may_be_empty):

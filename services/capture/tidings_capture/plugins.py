@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tidings_capture.class_names import CONNECTOR_CLASS, aliases
 from tidings_capture.converters import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER, JSON_CONVERTER
-from tidings_capture.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION
+from tidings_capture.option_table import CONNECTOR_VERSION
 from tidings_capture.transforms.kinds import PREDICATES, TRANSFORMS
 
 KAFKA_CONNECT_VERSION: Final = "4.3.1"
@@ -47,10 +48,3 @@ def find_plugin(name: str) -> Plugin | None:
         if name in {plugin.class_name, *aliases(plugin.class_name)}:
             return plugin
     return None
-
-
-def aliases(class_name: str) -> tuple[str, ...]:
-    """The short names of a class."""
-    simple = class_name.rpartition(".")[2]
-    short = next((simple.removesuffix(s) for s in ("Connector", "Converter") if simple.endswith(s)), simple)
-    return (simple, short) if short else (simple,)

@@ -13,9 +13,10 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from tidings_capture.class_names import CONNECTOR_NAMES
 from tidings_capture.errors import CaptureError
 from tidings_capture.fault_points import reached
-from tidings_capture.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION
+from tidings_capture.option_table import CONNECTOR_VERSION
 
 STARTED: Final = "STARTED"
 PAUSED: Final = "PAUSED"
@@ -153,8 +154,7 @@ def _dict(value: object) -> dict[str, Any]:
 
 def is_ours(config: Mapping[str, str]) -> bool:
     """Whether a stored connector is one that this worker can run."""
-    known = config.get("connector.class", "")
-    return known == CONNECTOR_CLASS or CONNECTOR_CLASS.endswith(f".{known}")
+    return config.get("connector.class") in CONNECTOR_NAMES
 
 
 class StatusWriter(Writer, Protocol):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tidings_capture.class_names import CONNECTOR_CLASS, CONNECTOR_NAMES
 from tidings_capture.config_providers import ConfigProviders
 from tidings_capture.connector_config import read_endpoint
 from tidings_capture.converters import JSON_CONVERTER, ConverterError, make_converter
@@ -18,9 +19,9 @@ from tidings_capture.definitions import (
 )
 from tidings_capture.errors import CaptureError, OptionError
 from tidings_capture.exactly_once import DISABLED, preflight
-from tidings_capture.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION, OPTIONS
+from tidings_capture.option_table import CONNECTOR_VERSION, OPTIONS
 from tidings_capture.options import check_options
-from tidings_capture.plugins import PLUGINS, find_plugin
+from tidings_capture.plugins import PLUGINS
 from tidings_capture.postgres import Session
 from tidings_capture.preparation import check_server
 from tidings_capture.secret_options import MASK, passwords, secret_options
@@ -42,8 +43,7 @@ def require_connector_class(config: Options) -> None:
     name = config.get("connector.class")
     if name is None:
         raise OptionError(f"Connector config {_java_map(config)} contains no connector type")
-    plugin = find_plugin(name)
-    if plugin is None or plugin.kind != "source":
+    if name not in CONNECTOR_NAMES:
         raise OptionError(
             f"Failed to find any class that implements Connector and which name matches {name}, available connectors "
             f"are: PluginDesc{{klass=class {CONNECTOR_CLASS}, name='{CONNECTOR_CLASS}', version='{CONNECTOR_VERSION}', "
