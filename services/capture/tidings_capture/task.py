@@ -137,7 +137,6 @@ class Pipes:
 
 def main() -> int:
     """Run the task; the exit code is 0 after a stop."""
-    end_with_parent()
     stacks_on_signal()
     pipes = Pipes()
     signal.signal(
@@ -172,11 +171,14 @@ def main() -> int:
     return EXIT_FAILED
 
 
-def end_with_parent() -> None:
-    """From now on this process is killed when its parent ends, where the system can do that (Linux)."""
+def end_with_parent(parent: int) -> None:
+    """From now on this process is killed when its parent ends, where the system can do that (Linux).
+
+    Args:
+        parent: its process id, as it was when this process was forked.
+    """
     if sys.platform != "linux":
         return
-    parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(EXIT_FAILED)  # it ended before the call

@@ -26,7 +26,7 @@ _STANDARD: Final = (0, 1, 2)
 
 def serve(end: socket.socket) -> None:
     """Fork a task for each byte that comes, until the worker is gone."""
-    task.end_with_parent()
+    task.end_with_parent(os.getppid())
     task.name_process("tidings-tasks")
     stacks_on_signal()
     # Whoever stops the whole group or service means the worker, which then stops its tasks.
@@ -60,13 +60,14 @@ def _serve(end: socket.socket, pipe: tuple[int, int]) -> None:
             asked, descriptors, _, _ = socket.recv_fds(end, 1, 2)
             if not asked:
                 return
+            server = os.getpid()
             try:
                 pid = os.fork()
             except OSError as error:
                 _tell(end, {"error": str(error)})
             else:
                 if pid == 0:
-                    _run_task(end, pipe, descriptors)
+                    _run_task(end, pipe, descriptors, server)
                 _tell(end, {"pid": pid})
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -87,10 +88,11 @@ def _tell(end: socket.socket, answer: dict[str, Any]) -> None:
     end.sendall(json.dumps(answer).encode() + b"\n")
 
 
-def _run_task(end: socket.socket, pipe: tuple[int, int], descriptors: list[int]) -> NoReturn:
+def _run_task(end: socket.socket, pipe: tuple[int, int], descriptors: list[int], server: int) -> NoReturn:
     """What a task's process does from its first to its last moment; it must never get back into the loop."""
     code = 70  # EX_SOFTWARE
     try:
+        task.end_with_parent(server)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         end.close()
