@@ -13,6 +13,7 @@ from tidings_capture.errors import CaptureError
 from tidings_capture.group import Group
 from tidings_capture.storage import Storage
 from tidings_capture.stores import STARTED, STOPPED, StoredConnector
+from tidings_capture.supervised import OnEnd, supervise
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.worker_config import WorkerConfig
@@ -29,6 +30,7 @@ class Conformer:
         wake: set when something may have changed.
         make_job: a task's job from a connector's name and configuration.
         forks: starts the tasks' processes.
+        on_end: hears when nobody looks any more.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Conformer:
         wake: asyncio.Event,
         make_job: Callable[[str, dict[str, str]], TaskJob],
         forks: TaskForks,
+        on_end: OnEnd,
     ) -> None:
         self._worker = worker
         self._worker_id = worker_id
@@ -52,6 +55,7 @@ class Conformer:
         self._wake = wake
         self._make_job = make_job
         self._forks = forks
+        self._on_end = on_end
         self._conforming: dict[str, asyncio.Task[None]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._reconciling: asyncio.Task[None] | None = None
@@ -66,7 +70,7 @@ class Conformer:
 
     def start(self) -> None:
         """Begin to look."""
-        self._reconciling = asyncio.create_task(self._reconcile(), name="reconcile")
+        self._reconciling = supervise(self._reconcile(), "reconcile", self._on_end)
 
     async def stop(self) -> None:
         """Look no more; what is being started or stopped is waited for. What runs goes on."""
@@ -187,6 +191,7 @@ class Conformer:
             self._forks,
             self._changed,
             stop_seconds=self._worker.graceful_stop_seconds,
+            silence_seconds=self._worker.report_timeout_seconds,
             worker_id=self._worker_id,
             revision=stored.revision,
         )

@@ -6,6 +6,7 @@ between two attempts it is FAILED, with the error and the time of the next attem
 
 import asyncio
 import random
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,12 +14,13 @@ from typing import Final
 import msgspec
 
 from tidings_capture.connector_config import RetryOptions, read_retry_options
-from tidings_capture.errors import CaptureError, TaskDiedError
+from tidings_capture.errors import CaptureError, SilentTaskError, TaskDiedError
 from tidings_capture.stores import PAUSED, STARTED, STOPPED
+from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import Failure, Report, TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_process import TaskProcess
-from tidings_service import Retry, get_logger
+from tidings_service import Retry, TidingsError, get_logger
 
 UNASSIGNED: Final = "UNASSIGNED"
 RUNNING: Final = "RUNNING"
@@ -58,6 +60,7 @@ class ConnectorRun:
         make_job: the task's job from a configuration.
         forks: starts the task's processes.
         on_change: called when connector or task changed state.
+        silence_seconds: after so long without a report the task is FAILED and its process killed; 0: never.
         worker_id: the worker it runs on.
         revision: of the stored configuration that it runs.
     """
@@ -72,6 +75,7 @@ class ConnectorRun:
         on_change: Callable[["ConnectorRun"], None],
         *,
         stop_seconds: float,
+        silence_seconds: float,
         worker_id: str,
         revision: int,
     ) -> None:
@@ -84,6 +88,7 @@ class ConnectorRun:
         self._forks = forks
         self._on_change = on_change
         self._stop_seconds = stop_seconds
+        self._silence_seconds = silence_seconds
         self._process: TaskProcess | None = None
         self._following: asyncio.Task[None] | None = None
         self._base = Counters({})
@@ -121,6 +126,11 @@ class ConnectorRun:
         """The task's process."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def report_age_seconds(self) -> float | None:
+        """How long ago the task's process said something; None while none runs."""
+        return None if self._process is None else self._process.report_age_seconds
+
     def signal(self, text: str) -> bool:
         """Hand a signal to the task; False when none is running."""
         return self._process is not None and self._process.signal(text)
@@ -157,7 +167,9 @@ class ConnectorRun:
         """Begin to run, or take note that there is nothing to run."""
         if self.target_state == STARTED:
             self._set(UNASSIGNED, None)
-            self._following = asyncio.create_task(self._follow(), name=f"connector {self.name}")
+            self._following = supervise(
+                self._follow(), f"connector {self.name}", self._followed_no_more, may_return=True
+            )
         else:
             self._set(PAUSED if self.target_state == PAUSED else UNASSIGNED, None)
 
@@ -203,7 +215,7 @@ class ConnectorRun:
         while True:
             self.generation += 1
             began = loop.time()
-            retry, failure = await self._run_once()
+            retry, failure = await self._attempt()
             self._settle_counters()
             if failure is None:
                 return
@@ -224,18 +236,36 @@ class ConnectorRun:
             await asyncio.sleep(pause)
             self.restarts += 1
 
+    def _followed_no_more(self, error: TidingsError) -> None:
+        self._set(FAILED, _trace(_failure(error), None))
+
+    async def _attempt(self) -> tuple[RetryOptions, Failure | None]:
+        """`_run_once`; what goes wrong on this side of the pipe is a failure of the task like any other."""
+        try:
+            return await self._run_once()
+        except CaptureError as error:
+            failure = _failure(error)
+        except Exception as error:  # noqa: BLE001 - logged, and the task is FAILED by it
+            _log.exception("a task could not be followed", connector=self.name)
+            message = f"the task could not be followed: {type(error).__name__}"
+            failure = Failure("unexpected", message, str(Retry.TIMED), None, traceback.format_exc())
+        return self._retry_options(), failure
+
+    def _retry_options(self) -> RetryOptions:
+        """Those that need no secret."""
+        return read_retry_options({n: v for n, v in self.config.items() if "${" not in v})
+
     async def _run_once(self) -> tuple[RetryOptions, Failure | None]:
         """Run the task until its process ends; why it ended, None after a stop."""
         try:
             # Every attempt reads secrets anew: one that was rotated may be why the last one failed.
             job = await asyncio.to_thread(self._make_job, self.name, self.config)
         except CaptureError as error:
-            unresolved = {n: v for n, v in self.config.items() if "${" not in v}
-            return read_retry_options(unresolved), Failure(
-                error.code, str(error), str(error.retry), error.hint, ""
-            )
+            return self._retry_options(), _failure(error)
         job = msgspec.structs.replace(job, guard_level=self.guard_level, lease=self._lease)
-        process = self._process = TaskProcess(job, self._forks, self._heard)
+        process = self._process = TaskProcess(
+            job, self._forks, self._heard, self._unheard, self._silence_seconds
+        )
         try:
             code = await process.run()
         except OSError as error:
@@ -253,6 +283,10 @@ class ConnectorRun:
             if state != self.task_state and not (state == UNASSIGNED and self.task_state == FAILED):
                 self._set(state, None)
 
+    def _unheard(self, error: SilentTaskError) -> None:
+        """The task says nothing, and is about to be killed, which may take its time."""
+        self._set(FAILED, f"{error.code}: {error}\nhint: {error.hint}\nits process is being killed")
+
     def _settle_counters(self) -> None:
         self._base = self.counters()
         self.report = Report(state="stopped")
@@ -260,6 +294,10 @@ class ConnectorRun:
     def _set(self, state: str, trace: str | None) -> None:
         self.task_state, self.trace = state, trace
         self._on_change(self)
+
+
+def _failure(error: TidingsError) -> Failure:
+    return Failure(error.code, str(error), str(error.retry), error.hint, "")
 
 
 def _died(code: int) -> Failure:

@@ -147,6 +147,27 @@ class TaskDiedError(CaptureError):
     default_retry = Retry.TIMED
 
 
+class SilentTaskError(CaptureError):
+    """A task's process is there and says nothing."""
+
+    code = "task_silent"
+    default_retry = Retry.TIMED
+
+
+class ReportError(CaptureError):
+    """What a task's process says cannot be understood."""
+
+    code = "task_channel"
+    default_retry = Retry.TIMED
+
+
+class LoopError(CaptureError):
+    """A loop of the worker has ended that must not end: what it did is done by nobody."""
+
+    code = "loop"
+    default_retry = Retry.TIMED
+
+
 class NotFoundError(CaptureError):
     """What a request names does not exist: a connector, a task, a plugin, a logger."""
 

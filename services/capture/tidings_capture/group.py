@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from tidings_capture.errors import BrokerError, CaptureError, WorkerConfigError
+from tidings_capture.errors import BrokerError, CaptureError
 from tidings_capture.group_plan import (
     APPLIED_PREFIX,
     ASSIGNMENT_KEY,
@@ -25,8 +25,9 @@ from tidings_capture.group_plan import (
 )
 from tidings_capture.kafka_group import GroupMember, GroupView
 from tidings_capture.storage import Storage, running
+from tidings_capture.supervised import OnEnd, supervise, supervised_call
 from tidings_capture.worker_config import WorkerConfig
-from tidings_service import get_logger
+from tidings_service import TidingsError, get_logger
 
 _ALONE_SESSIONS: Final = 3
 """After so many session timeouts without a sign of life of its worker a task ends where nobody else was in the group."""
@@ -121,7 +122,7 @@ class KafkaGroup:
         url: str,
         storage: Storage,
         on_change: Callable[[], None],
-        on_fatal: Callable[[CaptureError | WorkerConfigError], None],
+        on_fatal: OnEnd,
     ) -> None:
         self._worker, self._id, self._url = worker, worker_id, url
         self._storage = storage
@@ -196,7 +197,7 @@ class KafkaGroup:
             BrokerError: Kafka cannot be reached.
         """
         await asyncio.to_thread(self._member.start)
-        self._ticking = asyncio.create_task(self._tick_for_ever(), name="group")
+        self._ticking = supervise(self._tick_for_ever(), "group", self._on_fatal)
 
     async def stop(self) -> None:
         """Leave the group, and take this worker's records out of the topic; the last one to go takes all."""
@@ -226,7 +227,7 @@ class KafkaGroup:
 
     # What the member sees
 
-    def _out(self, error: CaptureError | WorkerConfigError) -> None:
+    def _out(self, error: TidingsError) -> None:
         """Another has this worker's place: nothing here is its own any more."""
         self._holds = self._token = False
         self._is_out = True
@@ -294,7 +295,7 @@ class KafkaGroup:
         current = self.assignment
         values = self._storage.statuses.values
         acknowledged = {
-            key.removeprefix(APPLIED_PREFIX).decode(): decode_applied(value)
+            key.removeprefix(APPLIED_PREFIX).decode(errors="replace"): decode_applied(value)
             for key, value in values.items()
             if key.startswith(APPLIED_PREFIX)
         }
@@ -326,4 +327,4 @@ class KafkaGroup:
 
     def _soon(self, call: Callable[[Any], None], value: object) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, value)
+            self._loop.call_soon_threadsafe(supervised_call(call, "group", self._on_fatal), value)

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import re
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tidings_capture.errors import BrokerError, WorkerConfigError
 from tidings_capture.group_health import Patience, Sight, difference
 from tidings_capture.kafka import describe_failure
 from tidings_capture.kafka_group_look import GroupLook
+from tidings_capture.supervised import OnEnd, supervised_thread
 from tidings_capture.worker_config import GroupTimes
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
@@ -80,7 +80,7 @@ class GroupMember:
         url: str,
         times: GroupTimes,
         on_view: Callable[[GroupView], None],
-        on_fatal: Callable[[BrokerError | WorkerConfigError], None],
+        on_fatal: OnEnd,
     ) -> None:
         self._group, self._topic, self._url = group, topic, url
         self._on_view, self._on_fatal = on_view, on_fatal
@@ -112,7 +112,7 @@ class GroupMember:
         self._admin_settings = {**common, "client.id": "tidings-capture-group"}
         self._admin = AdminClient(self._admin_settings, logger=_LOG)
         self._consumer = Consumer(self._consumer_settings, logger=_LOG)
-        self._thread = threading.Thread(target=self._run, name="group", daemon=True)
+        self._thread = supervised_thread(self._run, "group member", on_fatal)
 
     def start(self) -> None:
         """Join.

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from tidings_capture.errors import BrokerError
 from tidings_capture.kafka import describe_failure
 from tidings_capture.kafka_topics import NOT_THERE_YET, partitions_of
+from tidings_capture.supervised import OnEnd, supervised_thread
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _REQUEST_SECONDS: Final = 15.0
@@ -48,7 +49,8 @@ class TopicTail:
     Args:
         settings: librdkafka's.
         on_records: called in the reader's thread with (topic, key, value) in order; a value of None deletes.
-        on_error: called in the reader's thread when the topics cannot be read any more.
+        on_error: called in the reader's thread when the topics cannot be read for now.
+        on_end: called in the reader's thread when it reads no more, without having been told to stop.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class TopicTail:
         topics: Sequence[str],
         on_records: OnRecords,
         on_error: Callable[[BrokerError], None],
+        on_end: OnEnd,
     ) -> None:
         self._settings = dict(settings)
         self._consumer = self._new_consumer()
@@ -71,7 +74,7 @@ class TopicTail:
         self._blind = 0
         self._behind: dict[tuple[str, int], int] | None = None
         self._next_look = time.monotonic() + _LOOK_SECONDS
-        self._thread = threading.Thread(target=self._run, name="storage topics", daemon=True)
+        self._thread = supervised_thread(self._run, "storage topics", on_end)
 
     def start(self) -> None:
         """Begin to read, and return when the end has been reached.

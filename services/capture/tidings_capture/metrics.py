@@ -246,6 +246,10 @@ def _own(runs: list[ConnectorRun]) -> Iterator[Metric]:
         "tidings_capture_heartbeat_pending_seconds",
         "How long the heartbeat that is under way has been; 0 when none is.", labels=one,
     )  # fmt: skip
+    age = GaugeMetricFamily(
+        "tidings_capture_report_age_seconds",
+        "How long ago the task's process last reported; none while no process runs.", labels=one,
+    )  # fmt: skip
     spilled = GaugeMetricFamily(
         "tidings_capture_spilled_bytes",
         "Changes of unfinished transactions that the task has written to its disk since it began.", labels=one,
@@ -271,6 +275,8 @@ def _own(runs: list[ConnectorRun]) -> Iterator[Metric]:
         if report.heartbeat_seconds is not None:
             trip.add_metric(key, report.heartbeat_seconds)
         pending.add_metric(key, report.heartbeat_pending_seconds)
+        if (seconds := run.report_age_seconds) is not None:
+            age.add_metric(key, seconds)
         spilled.add_metric(key, report.spilled_bytes)
         rows.add_metric(key, report.snapshot_rows)
         tables = report.snapshot_tables
@@ -279,4 +285,4 @@ def _own(runs: list[ConnectorRun]) -> Iterator[Metric]:
             table_rows.add_metric([run.name, name], table.rows)
             if table.estimated is not None:
                 estimated.add_metric([run.name, name], table.estimated)
-    yield from (lag, queued, trip, pending, spilled, rows, left, table_rows, estimated)
+    yield from (lag, queued, trip, pending, age, spilled, rows, left, table_rows, estimated)

@@ -14,8 +14,9 @@ from tidings_capture.kafka import AcknowledgedProducer
 from tidings_capture.kafka_tail import TopicTail
 from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.stores import ConfigStore, StatusStore, StoredConnector
+from tidings_capture.supervised import OnEnd, supervised_call
 from tidings_capture.worker_config import StorageTopic, WorkerConfig
-from tidings_service import get_logger
+from tidings_service import TidingsError, get_logger
 
 _DELIVERY_MS: Final = 10_000
 
@@ -48,11 +49,15 @@ class KafkaStorage:
     Args:
         worker_id: written into statuses.
         on_change: called on the event loop after something has changed.
+        on_end: called on the event loop when nothing is heard of the topics any more.
     """
 
-    def __init__(self, worker: WorkerConfig, worker_id: str, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, worker: WorkerConfig, worker_id: str, on_change: Callable[[], None], on_end: OnEnd
+    ) -> None:
         self._worker = worker
         self._on_change = on_change
+        self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self.cluster_id = ""
         client = worker.common_client()
@@ -80,7 +85,9 @@ class KafkaStorage:
         for topic in (worker.config_topic, worker.offset_topic, worker.status_topic):
             _ensure(admin, topic)
         names = [worker.config_topic.name, worker.status_topic.name]
-        self._tail = TopicTail({**client, **worker.consumer}, names, self._heard, self._unreadable)
+        self._tail = TopicTail(
+            {**client, **worker.consumer}, names, self._heard, self._unreadable, self._ended
+        )
         self._tail.start()
 
     async def settle(self) -> None:
@@ -96,7 +103,12 @@ class KafkaStorage:
             await asyncio.to_thread(self._tail.close)
 
     def _heard(self, records: list[tuple[str, bytes, bytes | None]]) -> None:
-        self._loop.call_soon_threadsafe(self._apply, records)
+        apply = supervised_call(self._apply, "storage topics", self._on_end)
+        self._loop.call_soon_threadsafe(apply, records)
+
+    def _ended(self, error: TidingsError) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._on_end, error)
 
     def _apply(self, records: list[tuple[str, bytes, bytes | None]]) -> None:
         for topic, key, value in records:

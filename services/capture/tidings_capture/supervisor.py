@@ -9,8 +9,8 @@ comes back, or takes over does nothing special.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final
 
 from tidings_capture.conformer import Conformer
 from tidings_capture.connector_offsets import ConnectorOffsets
@@ -24,6 +24,7 @@ from tidings_capture.secret_options import MASK, passwords
 from tidings_capture.storage import KafkaStorage, Storage
 from tidings_capture.storage_memory import MemoryStorage
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, StoredConnector
+from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_jobs import task_job
@@ -102,15 +103,16 @@ class Supervisor:
             self._wake,
             self._job,
             self._forks,
+            self._fail,
         )
         await self.storage.start()
         self._health.set("kafka", True)
         self.storage.configs.on_log_level = self._log_level_heard
         self.topics = TopicTracker(self.storage, self.local_runs, enabled=self.worker.topic_tracking)
-        self._tracking = asyncio.create_task(self.topics.run(), name="topics")
+        self._tracking = self.run_loop(self.topics.run(), "topics")
         self.started.set()
         self._conformer.start()
-        self._leasing = asyncio.create_task(self._conformer.renew_leases(), name="leases")
+        self._leasing = self.run_loop(self._conformer.renew_leases(), "leases")
         await self.group.start()
         self._wake.set()
         connectors = sorted(self.storage.configs.connectors)
@@ -119,7 +121,7 @@ class Supervisor:
     def _open(self) -> tuple[Storage, Group]:
         if self.worker.offset_file is not None:
             return MemoryStorage(self.worker, self.worker_id, self._wake.set), AloneGroup(self.worker_id)
-        storage = KafkaStorage(self.worker, self.worker_id, self._wake.set)
+        storage = KafkaStorage(self.worker, self.worker_id, self._wake.set, self._fail)
         url = f"{self.scheme}://{self.worker_id}"
         return storage, KafkaGroup(self.worker, self.worker_id, url, storage, self._wake.set, self._fail)
 
@@ -361,7 +363,12 @@ class Supervisor:
             log_format=self._log_format,
         )
 
+    def run_loop(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run a loop of the worker, whose end is the worker's."""
+        return supervise(work, name, self._fail)
+
     def _fail(self, error: TidingsError) -> None:
+        """The worker has to end; its first reason is told."""
         if self.failure is None:
             self.failure = error
             self.failed.set()

@@ -163,6 +163,13 @@ class TaskForks:
             elif server is not None:
                 server.wait()
             return
+        try:
+            self._understand(data)
+        except Exception:  # noqa: BLE001 - whoever waits for an answer would wait for ever
+            _log.exception("the process that tasks are forked from says what nobody understands: it is ended")
+            self._lose()
+
+    def _understand(self, data: bytes) -> None:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             answer = json.loads(line)

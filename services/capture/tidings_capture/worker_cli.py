@@ -5,7 +5,6 @@ Exit codes: 0 after a stop, 1 when Kafka cannot be reached, 2 for properties tha
 
 import argparse
 import asyncio
-import contextlib
 import functools
 import socket
 import ssl
@@ -29,7 +28,7 @@ from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.tagged_collector import TaggedCollector
 from tidings_capture.task_forks import TaskForks
-from tidings_capture.validation import invalid_message, validate
+from tidings_capture.validation import invalid_message, require_connector_class, validate
 from tidings_capture.wal import WalMonitor
 from tidings_capture.wal_slots import SlotCollector, own_slots
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
@@ -132,7 +131,7 @@ async def run_worker(
         for connector in connectors:
             await _create(supervisor, connector)
         log.info("listening", url=servers[0].url)
-        watching = asyncio.create_task(wal.run(guard.act), name="wal")
+        watching = supervisor.run_loop(wal.run(guard.act), "slots")
         failed = asyncio.create_task(supervisor.failed.wait(), name="failed")
         await asyncio.wait(
             (asyncio.create_task(stop.wait(), name="stop"), failed), return_when=asyncio.FIRST_COMPLETED
@@ -141,8 +140,7 @@ async def run_worker(
         failed.cancel()
         watching.cancel()
         await supervisor.stop()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+        await asyncio.gather(watching, return_exceptions=True)
     finally:
         if pages is not None:
             await pages.close()
@@ -160,6 +158,7 @@ async def _create(supervisor: Supervisor, connector: ConnectorFile) -> None:
     Raises:
         OptionError: its configuration is wrong.
     """
+    require_connector_class(connector.config)
     problems = await asyncio.to_thread(validate, connector.config, supervisor.worker.providers)
     if problems:
         raise OptionError(f"connector {connector.name}: {invalid_message(problems)}")

@@ -43,6 +43,7 @@ class GroupTimes:
 DEFAULT_OFFSET_FLUSH_MS: Final = 1000
 """Kafka Connect's default is a minute; the slot would hold a minute's WAL for nothing."""
 
+REPORT_TIMEOUT: Final = "tidings.task.report.timeout.ms"
 _KNOWN: Final = frozenset(
     {
         "bootstrap.servers",
@@ -67,6 +68,7 @@ _KNOWN: Final = frozenset(
         ALLOWED_METHODS,
         RESPONSE_HEADERS,
         "tidings.wal.interval.ms",
+        REPORT_TIMEOUT,
     }
 )
 _WITHOUT_MEANING: Final = frozenset(
@@ -143,6 +145,8 @@ class WorkerConfig:
     """How long the connectors of a worker that has left wait for it to come back."""
     wal_interval_seconds: float = 10.0
     """``tidings.wal.interval.ms``: between two looks at the slots of the connectors' servers."""
+    report_timeout_seconds: float = 300.0
+    """``tidings.task.report.timeout.ms``: a task that has said nothing for so long is FAILED and killed; 0: never."""
     providers: ConfigProviders = field(default_factory=ConfigProviders, repr=False)
     """What resolves references to secrets, in the connectors' configurations as in the worker's."""
     exactly_once: str = DISABLED
@@ -219,6 +223,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         group_times=_group_times(properties),
         rebalance_delay_seconds=_integer(properties, "scheduled.rebalance.max.delay.ms", 0) / 1000,
         wal_interval_seconds=max(0.1, _integer(properties, "tidings.wal.interval.ms", 10_000) / 1000),
+        report_timeout_seconds=max(0, _integer(properties, REPORT_TIMEOUT, 300_000)) / 1000,
         providers=providers,
         exactly_once=_exactly_once(properties),
         topic_tracking=_boolean(properties, "topic.tracking.enable", default=True),
