@@ -2,18 +2,29 @@
 
 import contextlib
 import json
+import os
 import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import psycopg
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.servers import Lab
 
 from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
-from translatorlab.processes import StageProcess, Supervisor
+from tidings_translator.generation import ORIGINAL, group
+from translatorlab.processes import FAULTS, StageProcess, Supervisor
 from translatorlab.published import Published, Verdict
 from translatorlab.store import TABLES, create_store
 from translatorlab.truth import count, expected_events
@@ -48,6 +59,8 @@ class Pipeline:
             **(settings or {}),
         }
         self.stages: dict[str, StageProcess] = {}
+        self.generation = ORIGINAL
+        """The one that publishes."""
         self.published = Published(lab.kafka.bootstrap, self.name)
         self._form: Form = form
         self.url = create_database(lab.pg.url, self.name)
@@ -62,14 +75,59 @@ class Pipeline:
         for kind in ("sequencer", "translator"):
             self.stage(kind, 1).start()
 
-    def stage(self, kind: str, number: int) -> StageProcess:
-        """An instance of a stage, started or not."""
-        name = f"{kind}-{number}"
+    def stage(self, kind: str, number: int, generation: str | None = None) -> StageProcess:
+        """An instance of a stage, started or not; of the generation that publishes, or of another."""
+        of = generation or self.generation
+        instance, settings = str(number), self._settings
+        if of != ORIGINAL:
+            instance, settings = f"{of}-{number}", {**settings, "TIDINGS_GENERATION": of}
+        name = f"{kind}-{instance}"
         if name not in self.stages:
-            self.stages[name] = self._supervisor.add(
-                StageProcess(kind, str(number), self._directory, self._settings)
-            )
+            self.stages[name] = self._supervisor.add(StageProcess(kind, instance, self._directory, settings))
         return self.stages[name]
+
+    def start_generation(self) -> str | None:
+        """Start another generation and its processes; None when history is not whole any more."""
+        name = f"g{secrets.token_hex(3)}"
+        settings = {**self._settings, "TIDINGS_KAFKA": self.lab.kafka.bootstrap}
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("tidings-translator")), "generations", "start", name],
+            env={
+                **os.environ,
+                **settings,
+                "TIDINGS_DOMAIN": "translatorlab.domain",
+                "PYTHONPATH": str(FAULTS),
+            },
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            assert "history is not whole" in done.stderr, done.stderr
+            return None
+        for kind in ("sequencer", "translator"):
+            self.stage(kind, 1, name).start()
+        return name
+
+    def retire(self, generation: str) -> None:
+        """The processes of all other generations end."""
+        self.generation = generation
+        for stage in self.stages.values():
+            if stage.wanted and generation not in stage.name:
+                stage.stop()
+
+    def expire(self) -> int:
+        """Delete what the stages have committed, as retention does: not one record is needed any more. How many."""
+        admin = AdminClient({"bootstrap.servers": self.lab.kafka.bootstrap})
+        places = []
+        for kind in ("sequencer", "translator"):
+            asked = ConsumerGroupTopicPartitions(group(kind, self.name, self.generation))
+            [future] = admin.list_consumer_group_offsets([asked]).values()
+            places += [one for one in future.result().topic_partitions or () if one.offset > 0]
+        if not places:
+            return 0
+        return sum(future.result().low_watermark for future in admin.delete_records(places).values())
 
     def running(self, kind: str) -> list[StageProcess]:
         """The instances of a stage that should run."""

@@ -31,6 +31,8 @@ LIGHT = (
         "unreadable",
         "alter",
         "alter",
+        "retention",
+        "promote",
     ),
 )
 HEAVY = ("kafka_kill", "kafka_restart", "pg_immediate")

@@ -1,15 +1,20 @@
 """What a fault of a schedule of the whole pipeline does, beside those that capture's schedules have, too."""
 
+import contextlib
 import random
 import signal
 import time
 from collections.abc import Callable
 
 import psycopg
+from confluent_kafka import KafkaException
 from faultlab.fault import Fault
 from faultlab.lab_faults import LabFaults
 from faultlab.proxy import Proxy
 
+from tidings_translator.errors import BrokerError, GenerationError
+from tidings_translator.generation import Promotion
+from tidings_translator.generations import Generations
 from translatorlab.pipeline import PARTITIONS, Pipeline
 from translatorlab.processes import StageProcess, wait_until
 from translatorlab.store import TABLES
@@ -111,6 +116,36 @@ class Strikes(LabFaults):
             self._one("sequencer").kill()
         time.sleep(fault.seconds)
         proxy.heal()
+
+    def retention(self, _: Fault) -> None:
+        """It has reached what the stages have committed: whoever needs anything before that must say so, and nobody may."""
+        with contextlib.suppress(KafkaException):  # a broker that is away deletes nothing
+            self.pipeline.expire()
+
+    def promote(self, fault: Fault) -> None:
+        """A new generation takes over, with a snapshot, a rebalance or a kill in its midst."""
+        self.lab.heal()
+        name = self.pipeline.start_generation()
+        if name is None:
+            return
+        generations = Generations(self.lab.kafka.bootstrap, self.pipeline.name)
+        promotions: list[Promotion] = []
+
+        def promoted() -> bool:
+            with contextlib.suppress(GenerationError, BrokerError):
+                promotions.append(generations.promote(name, max_behind=5_000))
+            return bool(promotions)
+
+        logs = self.pipeline.logs
+        assert wait_until(promoted, 120), f"generation {name} was not ready\n{logs()}"
+        (self.resnapshot, self.join_sequencer, self.kill_sequencer, self.kill_translator)[fault.amount % 4](
+            fault
+        )
+        self.pipeline.stage("sequencer", 2, name).start()
+        assert generations.watch(promotions[0], lambda _: None, timeout_seconds=180), (
+            f"{name} hangs\n{logs()}"
+        )
+        self.pipeline.retire(name)
 
     def resnapshot(self, _: Fault) -> None:
         self.pipeline.resnapshot()
