@@ -133,7 +133,7 @@ class Strikes(LabFaults):
 
         def promoted() -> bool:
             with contextlib.suppress(GenerationError, BrokerError):
-                promotions.append(generations.promote(name, max_behind=5_000))
+                promotions.append(generations.promote(name, max_behind=5_000, despite_letters=True))
             return bool(promotions)
 
         logs = self.pipeline.logs
