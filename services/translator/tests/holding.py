@@ -81,7 +81,7 @@ class Run:
             else:
                 assert output.key is not None
                 self.events.append((output.topic, output.key.decode()))
-                self.ids.append((dict(output.headers or [])["ce_id"], output.value))
+                self.ids.append((dict(output.headers or []).get("ce_id", b""), output.value))
 
     def open(self) -> list[Letter]:
         return open_letters(self.letters)

@@ -58,6 +58,14 @@ class Shape:
         self.levels = tuple(_level(use, uses) for use in uses) if self.nested else ()
         self.slots: dict[str, type[Row]] = {_slot(use): use.row for use in uses}
         """Where child rows wait; a direct child's slot is its field."""
+        self.direct = frozenset(use.field for use in uses if use.above is None)
+        """The slots of the root's own children."""
+        self.rows: dict[str, RowPlan] = (
+            {level.slot: level.rows for level in self.levels}
+            if self.nested
+            else {child.field: child.rows for child in self.children.values()}
+        )
+        """How the rows of each slot are read."""
 
 
 def _level(use: ChildUse, uses: list[ChildUse]) -> Level:

@@ -6,8 +6,10 @@ so that the same change always gives the same bytes. Specification: cloudevents/
 """
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
@@ -25,17 +27,67 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def event_id(topic: str, aggregate_id: str, commit_lsn: int, ordinal: int) -> str:
-    """The id of an event: UUIDv5 of event name and major (the topic), aggregate id, commit position and ordinal.
+def event_id(topic: str, aggregate_id: str, place: str, rule: str, ordinal: int) -> str:
+    """The id of an event: UUIDv5 of event name and major (the topic), aggregate id, commit position, rule and ordinal.
 
-    The ordinal comes last and the aggregate id, which may hold any character, is between two fields that hold no slash,
-    so that different events never share a name.
+    The aggregate id, which may hold any character, comes last behind fields that hold no slash, so that different events
+    never share a name.
+
+    Args:
+        topic: the event's.
+        aggregate_id: the aggregate's.
+        place: `place_of` the change set.
+        rule: `rule_name` of the rule.
+        ordinal: of the event among those that the rule has yielded of its class for this change set.
     """
-    name = f"{topic}/{commit_lsn:X}/{ordinal}/{aggregate_id}".encode()
+    return _uuid(f"{topic}/{place}/{rule}/{ordinal}/{aggregate_id}")
+
+
+def event_id_by_order(topic: str, aggregate_id: str, commit_lsn: int, ordinal: int) -> str:
+    """The id that an event had before rules were part of it: by the rule's place among those that emit the event.
+
+    Args:
+        topic: the event's.
+        aggregate_id: the aggregate's.
+        commit_lsn: of the change set.
+        ordinal: as in the CloudEvents sequence: a million for each rule before, and one for each event before.
+    """
+    return _uuid(f"{topic}/{commit_lsn:X}/{ordinal}/{aggregate_id}")
+
+
+def former_id(topic: str, aggregate_id: str, sequence: str) -> str:
+    """`event_id_by_order` of an event that has this CloudEvents sequence.
+
+    Raises:
+        ValueError: it is no sequence of ours.
+    """
+    lsn, _, ordinal = sequence.partition("-")
+    return event_id_by_order(topic, aggregate_id, int(lsn, 16), int(ordinal))
+
+
+def _uuid(name: str) -> str:
     # uuid.uuid5 and str(UUID) take three times as long as this; the tests compare the two.
-    digest = hashlib.sha1(_NAMESPACE_BYTES + name, usedforsecurity=False).hexdigest()
+    digest = hashlib.sha1(_NAMESPACE_BYTES + name.encode(), usedforsecurity=False).hexdigest()
     variant = _VARIANT[digest[16]]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
+
+
+def rule_name(rule_id: str) -> str:
+    """A rule's id as a part of an event's id: without slashes."""
+    return quote(rule_id, safe="")
+
+
+def place_of(commit_lsn: int, rows: Iterable[str] = ()) -> str:
+    """A change set's commit position as a part of its events' ids.
+
+    Args:
+        commit_lsn: of the change set.
+        rows: what tells a snapshot's change set from the others of its aggregate: see `AggregatePlan.snapshot_rows`.
+    """
+    names = "\0".join(rows)
+    if not names:
+        return f"{commit_lsn:X}"
+    return f"{commit_lsn:X}.{hashlib.sha1(names.encode(), usedforsecurity=False).hexdigest()[:16]}"
 
 
 def commit_time(ts_us: int) -> datetime:

@@ -1,7 +1,8 @@
 """The evaluator: stored state and a change set in, new state, business events and failures out. Pure: no I/O, no clock.
 
 Events come from the difference between the aggregate before and after, so what changes nothing says nothing: a replay,
-a new snapshot, a repeated row. A change set that is not newer than the state is ignored. A rule that raises, or yields
+a new snapshot, a repeated row. A change set that is not newer than the state is ignored. What was there before anything
+was known of it is no news either: it builds state (see `knowledge`). A rule that raises, or yields
 an event that does not fit its contract, becomes a `RuleFailure`; none of its events are published, the other rules run,
 and the state moves on. Rows that do not fit the domain become a failure without a rule, and leave the state as it was.
 """
@@ -15,8 +16,8 @@ from tidings_translator.changes import ChangeSet
 from tidings_translator.cloudevents import (
     Headers,
     HeaderTemplate,
-    commit_time,
     event_id,
+    rule_name,
     source_of,
     time_text,
 )
@@ -25,12 +26,13 @@ from tidings_translator.domain import Domain
 from tidings_translator.errors import EventError, TranslatorError
 from tidings_translator.events import BusinessEvent, encoder_of, topic_of
 from tidings_translator.model import Aggregate
+from tidings_translator.movement import Movement
 from tidings_translator.rules import Change, Rule
 from tidings_translator.state import AggregatePlan
 from tidings_translator.tracing import trace_headers
 
 _EMITTER = 1_000_000
-"""Ordinals that each rule which emits an event has for itself, so that one that fails does not shift another's ids."""
+"""Ordinals in the sequence that each rule which emits an event has for itself."""
 
 
 class PublishedEvent(msgspec.Struct, frozen=True):
@@ -105,12 +107,16 @@ class Evaluation(msgspec.Struct, frozen=True):
         events: in the order of rules and of what they yield, each in every live version, newest first.
         failures: what goes to the dead-letter topic.
         ignored: the change set was not newer than the state.
+        partial: rules did not run, because the aggregate was there before anything was known of it.
+        gone: nothing is left of the aggregate but the position in `new_state`.
     """
 
     new_state: bytes | None
     events: list[PublishedEvent]
     failures: list[RuleFailure]
     ignored: bool = False
+    partial: bool = False
+    gone: bool = False
 
 
 class _Publication(msgspec.Struct, frozen=True):
@@ -122,9 +128,11 @@ class _Publication(msgspec.Struct, frozen=True):
 
 
 class _RulePlan(msgspec.Struct, frozen=True):
-    """A rule and, for each event it emits, the event's plan, its publications and the first of the rule's ordinals."""
+    """A rule, its name in ids and, for each event it emits, the event's plan, its publications and the first of the rule's
+    ordinals in the sequence."""
 
     rule: Rule[Any]
+    name: str
     emits: dict[type[BusinessEvent], tuple[EventPlan, tuple[_Publication, ...], int]]
 
 
@@ -142,7 +150,7 @@ class Evaluator:
                 first = emitters.get(event, 0)
                 emitters[event] = first + _EMITTER
                 emits[event] = (domain.events[event], self._publications(rule, event), first)
-            self._rules[rule.aggregate.__name__].append(_RulePlan(rule, emits))
+            self._rules[rule.aggregate.__name__].append(_RulePlan(rule, rule_name(rule.id), emits))
 
     def _publications(self, rule: Rule[Any], event: type[BusinessEvent]) -> tuple[_Publication, ...]:
         source = source_of(self.domain.name, rule.aggregate.__name__)
@@ -171,22 +179,32 @@ class Evaluator:
         stored = plan.decode(state) if state is not None else None
         if stored is not None and _is_old(change_set, stored.commit_lsn):
             return Evaluation(state, [], [], ignored=True)
-        before: Aggregate | None = stored.aggregate if stored is not None else None
-        orphans = plan.orphans_of(stored)
-        done = stored.done if stored is not None else ()
         try:
-            after, orphans_after = plan.advance(before, orphans, change_set)
-            changed = after != before or orphans_after != orphans
+            moved = Movement(plan, state, stored, change_set)
         except Exception as error:  # noqa: BLE001 - rows come from outside: whatever they break, it is only them
             return Evaluation(state, [], [_failure(None, change_set, _row_reason(error))])
-        if not changed:
-            return Evaluation(state, [], [])
+        if not moved.has_changed:
+            return Evaluation(state, [], [], partial=moved.found and moved.left_out)
         events: list[PublishedEvent] = []
         failures: list[RuleFailure] = []
-        if after is not None or before is not None:
-            done = self._run(self._rules[plan.name], before, after, change_set, done, events, failures)
-        new_state = plan.encode(change_set.commit_lsn, after, orphans_after, () if after is None else done)
-        return Evaluation(new_state, events, failures)
+        done = stored.done if stored is not None else ()
+        if moved.after is not None or moved.before is not None:
+            done = self._run(self._rules[plan.name], moved, done, events, failures)
+        if moved.after is None:
+            done = ()
+        new_state = plan.encode(
+            change_set.commit_lsn, moved.after, moved.orphans_after, done, moved.unknown_after
+        )
+        gone = moved.after is None and not any(moved.orphans_after.values())
+        return Evaluation(new_state, events, failures, partial=moved.left_out, gone=gone)
+
+    def is_gone(self, key: bytes, state: bytes) -> bool:
+        """Whether a state (of the change sets with this key) is only the position of an aggregate that was deleted."""
+        plan = self._aggregates.get(key.partition(b"/")[0].decode(errors="replace"))
+        if plan is None:
+            return False
+        stored = plan.decode(state)
+        return stored.aggregate is None and not any(plan.orphans_of(stored).values())
 
     def apply_rule(
         self, before: bytes | None, now: bytes | None, change_set: ChangeSet, rule_id: str
@@ -208,42 +226,42 @@ class Evaluator:
         try:
             stored = plan.decode(before) if before is not None else None
             current = plan.decode(now) if now is not None else None
-            old: Aggregate | None = stored.aggregate if stored is not None else None
-            after, _ = plan.advance(old, plan.orphans_of(stored), change_set)
+            moved = Movement(plan, before, stored, change_set)
         except Exception as error:  # noqa: BLE001 - as in `apply`
             return Evaluation(now, [], [_failure(rule, change_set, _row_reason(error))])
         done = current.done if current is not None else ()
         events: list[PublishedEvent] = []
         failures: list[RuleFailure] = []
-        said = self._run(rules, old, after, change_set, done, events, failures)
-        if said != done and current is not None and current.aggregate is not None:
+        said = self._run(rules, moved, done, events, failures)
+        if said != done and now is not None and current is not None and current.aggregate is not None:
             orphans = plan.orphans_of(current)
-            now = plan.encode(current.commit_lsn, current.aggregate, orphans, said)
+            unknown = plan.unknown(now, current)
+            now = plan.encode(current.commit_lsn, current.aggregate, orphans, said, unknown)
         return Evaluation(now, events, failures)
 
     def _run(
         self,
         rules: list[_RulePlan],
-        before: Aggregate | None,
-        after: Aggregate | None,
-        change_set: ChangeSet,
+        moved: Movement,
         done: tuple[str, ...],
         events: list[PublishedEvent],
         failures: list[RuleFailure],
     ) -> tuple[str, ...]:
         """Run the rules; the ids of the rules that have had their one say are returned."""
-        at = commit_time(change_set.ts_us)
-        change: Change[Any] = Change(before, after, at, change_set.snapshot)
+        change_set = moved.change_set
+        change = moved.change()
         for plan in rules:
             rule = plan.rule
             if (change_set.snapshot and not rule.snapshot) or (rule.once and rule.id in done):
                 continue
+            if change.partial and not rule.partial:
+                continue
             try:
-                published = self._publish(plan, change, change_set)
+                published = self._publish(plan, change, moved)
             except EventError as error:
                 failures.append(_failure(rule, change_set, str(error)))
             except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's code may raise anything; it is told
-                failures.append(_failure(rule, change_set, _where(error, rule) + _unknown(after)))
+                failures.append(_failure(rule, change_set, _where(error, rule) + _unknown(change.after)))
             else:
                 if published:
                     events += published
@@ -251,7 +269,8 @@ class Evaluator:
                         done = (*done, rule.id)
         return done
 
-    def _publish(self, plan: _RulePlan, change: Change[Any], change_set: ChangeSet) -> list[PublishedEvent]:
+    def _publish(self, plan: _RulePlan, change: Change[Any], moved: Movement) -> list[PublishedEvent]:
+        change_set = moved.change_set
         yielded = plan.rule.function(change)
         published: list[PublishedEvent] = []
         if yielded is None:
@@ -259,6 +278,7 @@ class Evaluator:
         counts: dict[type[BusinessEvent], int] = {}
         key = change_set.id.encode()
         time = b""
+        place = ""
         traced: Headers = []
         if change_set.traceparent is not None:
             traced = trace_headers(change_set.traceparent, change_set.tracestate)
@@ -268,13 +288,14 @@ class Evaluator:
             if emitted is None:
                 raise EventError(f"it yielded a {cls.__name__}, which is not in its `emits`")
             event_plan, publications, first = emitted
-            ordinal = counts.get(cls, first)
+            ordinal = counts.get(cls, 0)
             counts[cls] = ordinal + 1
             time = time or time_text(change.at).encode()
-            sequence = b"%016X-%07d" % (change_set.commit_lsn, ordinal)
+            place = place or moved.place()
+            sequence = b"%016X-%07d" % (change_set.commit_lsn, first + ordinal)
             for version, publication in zip(event_plan.all_versions(event), publications, strict=True):
                 topic = publication.topic
-                id_text = event_id(topic, change_set.id, change_set.commit_lsn, ordinal)
+                id_text = event_id(topic, change_set.id, place, plan.name, ordinal)
                 published.append(
                     PublishedEvent(
                         topic,

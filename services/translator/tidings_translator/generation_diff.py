@@ -1,7 +1,8 @@
 """What two generations said differently: by event, field by field, with examples. Pure: no I/O.
 
-Events are paired by their id, which is made of the event's version, the aggregate, the commit LSN and the ordinal, so that
-two generations give the same fact the same id. What is left over with the same key and commit is paired in its order: the
+Events are paired by their id, which is made of the event's version, the aggregate, the commit position, the rule and the
+ordinal, so that two generations give the same fact the same id; those that were published before rules were part of ids, by
+the id that a fact had then. What is left over with the same key and commit is paired in its order: the
 same fact under another id (two events of one rule have changed places, say).
 
 Both topics are read side by side, so memory holds what one is ahead of the other, and what is only in one.
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tidings_translator.cloudevents import former_id
 from tidings_translator.errors import GenerationError
 
 Side = Literal["live", "shadow"]
@@ -34,6 +36,7 @@ class Said(msgspec.Struct, frozen=True, gc=False):
         value: the record's value.
         correction: the generation that has published it as a correction, else empty.
         corrects: the id of the event that it corrects, else empty.
+        former: the id that it would have had before rules were part of ids.
     """
 
     id: str
@@ -42,6 +45,11 @@ class Said(msgspec.Struct, frozen=True, gc=False):
     value: bytes
     correction: str = ""
     corrects: str = ""
+    former: str = ""
+
+    def is_id_of(self, other: "Said") -> bool:
+        """Whether both have one id, be it that of one in the former way."""
+        return self.id in (other.id, other.former) or self.former == other.id
 
 
 Tell = Callable[[Said | None, Said | None], None]
@@ -97,9 +105,38 @@ def said_of(
             attributes = {f"ce_{name}": text for name, text in document.items()}
         lsn = int(attributes["ce_sequence"].partition("-")[0], 16)
         correction, corrects = attributes.get("ce_correction", ""), attributes.get("ce_corrects", "")
-        return Said(attributes["ce_id"], (key or b"").decode(), lsn, value, correction, corrects)
+        aggregate = (key or b"").decode()
+        former = former_id(attributes.get("ce_type", topic), aggregate, attributes["ce_sequence"])
+        return Said(attributes["ce_id"], aggregate, lsn, value, correction, corrects, former)
     except (KeyError, ValueError, AttributeError, msgspec.DecodeError) as error:
         raise GenerationError(f"{topic} holds a record that is no event of Tidings'") from error
+
+
+class _Waiting:
+    """Events of one side that the other has not told yet."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Said] = {}
+        self._by_former: dict[str, Said] = {}
+
+    def add(self, said: Said) -> None:
+        self._by_id[said.id] = said
+        self._by_former[said.former] = said
+
+    def take(self, other: Said) -> Said | None:
+        """The event with the id of another, also in the former way."""
+        found = self._by_id.pop(other.id, None) or self._by_id.pop(other.former, None)
+        if found is None:
+            found = self._by_former.get(other.id)
+            if found is None or self._by_id.pop(found.id, None) is None:
+                return None
+        if self._by_former.get(found.former) is found:
+            del self._by_former[found.former]
+        return found
+
+    def rest(self) -> Iterable[Said]:
+        """Those that are left, in their order."""
+        return self._by_id.values()
 
 
 class Comparison:
@@ -131,7 +168,7 @@ class Comparison:
         self._upto = upto
         self._examples = examples
         self._kept: Counter[str] = Counter()
-        self._waiting: dict[Side, dict[str, Said]] = {"live": {}, "shadow": {}}
+        self._waiting: dict[Side, _Waiting] = {"live": _Waiting(), "shadow": _Waiting()}
 
     def take(self, side: Side, said: Said) -> None:
         """Take in an event."""
@@ -139,9 +176,9 @@ class Comparison:
             return  # what corrects another is in its place
         if side == "live" and self._superseded:
             said = self._superseded.get(said.id, said)
-        other = self._waiting["shadow" if side == "live" else "live"].pop(said.id, None)
+        other = self._waiting["shadow" if side == "live" else "live"].take(said)
         if other is None:
-            self._waiting[side][said.id] = said
+            self._waiting[side].add(said)
         elif side == "live":
             self._pair(said, other)
         else:
@@ -150,9 +187,9 @@ class Comparison:
     def finish(self) -> Difference:
         """What was found; no more events may follow."""
         left: dict[tuple[str, int], list[Said]] = defaultdict(list)
-        for said in self._waiting["live"].values():
+        for said in self._waiting["live"].rest():
             left[said.key, said.commit_lsn].append(said)
-        for said in self._waiting["shadow"].values():
+        for said in self._waiting["shadow"].rest():
             same_place = left.get((said.key, said.commit_lsn))
             if same_place:
                 self._pair(same_place.pop(0), said)
@@ -161,16 +198,16 @@ class Comparison:
         for rest in left.values():
             for said in rest:
                 self._only("live", said)
-        self._waiting = {"live": {}, "shadow": {}}
+        self._waiting = {"live": _Waiting(), "shadow": _Waiting()}
         return self.difference
 
     def _pair(self, live: Said, shadow: Said) -> None:
         found = self.difference
-        if live.value == shadow.value and live.id == shadow.id:
+        if live.value == shadow.value and live.is_id_of(shadow):
             found.same += 1
             return
         fields = dict(differing(self._payload(live.value), self._payload(shadow.value)))
-        if live.id != shadow.id:
+        if not live.is_id_of(shadow):
             fields["(id)"] = (live.id, shadow.id)
         if not fields:
             found.same += 1  # another schema id, or another spelling of the same values

@@ -37,6 +37,11 @@ SEQUENCER_SPILLED_ROWS = Gauge(
 TRANSLATOR_CHANGE_SETS = Counter(
     "tidings_translator_change_sets_total", "Change sets evaluated, by aggregate.", ["aggregate"]
 )
+TRANSLATOR_PARTIAL = Counter(
+    "tidings_translator_partial_change_sets_total",
+    "Change sets for which rules did not run, since the aggregate was there before anything was known of it.",
+    ["aggregate"],
+)
 TRANSLATOR_EVENTS = Counter(
     "tidings_translator_events_total",
     "Business events published, by event and version.",

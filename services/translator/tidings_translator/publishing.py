@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from tidings_translator.cloudevents import STRUCTURED_HEADERS, structured
 from tidings_translator.evaluate import PublishedEvent
 from tidings_translator.records import Output, Partition
@@ -20,6 +22,8 @@ class Made:
         self.shadows: Counter[str] = Counter()
         self.goes_live = False
         self.change_sets: Counter[str] = Counter()
+        self.partial: Counter[str] = Counter()
+        """Change sets by aggregate for which rules did not run: see `knowledge`."""
 
     def add(self, other: "Made") -> None:
         """What was made apart; without its commit times, which say nothing of the latency of what a person asked for."""
@@ -28,6 +32,7 @@ class Made:
         self.events += other.events
         self.shadows += other.shadows
         self.change_sets += other.change_sets
+        self.partial += other.partial
 
 
 class Publisher:
@@ -46,8 +51,17 @@ class Publisher:
         self._shadows = shadows
         self._as_json = as_json
 
+    def written(self, events: list[PublishedEvent]) -> list[PublishedEvent]:
+        """The events with the bodies that will be published: in structured mode the JSON documents, which may be far larger
+        than Avro."""
+        if not self._as_json:
+            return events
+        return [
+            msgspec.structs.replace(event, body=structured(event.event, event.headers)) for event in events
+        ]
+
     def publish(self, events: Iterable[PublishedEvent], made: Made, *, shadow: bool = False) -> None:
-        """Put the events among the outputs."""
+        """Put events as `written` among the outputs."""
         frames, outputs, counts = self._frames, made.outputs, made.shadows if shadow else made.events
         for event in events:
             name = event.topic
@@ -55,6 +69,6 @@ class Publisher:
             topic = self._shadows[name] if shadow else name
             if self._as_json:
                 headers = STRUCTURED_HEADERS + [one for one in event.headers if one[0] in TRACE_HEADERS]
-                outputs.append(Output(topic, event.key, structured(event.event, event.headers), headers))
+                outputs.append(Output(topic, event.key, event.body, headers))
             else:
                 outputs.append(Output(topic, event.key, frames[name] + event.body, event.headers))

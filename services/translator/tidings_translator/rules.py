@@ -12,7 +12,7 @@ for each change set that made a difference, and yields the newest version of its
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
@@ -38,22 +38,32 @@ RULES = "__tidings_rules__"
 class Change(msgspec.Struct, Generic[A], frozen=True, gc=False):
     """What one committed transaction did to one aggregate.
 
+    What is asked of it compares the aggregate after the commit with the one before. Before its creation an aggregate had
+    nothing: no value, no rows. What is not known of before is never said to be new.
+
     Attributes:
-        before: the aggregate before the commit; None when it did not exist.
+        before: the aggregate before the commit; None when it did not exist, or nothing was known of it.
         after: the aggregate after the commit; None when it was deleted.
         at: the commit time, UTC.
         snapshot: the rows come from a snapshot and not from a transaction (only rules with ``snapshot=True`` see this).
+        partial: the aggregate was there before anything was known of it, and rows of its children may be missing (only rules
+            with ``partial=True`` see this).
+        unknown: names of fields of which it is not known what they were; see `knows`.
+        inserted: of children that are not all known, the keys of the rows that the commit has inserted.
     """
 
     before: A | None
     after: A | None
     at: datetime
     snapshot: bool = False
+    partial: bool = False
+    unknown: tuple[str, ...] = ()
+    inserted: Mapping[str, frozenset[Any]] = {}
 
     @property
     def created(self) -> bool:
-        """The aggregate's root row is new."""
-        return self.before is None and self.after is not None
+        """The aggregate's root row was inserted by this commit (in a snapshot: read for the first time)."""
+        return self.before is None and self.after is not None and not self.partial
 
     @property
     def deleted(self) -> bool:
@@ -72,31 +82,42 @@ class Change(msgspec.Struct, Generic[A], frozen=True, gc=False):
         return self.after
 
     def changed(self, field: object) -> bool:
-        """Whether a field of the existing aggregate has another value now: ``change.changed(Product.price)``."""
-        if self.before is None or self.after is None:
-            return False
-        name = _name(field, self.after)
-        return bool(getattr(self.before, name) != getattr(self.after, name))
-
-    def became(self, field: object, value: object) -> bool:
-        """Whether a field has this value now and had not before: ``change.became(Order.status, "paid")``."""
+        """Whether a field has another value than before: ``change.changed(Product.price)``; a new aggregate's has, unless it
+        is None."""
         if self.after is None:
             return False
         name = _name(field, self.after)
-        if getattr(self.after, name) != value:
+        value = getattr(self.after, name)
+        if self.before is None:
+            return self.created and value is not None
+        return name not in self.unknown and bool(getattr(self.before, name) != value)
+
+    def became(self, field: object, value: object) -> bool:
+        """Whether a field has this value now and had not before: ``change.became(Order.status, "paid")``."""
+        if self.after is None or getattr(self.after, _name(field, self.after)) != value:
             return False
-        return self.before is None or bool(getattr(self.before, name) != value)
+        return self.changed(field)
+
+    def knows(self, field: object) -> bool:
+        """Whether it is known what a field was before, and of children that none are missing: ``change.knows(Order.lines)``."""
+        some = self.after if self.after is not None else self.before
+        if some is None:
+            return False
+        name = "__".join(_path(type(some), getattr(field, "__objclass__", None), _text(field)))
+        return name not in self.unknown and not (self.partial and self.before is None)
 
     def added(self, field: tuple[R, ...]) -> tuple[R, ...]:
         """The child rows that are new: ``change.added(Order.shipments)``, or below children ``change.added(Line.parts)``."""
-        return self._only_in(self.after, self.before, field)
+        return self._only_in(self.after, self.before, field, self.inserted)
 
     def removed(self, field: tuple[R, ...]) -> tuple[R, ...]:
         """The child rows that are gone: ``change.removed(Order.lines)``."""
-        return self._only_in(self.before, self.after, field)
+        return self._only_in(self.before, self.after, field, {})
 
     @staticmethod
-    def _only_in(one: A | None, other: A | None, field: object) -> tuple[Any, ...]:
+    def _only_in(
+        one: A | None, other: A | None, field: object, inserted: Mapping[str, frozenset[Any]]
+    ) -> tuple[Any, ...]:
         if one is None:
             return ()
         path = _path(type(one), getattr(field, "__objclass__", None), _text(field))
@@ -106,7 +127,8 @@ class Change(msgspec.Struct, Generic[A], frozen=True, gc=False):
             return ()
         key = key_getter(type(rows[0]))
         known = {key(row) for row in others}
-        return tuple(row for row in rows if key(row) not in known)
+        new = inserted.get("__".join(path)) if inserted else None
+        return tuple(row for row in rows if key(row) not in known and (new is None or key(row) in new))
 
 
 def _text(field: object) -> str:
@@ -166,6 +188,7 @@ class Rule(msgspec.Struct, Generic[A], frozen=True):
         on_failure: what happens when it raises or yields what does not fit; see `Policy`.
         history: it needs all that happened to an aggregate (it counts, or says something once in a life), so that it must
             not be added to a generation that has begun without it.
+        partial: it also runs on aggregates that were there before anything was known of them; see `Change.partial`.
     """
 
     id: str
@@ -177,6 +200,7 @@ class Rule(msgspec.Struct, Generic[A], frozen=True):
     snapshot: bool = False
     on_failure: Policy = "skip"
     history: bool = False
+    partial: bool = False
 
     def __call__(self, change: Change[A]) -> list[BusinessEvent]:
         """The events that follow from the change."""
@@ -192,6 +216,7 @@ def rule(
     snapshot: bool = False,
     on_failure: Policy = "skip",
     history: bool = False,
+    partial: bool = False,
 ) -> Callable[[RuleFunction[A]], Rule[A]]:
     """Make a rule of a function from a `Change` to events. See `Rule` for the arguments.
 
@@ -226,7 +251,16 @@ def rule(
     def make(function: RuleFunction[A]) -> Rule[A]:
         where = code_site(function.__code__) if hasattr(function, "__code__") else site
         made = Rule(
-            id or function.__name__, aggregate, classes, function, where, once, snapshot, on_failure, history
+            id or function.__name__,
+            aggregate,
+            classes,
+            function,
+            where,
+            once=once,
+            snapshot=snapshot,
+            on_failure=on_failure,
+            history=history,
+            partial=partial,
         )
         # Kept by the module itself, so that a second function of the same name is noticed and not just lost.
         function.__globals__.setdefault(RULES, []).append(made)

@@ -1,8 +1,9 @@
 """One partition of the change sets: the states of its aggregates, those that are held, and what follows from a record.
 
 Pure: no Kafka, no clock. What changes goes to `Made.state`, a changelog of this partition: an aggregate's state under its
-key, and under keys that begin with a zero byte the change sets that wait for a held aggregate (one entry each, so that
-adding one costs one record) and the letters that have been replayed or discarded (so that none is twice).
+key (of one that was deleted: nothing, see `left_out`), and under keys that begin with a zero byte the change sets that wait
+for a held aggregate (one entry each, so that adding one costs one record), those that were left out, and the letters that
+have been replayed or discarded (so that none is twice).
 
 *Held*: a change set failed under the policy `hold`. It has changed nothing and nothing of it was published; it and the
 aggregate's later change sets wait in order, until a request (`requests`) replays or discards it. Then all of them go
@@ -15,11 +16,13 @@ import msgspec
 
 from tidings_service import get_logger
 from tidings_translator.changes import ChangeSet, decode_change_set
+from tidings_translator.cloudevents import former_id
 from tidings_translator.errors import ChangeSetError, StopError
-from tidings_translator.evaluate import Evaluator, RuleFailure
+from tidings_translator.evaluate import Evaluation, Evaluator, PublishedEvent, RuleFailure
 from tidings_translator.generation import Mode
 from tidings_translator.held import PREFIX as HELD_PREFIX
 from tidings_translator.held import ROWS, Failed, Held, HeldAggregates, Waiting
+from tidings_translator.left_out import LeftOut
 from tidings_translator.policies import Policies
 from tidings_translator.publishing import Made, Publisher
 from tidings_translator.records import MAX_VALUE_BYTES, FetchedRecord, Partition
@@ -64,6 +67,7 @@ class Shard:
         """As far as `next_offset` was committed by this process, or by whoever had the partition before."""
         self.states: dict[bytes, bytes] = {}
         self.held = HeldAggregates(partition, changelog, workings.max_held_bytes)
+        self.left_out = LeftOut(changelog, next_offset)
         self._partition = partition
         self._workings = workings
         self._evaluator = workings.evaluator
@@ -87,7 +91,7 @@ class Shard:
         for stored_key in sorted(stored):  # by offset: its digits come first
             if stored_key.startswith(HELD_PREFIX):
                 self.held.load(stored_key, stored[stored_key])
-            else:
+            elif not self.left_out.load(stored_key, stored[stored_key]):
                 self._closed.add(stored_key)
 
     def is_as_committed(self, offset: int) -> bool:
@@ -110,6 +114,7 @@ class Shard:
         value, key = record.value, record.key
         if value is None or key is None:
             return
+        self.left_out.keep_from_here(made)
         try:
             change_set = decode_change_set(value)
         except ChangeSetError as error:
@@ -145,10 +150,10 @@ class Shard:
         """
         state = self.states.get(key)
         evaluation = self._evaluator.apply(state, change_set)
-        events, failures = evaluation.events, evaluation.failures
+        events, failures = self._workings.publisher.written(evaluation.events), evaluation.failures
         if events and max([len(event.body) for event in events]) > MAX_VALUE_BYTES:
             events, failures = without_too_large(events, failures, change_set, MAX_VALUE_BYTES)
-        new_state = evaluation.new_state
+        new_state = None if self._is_forgotten(key, evaluation) else evaluation.new_state
         if new_state is not None and len(new_state) > MAX_VALUE_BYTES:
             reason = f"the aggregate's state would have {len(new_state)} bytes; {MAX_VALUE_BYTES} are allowed"
             events, new_state = [], state
@@ -160,6 +165,8 @@ class Shard:
             return None
         if new_state is not state:
             self._set_state(key, new_state, made)
+        if evaluation.partial:
+            made.partial[change_set.aggregate] += 1
         if events:
             if not change.shadow:
                 made.commit_times_us.append(change_set.ts_us)
@@ -167,7 +174,14 @@ class Shard:
         if not failures:
             return []
         self._letters.write(key, change, failures, made, state=state)
-        return [(one.rule, one.event_id) for one in failures]
+        failed = [(one.rule, one.event_id) for one in failures]
+        if ROWS in failed:
+            self.left_out.add(key, change.offset, made)
+        return failed
+
+    def _is_forgotten(self, key: bytes, evaluation: Evaluation) -> bool:
+        """Whether nothing of a deleted aggregate need be kept, not even its position."""
+        return evaluation.gone and key not in self.left_out
 
     def _tolerable(
         self,
@@ -244,6 +258,11 @@ class Shard:
             return
         self._closed.add(mark)
         made.state[self.changelog, mark] = b"\1"
+        if what == ROWS:
+            self.left_out.settle(key, request.offset, made)
+            state = self.states.get(key)
+            if state is not None and key not in self.left_out and self._evaluator.is_gone(key, state):
+                self._set_state(key, None, made)
         outcome = "replayed" if request.do == "replay" else "discarded"
         self._letters.close(key, request.offset, what, outcome, made)
 
@@ -261,9 +280,12 @@ class Shard:
         if request.rule is None:
             return self._replay_rows(key, change, change_set, held, made)
         found = self._evaluator.apply_rule(request.state, self.states.get(key), change_set, request.rule)
-        events, failures = found.events, found.failures
+        events, failures = self._workings.publisher.written(found.events), found.failures
         if request.event_id is not None:
-            events = [event for event in events if event.event_id == request.event_id]
+            events = [event for event in events if _has_id(event, request.event_id)]
+            if not events and not failures:
+                reason = "the rule says nothing now that has this event's id: discard the letter, if that is as it should be"
+                failures = [row_failure(change_set, reason)]
         events, failures = without_too_large(events, failures, change_set, MAX_VALUE_BYTES)
         if failures:
             # Under the letter's own origin, whatever it fails of now.
@@ -281,10 +303,11 @@ class Shard:
         """A change set whose rows did not fit can be made up for as long as the aggregate has not changed since."""
         found = self._evaluator.apply(self.states.get(key), change_set)
         failures = [one for one in found.failures if one.rule is None]
+        too_late = found.ignored or (key not in self.states and self.left_out.is_before(change.offset))
         if held is not None:
             reason = f"the aggregate is held by offset {held.offset}: deal with that first"
             failures = [row_failure(change_set, reason)]
-        elif found.ignored:
+        elif too_late:
             reason = "the aggregate has changed since, so this cannot be made up for in order"
             failures = [row_failure(change_set, f"{reason}; read its rows anew with an incremental snapshot")]
         if failures:
@@ -296,6 +319,14 @@ class Shard:
 
 def _text(offset: int, rule: str | None, event_id: str | None) -> bytes:
     return b"%020d\0%b\0%b" % (offset, (rule or "").encode(), (event_id or "").encode())
+
+
+def _has_id(event: PublishedEvent, event_id: str) -> bool:
+    """Whether a letter's event is this one; a letter from before rules were part of ids has the former."""
+    if event.event_id == event_id:
+        return True
+    sequence = dict(event.headers)["ce_sequence"].decode()
+    return former_id(event.topic, event.key.decode(), sequence) == event_id
 
 
 def _is(discarded: Failed, rule: str | None, event_id: str | None) -> bool:

@@ -1,10 +1,10 @@
 """An aggregate's state: what is kept of it between transactions, and how a change set moves it on.
 
-The state is msgpack of ``[format, commit LSN, aggregate, orphans, done]``: the aggregate as its author declared it (or
-nil), child rows that came before their root (or nil), and the ids of the rules that have had their one say. Fields are
-stored by name, so that a definition may lose fields, and may gain those that have a default, without a rebuild.
-
-A deleted aggregate keeps its commit position, so that a repeated older change set does not bring it back to life.
+The state is msgpack of ``[format, commit LSN, aggregate, orphans, done, unknown, shape]``: the aggregate as its author
+declared it (or nil), child rows that came before their root (or nil), the ids of the rules that have had their one say, and
+what is not known of it, with the number of the fields that it was written with (see `knowledge`; states of earlier versions
+lack the last two, and these versions read states with them). Fields are stored by name, so that a definition may lose fields,
+and may gain those that have a default, without a rebuild.
 """
 
 from types import GenericAlias
@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from tidings_translator.advance import Advance, Children, Shape
-from tidings_translator.changes import ChangeSet
+from tidings_translator.changes import ChangeSet, identity
 from tidings_translator.errors import StateError
+from tidings_translator.knowledge import NOTHING, Knowledge, Unknown
 from tidings_translator.model import Aggregate
 from tidings_translator.nested_advance import NestedAdvance
 
@@ -29,6 +30,8 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     aggregate: Any = None
     orphans: Any = None
     done: tuple[str, ...] = ()
+    unknown: Unknown = NOTHING
+    shape: int = 0
 
 
 class AggregatePlan:
@@ -38,7 +41,11 @@ class AggregatePlan:
         self.cls = cls
         self.name = cls.__name__
         self._shape = Shape(cls)
+        self.knowledge = Knowledge(self._shape)
         self._advance = NestedAdvance if self._shape.nested else Advance
+        self._keys = {cls.__table__: cls.__key__} | {
+            row.__table__: row.__key__ for row in self._shape.slots.values()
+        }
         lists: list[tuple[str, Any, Any]] = [
             (slot, GenericAlias(tuple, (row, ...)), ()) for slot, row in self._shape.slots.items()
         ]
@@ -49,6 +56,8 @@ class AggregatePlan:
                 ("aggregate", cls | None, None),
                 ("orphans", self._orphans | None, None),
                 ("done", tuple[str, ...], ()),
+                ("unknown", tuple[str, ...], NOTHING),
+                ("shape", int, 0),
             ],
             bases=(State,),
             frozen=True,
@@ -76,17 +85,43 @@ class AggregatePlan:
             )
         return decoded
 
+    def unknown(self, state: bytes, decoded: State) -> Unknown:
+        """What is not known of the aggregate in a state, fields that the definition has got since it was written included."""
+        if decoded.shape == self.knowledge.shape or decoded.aggregate is None:
+            return decoded.unknown
+        missing = self.knowledge.missing(msgspec.msgpack.decode(state)[2])
+        return (*decoded.unknown, *(name for name in missing if name not in decoded.unknown))
+
     def encode(
-        self, commit_lsn: int, aggregate: Aggregate | None, orphans: Children | None, done: tuple[str, ...]
+        self,
+        commit_lsn: int,
+        aggregate: Aggregate | None,
+        orphans: Children | None,
+        done: tuple[str, ...],
+        unknown: Unknown = NOTHING,
     ) -> bytes:
         """The state as bytes."""
-        return self._encoder.encode((FORMAT, commit_lsn, aggregate, orphans or None, done))
+        return self._encoder.encode(
+            (FORMAT, commit_lsn, aggregate, orphans or None, done, unknown, self.knowledge.shape)
+        )
 
     def orphans_of(self, state: State | None) -> Children:
         """The child rows that wait for their root, or for the row above them, by slot."""
         if state is None or state.orphans is None:
             return {}
         return {slot: getattr(state.orphans, slot) for slot in self._shape.slots}
+
+    def snapshot_rows(self, change_set: ChangeSet) -> list[str]:
+        """What tells a snapshot's change set from the others of its aggregate, which have the same position: the keys of its
+        rows, and of the rows that they refer to as far as these were known. (A row is told again when one that it refers to is
+        read behind it.)"""
+        rows = []
+        for row in change_set.rows:
+            known = row.after if row.after is not None else row.before
+            if known is not None and row.table in self._keys:
+                rows.append(f"{row.op}/{row.table}/{identity(known, self._keys[row.table])}")
+        referred = [f"{table}/{key}" for table, known in change_set.references.items() for key in known]
+        return rows + sorted(referred)
 
     def advance(
         self, before: Aggregate | None, orphans: Children, change_set: ChangeSet

@@ -8,7 +8,7 @@ when a partition is assigned.
 import asyncio
 import functools
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import header
@@ -72,6 +72,7 @@ class Translator:
             settings.max_held_bytes,
         )
         self._held_metrics = HeldMetrics()
+        self._told_partial: set[str] = set()
         self._history = rules_since_the_beginning(domain)
 
     def register_contracts(self, registry: RegistryClient) -> None:
@@ -183,6 +184,7 @@ class Translator:
         [shard.committed] = offsets.values()
         for aggregate, count in made.change_sets.items():
             metrics.TRANSLATOR_CHANGE_SETS.labels(aggregate).inc(count)
+        self._tell_partial(made.partial)
         for topic, count in made.events.items():
             metrics.TRANSLATOR_EVENTS.labels(*self._names[topic]).inc(count)
         for topic, count in made.shadows.items():
@@ -190,6 +192,17 @@ class Translator:
         now_us = time.time() * 1e6
         for commit_time_us in made.commit_times_us:
             metrics.TRANSLATOR_LATENCY.observe(max(now_us - commit_time_us, 0) / 1e6)
+
+    def _tell_partial(self, partial: Mapping[str, int]) -> None:
+        for aggregate, count in partial.items():
+            metrics.TRANSLATOR_PARTIAL.labels(aggregate).inc(count)
+        for aggregate in partial.keys() - self._told_partial:
+            self._told_partial.add(aggregate)
+            log.warning(
+                "changes of aggregates that were there before anything was known of them: their rules did not run; a snapshot"
+                " of their tables, the root's last, makes them known (this is told once, and counted)",
+                aggregate=aggregate,
+            )
 
     # --- generations
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tidings_translator.cloudevents import former_id
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation_corrections import Corrections, correction_id, summary, superseded
 from tidings_translator.generation_diff import Comparison, Said, as_json, differing, report, said_of
@@ -73,6 +74,25 @@ def test_same_changed_and_only_in_one() -> None:
     assert {"total": [5, 6], "name": ["Ann", "ANN"]} in changed
 
 
+def test_events_from_before_rules_were_part_of_ids_are_the_same_facts() -> None:
+    """Nothing waits for the end, and nothing would be corrected, but what was really told otherwise."""
+    live = [
+        Said(former_id(TOPIC, "1", f"0A-{number}"), "1", 10, json.dumps({"a": number}).encode())
+        for number in range(4)
+    ]
+    shadow = [
+        msgspec.structs.replace(one, id=f"new{number}", former=one.id) for number, one in enumerate(live)
+    ]
+    shadow[2] = msgspec.structs.replace(shadow[2], value=b'{"a": 7}')
+    for seed in range(5):
+        corrections = Corrections()
+        comparison = compare(live[seed:] + live[:seed], shadow, corrections=corrections)
+        assert not [*comparison._waiting["live"].rest(), *comparison._waiting["shadow"].rest()]
+        found = comparison.finish()
+        assert (found.same, found.changed, found.fields) == (3, 1, {"a": 1})
+        assert corrections._corrects == {"new2": live[2].id}
+
+
 def test_other_spellings_and_other_ids() -> None:
     """A value that is written otherwise is the same; the same fact under another id is one change and not two losses."""
     spelled = Said("id1", "1", 10, b'{"a":  1}')
@@ -102,10 +122,11 @@ def test_events_of_both_modes_and_what_is_no_event() -> None:
         ("ce_sequence", b"00000000000000FF-0000001"),
         ("content-type", b"application/avro"),
     ]
-    assert said_of(TOPIC, b"1", b"\0", binary) == Said("x", "1", 255, b"\0")
+    former = former_id(TOPIC, "1", "00000000000000FF-0000001")
+    assert said_of(TOPIC, b"1", b"\0", binary) == Said("x", "1", 255, b"\0", former=former)
     structured = b'{"id":"x","sequence":"00000000000000FF-0000001","data":{}}'
     headers = [("content-type", b"application/cloudevents+json; charset=UTF-8")]
-    assert said_of(TOPIC, b"1", structured, headers) == Said("x", "1", 255, structured)
+    assert said_of(TOPIC, b"1", structured, headers) == Said("x", "1", 255, structured, former=former)
     for value, said_headers in ((b"x", []), (b"no json", headers), (b"{}", headers)):
         with pytest.raises(GenerationError, match=TOPIC):
             said_of(TOPIC, b"1", value, said_headers)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings_envelope.wire import split
-from tidings_translator.cloudevents import NAMESPACE, event_id
+from tidings_translator.cloudevents import NAMESPACE, event_id, former_id, place_of, rule_name
 from tidings_translator.domain import Domain
 from tidings_translator.encoding import EventEncoder
 from tidings_translator.events import contract_of
@@ -60,9 +60,11 @@ def test_headers_are_cloudevents_in_binary_mode(boxes: Rehearsal) -> None:
 
 @given(st.text(max_size=20), st.integers(0, 2**64 - 1), st.integers(0, 10**7))
 def test_an_event_id_is_what_uuid5_gives(aggregate: str, lsn: int, ordinal: int) -> None:
-    made = event_id("a.b.v1", aggregate, lsn, ordinal)
-    assert made == str(uuid5(NAMESPACE, f"a.b.v1/{lsn:X}/{ordinal}/{aggregate}"))
+    made = event_id("a.b.v1", aggregate, place_of(lsn), rule_name("a/b"), ordinal)
+    assert made == str(uuid5(NAMESPACE, f"a.b.v1/{lsn:X}/a%2Fb/{ordinal}/{aggregate}"))
     assert UUID(made).version == 5
+    former = former_id("a.b.v1", aggregate, f"{lsn:016X}-{ordinal:07}")
+    assert former == str(uuid5(NAMESPACE, f"a.b.v1/{lsn:X}/{ordinal}/{aggregate}"))
 
 
 def test_the_namespace_never_changes() -> None:

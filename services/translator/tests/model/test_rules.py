@@ -1,7 +1,7 @@
 """What a rule can ask a change."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -34,8 +34,8 @@ def change(before: Tree | None, after: Tree | None) -> Change[Tree]:
 @pytest.mark.parametrize(
     ("before", "after", "created", "deleted", "changed", "became_old"),
     [
-        (None, tree(), True, False, False, False),
-        (None, tree("old"), True, False, False, True),
+        (None, tree(), True, False, True, False),
+        (None, tree("old"), True, False, True, True),
         (tree(), tree(), False, False, False, False),
         (tree(), tree("old"), False, False, True, True),
         (tree("old"), tree("old", 1), False, False, False, False),
@@ -50,6 +50,15 @@ def test_questions_about_the_root(
     assert (asked.created, asked.deleted) == (created, deleted)
     assert (asked.changed(Tree.state), asked.changed("state")) == (changed, changed)
     assert asked.became(Tree.state, "old") is became_old
+
+
+def test_before_its_creation_an_aggregate_had_no_value_and_no_rows() -> None:
+    asked = change(None, tree("old", 1))
+    assert (asked.changed(Tree.state), asked.became(Tree.state, "old")) == (True, True)
+    assert [leaf.no for leaf in asked.added(Tree.leaves)] == [1]
+    assert asked.knows(Tree.leaves)
+    none = change(None, tree(cast("str", None)))
+    assert (none.changed(Tree.state), none.became(Tree.state, None)) == (False, False), "none is nothing"
 
 
 @pytest.mark.parametrize(
