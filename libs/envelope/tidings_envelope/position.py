@@ -12,6 +12,45 @@ from tidings_envelope.errors import DecodeError
 MAX_LSN = 2**64 - 1
 
 
+class StreamPosition(NamedTuple):
+    """Where a record of a table stands among those of its key, by what it says itself; compares as a tuple.
+
+    Within a partition without repetitions that is the order of offsets. It is needed where records come again after a
+    crash, or from several partitions.
+    """
+
+    last_commit_lsn: int
+    """The last commit before its transaction, or before a row was read."""
+    lsn: int
+    """LSN of the change, or the stream's when a row was read."""
+    is_read: bool
+    """A row that was read is newer than the change at its own place."""
+
+
+def place_in_stream(
+    snapshot: str, last_commit_lsn: int | None, lsn: int, *, snapshot_lsn: int = 0
+) -> StreamPosition:
+    """The one rule by which changes and rows that snapshots read are ordered.
+
+    A row that was read has its place in the stream: it is newer than what was committed before it, and older than what
+    was committed after it. Real Debezium and our capture say the same: a row of an incremental snapshot has no LSN, but
+    the stream's place in its ``sequence``; so has a row of a blocking one, whose own LSN may be ahead of the stream, which
+    then brings once more what the row shows. Only a stream's first snapshot knows no commit: it stands at its own LSN,
+    where the stream begins.
+
+    Args:
+        snapshot: ``source.snapshot``.
+        last_commit_lsn: the first part of ``source.sequence``; None before the first commit that the stream saw.
+        lsn: ``source.lsn``, or where it has none the second part of ``source.sequence``.
+        snapshot_lsn: of the snapshot that stands before the record in its partition. A transaction may have written rows
+            before it and committed after it.
+    """
+    if snapshot in ("false", "incremental"):
+        commit = max(snapshot_lsn, lsn) if last_commit_lsn is None else last_commit_lsn
+        return StreamPosition(commit, lsn, snapshot != "false")
+    return StreamPosition(lsn if last_commit_lsn is None else last_commit_lsn, 0, is_read=True)
+
+
 class CommitPosition(NamedTuple):
     """A row change's place in its database's history; compares as a tuple."""
 
