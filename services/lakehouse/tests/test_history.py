@@ -50,6 +50,7 @@ def test_a_log_becomes_the_records_that_it_came_from(
     orders.change("u", {**FULL, "ordered_at": "infinity"}, 120, 130, before={**FULL, "id": 1})
     orders.change("d", {**NULLS, "id": 2}, 140, 150)
     topics.produce(orders.topic, None, b"\0broken")
+    orders.read_again(FULL, 160, 170)
     for number in range(3):
         topics.produce(markers, b"key", b"\0marker %d" % number)
     topics.flush()
@@ -66,14 +67,16 @@ def test_a_log_becomes_the_records_that_it_came_from(
     assert json.loads((tmp_path / "history" / "history.json").read_text()) == found
     spans = {topic: one["partitions"] for topic, one in found["topics"].items()}
     assert spans == {
-        orders.topic: {"0": {"first": 0, "last": 5}},
+        orders.topic: {"0": {"first": 0, "last": 6}},
         markers: {"0": {"first": 0, "last": 4}},
     }
     told = records(tmp_path / "history", markers)
     assert [(one["offset"], b64decode(one["raw_value"])) for one in told] == [
         (number, b"\0marker %d" % number) for number in range(5)
     ]
-    snapshot, created, updated, deleted, tombstone, broken = records(tmp_path / "history", orders.topic)
+    snapshot, created, updated, deleted, tombstone, broken, again = records(
+        tmp_path / "history", orders.topic
+    )
     row = {**FULL, "amount": "-12.50"}
     assert snapshot["key"] == {"id": 1}
     assert (snapshot["value"]["op"], snapshot["value"]["after"]) == ("r", row)
@@ -100,7 +103,10 @@ def test_a_log_becomes_the_records_that_it_came_from(
     assert (deleted["value"]["op"], deleted["value"]["before"]["id"]) == ("d", 2)
     assert (tombstone["key"], tombstone["value"]) == ({"id": 2}, None)
     assert b64decode(broken["raw_value"]) == b"\0broken"
-    assert [one["offset"] for one in (snapshot, created, updated, deleted, tombstone, broken)] == [*range(6)]
+    read = again["value"]["source"]
+    assert (read["snapshot"], read["lsn"], read["sequence"]) == ("incremental", None, '["160","170"]')
+    told_in_order = (snapshot, created, updated, deleted, tombstone, broken, again)
+    assert [one["offset"] for one in told_in_order] == [*range(7)]
 
     with pytest.raises(HistoryError, match="exists"):
         write_history(lake.session, unique_name, tmp_path / "history")

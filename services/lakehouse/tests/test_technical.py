@@ -131,6 +131,109 @@ def test_a_second_snapshot_is_newer_than_what_was_committed_before_it(lake: Lake
     assert current(lake, orders) == [(1, "again")]
 
 
+def test_an_incremental_snapshot_repairs_rows(lake: Lake, orders: TableTopic) -> None:
+    """After a gap: a row that was changed in it, one deleted and inserted again, one never seen."""
+    orders.change("c", order(1, "before the gap"), 10, 20)
+    orders.change("c", order(2), 10, 21)
+    orders.change("d", {"id": 2}, 25, 30)
+    orders.topics.flush()
+    lake.drain()
+    orders.read_again(order(1, "changed in the gap"), 100, 105)
+    orders.read_again(order(2, "inserted again in the gap"), 100, 105)
+    orders.read_again(order(3, "inserted in the gap"), 100, 105)
+    orders.topics.flush()
+    lake.drain()
+    repaired = [
+        (1, "changed in the gap"),
+        (2, "inserted again in the gap"),
+        (3, "inserted in the gap"),
+    ]
+    assert current(lake, orders) == repaired
+    orders.change("c", order(1, "before the gap"), 10, 20)
+    orders.change("d", {"id": 2}, 25, 30)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == repaired
+    lake.forget()
+    lake.drain()
+    assert current(lake, orders) == repaired
+
+
+def test_a_row_read_by_an_incremental_snapshot_has_its_place_in_the_stream(
+    lake: Lake, orders: TableTopic
+) -> None:
+    """What was committed before it is older, what was committed after it is newer: in one batch and in several."""
+    for number in (1, 2):
+        orders.change("c", order(number, "older"), 10, 20)
+    for number in (1, 2, 3):
+        orders.read_again(order(number, "read"), 25, 30)
+    orders.change("u", order(1, "newer"), 35, 40)
+    orders.change("d", {"id": 3}, 45, 50)
+    orders.change("c", order(1, "older"), 10, 20)
+    orders.topics.flush()
+    once = [(1, "newer"), (2, "read")]
+    lake.drain()
+    assert current(lake, orders) == once
+    orders.change("u", order(2, "newer"), 55, 60)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "newer"), (2, "newer")]
+
+
+def test_a_read_row_wins_over_the_change_at_its_own_place(lake: Lake, orders: TableTopic) -> None:
+    """A window that closes between two transactions names the last change before it, which a crash may repeat."""
+    for _ in range(2):
+        orders.change("c", order(1, "streamed"), 10, 20)
+        orders.read_again(order(1, "read"), 10, 20)
+        orders.change("c", order(1, "streamed"), 10, 20)
+        orders.topics.flush()
+        lake.drain()
+        assert current(lake, orders) == [(1, "read")]
+
+
+def test_the_first_transaction_of_a_new_stream_is_newer_than_the_old_stream(
+    lake: Lake, orders: TableTopic
+) -> None:
+    """It does not know the last commit: after a new slot without a snapshot, or before an incremental one."""
+    orders.change("r", order(1, "snapshot"), None, 100, snapshot="last")
+    orders.change("u", order(1, "old stream"), 500, 510)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("u", order(1, "new stream"), None, 900)
+    orders.read_again(order(2, "read"), None, 910)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "new stream"), (2, "read")]
+
+
+def test_a_blocking_snapshot_has_its_place_in_the_stream(lake: Lake, orders: TableTopic) -> None:
+    """It reads beside a stream that stands still, whose next transaction may have begun before it."""
+    orders.change("c", order(1, "older"), 10, 20)
+    orders.change("r", order(1, "read"), 30, 60, snapshot="last")
+    orders.change("r", order(2, "read"), 30, 60, snapshot="last")
+    orders.change("u", order(2, "newer"), 30, 55)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "read"), (2, "newer")]
+
+
+def test_the_first_transaction_of_one_stream_is_older_than_the_snapshot_of_the_next(
+    lake: Lake, orders: TableTopic
+) -> None:
+    orders.change("r", order(1, "first snapshot"), None, 100, snapshot="last")
+    orders.change("u", order(1, "committed after it"), None, 90)
+    orders.change("d", {"id": 2}, None, 95)
+    orders.change("r", order(1, "second snapshot"), None, 200, snapshot="first")
+    orders.change("r", order(2, "second snapshot"), None, 200, snapshot="last")
+    orders.topics.flush()
+    lake.drain()
+    expected = [(1, "second snapshot"), (2, "second snapshot")]
+    assert current(lake, orders) == expected
+    lake.forget()
+    lake.drain()
+    assert current(lake, orders) == expected
+
+
 def test_values_out_of_line_are_kept(lake: Lake, orders: TableTopic) -> None:
     """TOAST: the newest value that was logged, from the table or from the same batch."""
     orders.change("c", order(1, "kept"), 10, 20)
@@ -163,6 +266,54 @@ def test_truncate_removes_what_is_older(lake: Lake, orders: TableTopic) -> None:
     orders.topics.flush()
     lake.drain()
     assert current(lake, orders) == [(3, "n")]
+
+
+def test_truncate_removes_what_is_older_in_every_partition(
+    lake: Lake, topics: Topics, unique_name: str
+) -> None:
+    """Also what arrives with a later batch: partitions are not read in step."""
+    from_many = topics.table(f"{unique_name}.public.t_{unique_name}", partitions=2)
+    from_many.change("c", order(1), 10, 20)
+    from_many.truncate(35, 40)
+    topics.flush()
+    lake.drain()
+    from_many.change("c", order(2), 10, 21, partition=1)
+    from_many.change("c", order(3), 45, 50, partition=1)
+    topics.flush()
+    lake.drain()
+    assert current(lake, from_many) == [(3, "n")]
+    from_many.change("c", order(4), 25, 30, partition=1)
+    from_many.read_again(order(5), 55, 60, partition=1)
+    topics.flush()
+    lake.drain()
+    assert current(lake, from_many) == [(3, "n"), (5, "n")]
+
+
+def test_a_value_that_was_not_logged_of_a_row_that_the_table_lacks(
+    lake: Lake, orders: TableTopic, topics: Topics
+) -> None:
+    """It is not null: the row is set aside until its values are known."""
+    orders.change("u", order(1, PLACEHOLDER, status="paid"), 10, 20)
+    orders.change("c", order(2), 25, 30)
+    topics.produce(orders.topic, None, b"junk")
+    topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(2, "n")]
+    set_aside = (
+        f"select offset, reason from tidings.quarantine where topic = '{orders.topic}' order by offset"
+    )
+    found = lake.rows(set_aside)
+    assert [row[0] for row in found] == [0, 2]
+    assert found[0][1].startswith(f"after.note: PostgreSQL did not log it, and {orders.table} has no row")
+    orders.change("u", order(1, PLACEHOLDER, status="shipped"), 35, 40)
+    orders.read_again(order(1, "read"), 45, 50)
+    orders.change("u", order(1, PLACEHOLDER, status="cancelled"), 55, 60)
+    topics.flush()
+    lake.drain()
+    assert current(lake, orders, "id, status, note") == [(1, "cancelled", "read"), (2, "placed", "n")]
+    lake.forget()
+    lake.drain()
+    assert lake.rows(set_aside) == found
 
 
 def test_the_schema_evolves_with_the_topic(lake: Lake, orders: TableTopic) -> None:

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from tidings_lakehouse.kafka import Offsets
 from tidings_lakehouse.records import with_schema_ids
 
 if TYPE_CHECKING:
@@ -79,6 +80,19 @@ def mark_commits(
     session.conf.set(f"{_MARK}query-id", query_id)
     session.conf.set(f"{_MARK}batch-id", str(batch_id))
     session.conf.set(f"{_MARK}offsets", json.dumps(offsets, separators=(",", ":")))
+
+
+def planned_offsets(session: SparkSession, checkpoint: str, batch_id: int) -> Offsets:
+    """Up to where a batch reads, by Spark's own note of it in the checkpoint, which it makes before the batch begins."""
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the checkpoint may be in an object store
+    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets/{batch_id}")
+    stream = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).open(path)  # noqa: SLF001
+    try:
+        text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()
+    offsets: Offsets = json.loads(text.splitlines()[-1])
+    return offsets
 
 
 BatchWriter = Callable[[DataFrame, int, str], None]

@@ -132,7 +132,8 @@ class BusinessWriter:
             for one in broken:
                 QUARANTINED.labels(one.topic).inc(found[one.topic]["failed"])
             self._failpoint("quarantine")
-        self._watermark.write(watermarks, batch_id)
+        self._watermark.take(watermarks, batch_id)
+        self._watermark.write()
         self._failpoint("watermark")
         return written
 

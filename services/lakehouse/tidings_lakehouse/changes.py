@@ -1,13 +1,7 @@
 """Change events: from records of one technical topic to rows of its log, and from those to newest rows. No I/O.
 
-A row's position is (commit LSN, LSN), by which changes of one key are ordered whatever their order on the topic:
-
-    streamed        (last commit before its transaction = sequence[0], LSN of the row)
-    snapshot        (LSN of the snapshot, 0)
-    streamed in the first transaction after a snapshot, where sequence[0] is null: (LSN of the snapshot, LSN)
-
-so a snapshot is newer than what was committed before it and older than what was committed after it, even a row that
-was written before the snapshot and committed after it.
+A row's position is (commit LSN, LSN), by which changes of one key are ordered whatever their order on the topic; the rule is
+`tidings_envelope.position.place_in_stream`, here in Spark's words (`with_position`).
 """
 
 from __future__ import annotations
@@ -15,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.avro_nodes import DECODED_FIELD, Node
 from tidings_lakehouse.columns import column_type, is_placeholder, shaped_row
+from tidings_lakehouse.positions import PartitionId, Position
 from tidings_lakehouse.records import ReaderGroup, failure
 from tidings_lakehouse.schemas import DecodingPlan
 from tidings_lakehouse.tables import quoted, safe_name, target_name
@@ -30,6 +25,8 @@ HEADERS = st.ArrayType(
     st.StructType([st.StructField("key", st.StringType()), st.StructField("value", st.BinaryType())])
 )
 COMMIT_LSN, LSN, CHANGED_AT = "__commit_lsn", "__lsn", "__changed_at"
+PLACE = ("topic_id", "partition", "offset", "timestamp")
+"""Where a change stands on its topic."""
 POSITION_FIELDS = (
     st.StructField(COMMIT_LSN, st.LongType()),
     st.StructField(LSN, st.LongType()),
@@ -51,6 +48,7 @@ _TRAILING = (
     st.StructField("changed_at", st.TimestampType()),
     st.StructField("schema_id", st.LongType()),
     st.StructField("headers", HEADERS),
+    st.StructField("incremental", st.BooleanType()),
 )
 
 
@@ -145,11 +143,16 @@ def _log_columns(
         "key": _struct(key_groups, None, fits.get("key")),
         "before": _struct(value_groups, "before", fits.get("before")),
         "after": _struct(value_groups, "after", fits.get("after")),
-        "snapshot": value("source.snapshot") != "false",
+        "snapshot": sf.when(
+            value("op").isNotNull(), sf.coalesce(value("source.snapshot") != "false", sf.lit(False))
+        ),
+        "incremental": value("source.snapshot") == "incremental",
         "tx_id": value("source.txId"),
         "total_order": value("transaction.total_order") if _have(values, "transaction") else sf.lit(None),
         "last_commit_lsn": sf.get_json_object(value("source.sequence"), "$[0]").try_cast("bigint"),
-        "lsn": value("source.lsn"),
+        "lsn": sf.coalesce(
+            value("source.lsn"), sf.get_json_object(value("source.sequence"), "$[1]").try_cast("bigint")
+        ),
         "changed_at": sf.timestamp_micros(
             sf.coalesce(value("source.ts_us"), value("source.ts_ms") * 1000)
             if _have(values, "source", "ts_us")
@@ -236,26 +239,56 @@ def current_shape(log: st.StructType) -> CurrentShape | None:
     return CurrentShape({safe_name(column): name for column, name in keys.items()}, columns, schema)
 
 
-def with_position(changes: DataFrame, snapshot_lsn: int) -> DataFrame:
-    """Adds `COMMIT_LSN` and `LSN`; `snapshot_lsn` is that of the topic's newest snapshot, 0 when there is none."""
-    lsn = sf.coalesce("lsn", sf.lit(0))
+def is_incremental() -> Column:
+    """Whether a row of a log was read by an incremental snapshot; logs of former releases do not say it."""
+    return sf.coalesce("incremental", sf.col("snapshot") & sf.col("lsn").isNull())
+
+
+def with_position(changes: DataFrame, snapshots: Mapping[PartitionId, int], *, windowed: bool) -> DataFrame:
+    """Adds `COMMIT_LSN` and `LSN`: see `place_in_stream`.
+
+    Args:
+        changes: rows of a log, or of a batch.
+        snapshots: LSN of the newest snapshot in each partition before these rows.
+        windowed: whether snapshots among the rows themselves have to be found, too, by offset.
+    """
+    lsn, last_commit = sf.coalesce("lsn", sf.lit(0)), sf.col("last_commit_lsn")
+    is_read = sf.col("snapshot") & ~is_incremental()
+    before = sf.lit(0).cast("bigint")
+    if snapshots:
+        known = sf.create_map(
+            *[sf.lit(one) for place, at in sorted(snapshots.items()) for one in (_place_text(place), at)]
+        )
+        place = sf.concat_ws("/", "topic_id", sf.col("partition").cast("string"))
+        before = sf.coalesce(sf.try_element_at(known, place), before)
+    if windowed:
+        rows = Window.partitionBy("topic_id", "partition").orderBy("offset")
+        found = sf.last(sf.when(is_read & last_commit.isNull(), lsn), ignorenulls=True)
+        before = sf.coalesce(found.over(rows), before)
     return changes.select(
         "*",
-        sf.when(sf.col("snapshot"), lsn)
-        .otherwise(sf.coalesce("last_commit_lsn", sf.lit(snapshot_lsn)))
+        sf.coalesce(last_commit, sf.when(is_read, lsn).otherwise(sf.greatest(before, lsn)))
         .cast("bigint")
         .alias(COMMIT_LSN),
-        sf.when(sf.col("snapshot"), sf.lit(0)).otherwise(lsn).cast("bigint").alias(LSN),
+        sf.when(is_read, sf.lit(0)).otherwise(lsn).cast("bigint").alias(LSN),
     )
+
+
+def _place_text(place: PartitionId) -> str:
+    return f"{place.topic_id}/{place.partition}"
 
 
 def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequence[str]) -> DataFrame:
     """One row per key: the newest change of a batch, in the columns of the current-state table and `op`.
 
-    For every column in `unavailable` (which some change of the batch did not log) there are two more: ``<column>__at``
-    (commit LSN, LSN) of the newest change that did log it, null if none did, in which case the table has the value.
+    For every column in `unavailable` (which some change of the batch did not log) there is one more: ``<column>__at``
+    (commit LSN, LSN) of the newest change that did log it, null if none did, in which case the table has the value. Then
+    there are the change's `PLACE` columns, too.
     """
     position = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
+    order = sf.struct(
+        sf.col(COMMIT_LSN), sf.col(LSN), (sf.col("op") == "r").alias("is_read"), sf.col("offset")
+    )
     row = sf.coalesce("after", "before")
     key_of = dict(shape.keys)
     columns = [
@@ -272,15 +305,16 @@ def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequenc
         sf.col(COMMIT_LSN),
         sf.col(LSN),
         sf.col("changed_at").alias(CHANGED_AT),
-        "offset",
+        *PLACE,
     )
     names = [field.name for field in shape.schema.fields]
+    place = PLACE if missing else ()
     newest = [
-        sf.max_by(sf.struct("op", *map(quoted, names)), sf.struct(COMMIT_LSN, LSN, "offset")).alias("newest"),
+        sf.max_by(sf.struct("op", *map(quoted, names), *place), order).alias("newest"),
         *[
             sf.max_by(
                 sf.struct(position.alias("at"), sf.col(quoted(column)).alias("value")),
-                sf.when(~sf.array_contains("unavailable", shape.columns[column]), position),
+                sf.when(~sf.array_contains("unavailable", shape.columns[column]), order),
             ).alias(f"{column}__seen")
             for column in missing
         ],
@@ -297,41 +331,64 @@ def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequenc
             for name in names
         ],
         *[sf.col(quoted(f"{column}__seen"))["at"].alias(f"{column}__at") for column in missing],
+        *[sf.col("newest")[name].alias(name) for name in place],
     )
 
 
 def merge_statement(table: str, source: str, shape: CurrentShape, missing: Sequence[str]) -> str:
     """MERGE of `newest_changes` (the view `source`) into the current state: newer positions win, deletes delete.
 
-    Idempotent: the same or an older position changes nothing.
+    Idempotent: the same or an older position changes nothing, but for a row that was read, which wins over the change at
+    its own place. A row that the table lacks is inserted only if all its values are known (`incomplete`).
     """
     on = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in shape.keys)
-    newer = f"(s.{COMMIT_LSN} > t.{COMMIT_LSN} OR (s.{COMMIT_LSN} = t.{COMMIT_LSN} AND s.{LSN} > t.{LSN}))"
+    newer = (
+        f"(s.{COMMIT_LSN} > t.{COMMIT_LSN} OR (s.{COMMIT_LSN} = t.{COMMIT_LSN}"
+        f" AND (s.{LSN} > t.{LSN} OR (s.{LSN} = t.{LSN} AND s.op = 'r'))))"
+    )
     names = [field.name for field in shape.schema.fields]
 
     def assigned(name: str) -> str:
         if name not in missing:
             return f"s.{quoted(name)}"
         at = f"s.{quoted(name + '__at')}"
-        seen = f"{at}.{COMMIT_LSN} > t.{COMMIT_LSN} OR ({at}.{COMMIT_LSN} = t.{COMMIT_LSN} AND {at}.{LSN} > t.{LSN})"
+        seen = f"{at}.{COMMIT_LSN} > t.{COMMIT_LSN} OR ({at}.{COMMIT_LSN} = t.{COMMIT_LSN} AND {at}.{LSN} >= t.{LSN})"
         return f"CASE WHEN {at} IS NOT NULL AND ({seen}) THEN s.{quoted(name)} ELSE t.{quoted(name)} END"
 
     updates = ", ".join(f"t.{quoted(name)} = {assigned(name)}" for name in names)
+    whole = "".join(f" AND s.{quoted(name + '__at')} IS NOT NULL" for name in missing)
     columns = ", ".join(quoted(name) for name in names)
     values = ", ".join(f"s.{quoted(name)}" for name in names)
     clauses = [
         f"MERGE INTO {table} t USING {source} s ON {on}",
         f"WHEN MATCHED AND {newer} AND s.op = 'd' THEN DELETE",
         f"WHEN MATCHED AND {newer} THEN UPDATE SET {updates}",
-        f"WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608 - names are quoted
+        f"WHEN NOT MATCHED AND s.op <> 'd'{whole} THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608 - names are quoted
     ]
     return " ".join(clauses)
 
 
-def without_deleted(newest: DataFrame, log: DataFrame, shape: CurrentShape, snapshot_lsn: int) -> DataFrame:
-    """Drops changes older than a delete of their key that the log holds; only late rows can be."""
+def incomplete(
+    newest: DataFrame, current: DataFrame, shape: CurrentShape, missing: Sequence[str]
+) -> DataFrame:
+    """Changes of rows that the table lacks, some values of which were not logged: their place and the fields' names."""
+    unknown = sf.array_compact(
+        sf.array(
+            *[
+                sf.when(sf.col(quoted(f"{column}__at")).isNull(), sf.lit(shape.columns[column]))
+                for column in missing
+            ]
+        )
+    )
+    keys = [quoted(column) for column in shape.keys]
+    rows = newest.where("op <> 'd'").withColumn("unknown", unknown).where(sf.size("unknown") > 0)
+    return rows.join(current.select(*keys), list(shape.keys), "left_anti").select(*PLACE, "unknown")
+
+
+def without_deleted(newest: DataFrame, deletes: DataFrame, shape: CurrentShape) -> DataFrame:
+    """Drops changes older than a delete of their key; `deletes` have their position. Only late rows can be older."""
     deleted = (
-        with_position(log.where("op = 'd' AND key IS NOT NULL"), snapshot_lsn)
+        deletes.where("op = 'd' AND key IS NOT NULL")
         .groupBy(*[sf.col("key")[field].alias(f"__key{n}") for n, field in enumerate(shape.keys.values())])
         .agg(sf.max(sf.struct(COMMIT_LSN, LSN)).alias("__deleted"))
     )
@@ -341,25 +398,21 @@ def without_deleted(newest: DataFrame, log: DataFrame, shape: CurrentShape, snap
     return newest.join(deleted, condition, "left_anti")
 
 
-def newest_truncate(rows: DataFrame, snapshot_lsn: int) -> tuple[int, int] | None:
-    """The position of the newest TRUNCATE among rows of the log; everything older is gone."""
-    found = (
-        with_position(rows.where("op = 't'"), snapshot_lsn).agg(sf.max(sf.struct(COMMIT_LSN, LSN))).collect()
-    )
-    position = found[0][0]
-    return None if position is None else (position[0], position[1])
+def newest_truncate(changes: DataFrame) -> Position | None:
+    """The position of the newest TRUNCATE among rows that have theirs; everything older is gone."""
+    found = changes.where("op = 't'").agg(sf.max(sf.struct(COMMIT_LSN, LSN))).collect()[0][0]
+    return None if found is None else Position(*found)
 
 
-def truncate_statement(table: str, position: tuple[int, int]) -> str:
+def truncate_statement(table: str, position: Position) -> str:
     """DELETE of all rows older than a TRUNCATE; idempotent."""
     commit_lsn, lsn = position
     older = f"{COMMIT_LSN} < {commit_lsn} OR ({COMMIT_LSN} = {commit_lsn} AND {LSN} < {lsn})"
     return f"DELETE FROM {table} WHERE {older}"  # noqa: S608 - numbers and a name of our own
 
 
-def since(newest: DataFrame, position: tuple[int, int]) -> DataFrame:
-    """Changes newer than a position."""
-    return newest.where(
-        sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
-        > sf.struct(*[sf.lit(part).cast("bigint") for part in position])
-    )
+def since(newest: DataFrame, position: Position) -> DataFrame:
+    """Changes newer than a TRUNCATE at a position."""
+    at = sf.struct(*[sf.lit(part).cast("bigint") for part in position])
+    own = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
+    return newest.where((own > at) | ((own == at) & (sf.col("op") == "r")))

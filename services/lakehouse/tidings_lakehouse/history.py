@@ -21,6 +21,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.batches import union
+from tidings_lakehouse.changes import is_incremental
 from tidings_lakehouse.columns import INFINITY_MICROSECONDS, MINUS_INFINITY_MICROSECONDS
 from tidings_lakehouse.errors import HistoryError
 from tidings_lakehouse.names import known_names
@@ -119,11 +120,13 @@ def _manifest(places: DataFrame, source: str) -> dict[str, Any]:
 
 def _lines(log: DataFrame, topic: str) -> DataFrame:
     fields = {field.name: field.dataType for field in log.schema.fields}
+    if "incremental" not in fields:  # a log of a former release
+        log = log.withColumn("incremental", sf.lit(None).cast("boolean"))
     for part in ("before", "after", "key"):
         check_columns(topic, fields.get(part))
     schema, table = topic.split(".")[-2:]
     micros = sf.unix_micros("changed_at")
-    lsn = sf.col("lsn").cast("string")
+    lsn = sf.coalesce(sf.col("lsn").cast("string"), sf.lit("0"))
     last = sf.col("last_commit_lsn").cast("string")
     sequence = sf.concat(
         sf.lit("["),
@@ -139,10 +142,13 @@ def _lines(log: DataFrame, topic: str) -> DataFrame:
         sf.lit(table).alias("table"),
         sf.floor(micros / 1000).cast("long").alias("ts_ms"),
         micros.alias("ts_us"),
-        sf.when(sf.col("snapshot"), "true").otherwise("false").alias("snapshot"),
+        sf.when(is_incremental(), "incremental")
+        .when(sf.col("snapshot"), "true")
+        .otherwise("false")
+        .alias("snapshot"),
         sequence.alias("sequence"),
         sf.col("tx_id").alias("txId"),
-        sf.col("lsn").alias("lsn"),
+        sf.when(~is_incremental(), sf.col("lsn")).alias("lsn"),
     )
     transaction = sf.when(
         sf.col("total_order").isNotNull(),

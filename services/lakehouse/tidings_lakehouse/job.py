@@ -31,7 +31,7 @@ from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.table_counts import TableCounts
-from tidings_lakehouse.topics import WATERMARK, transaction_topic
+from tidings_lakehouse.topics import WATERMARK
 from tidings_service import Health, SettingsError, TidingsError, get_logger
 
 if TYPE_CHECKING:
@@ -131,7 +131,11 @@ class Job:
         settings = self._settings
         names = Names(self._session, self._commits)
         make_technical = functools.partial(
-            technical.TechnicalWriter, transactions=transaction_topic(settings.source)
+            technical.TechnicalWriter,
+            source=settings.source,
+            pattern=settings.technical_pattern,
+            checkpoint=f"{settings.checkpoint_uri}/{technical.STREAM}",
+            deadline=settings.lakehouse_transaction_deadline_seconds,
         )
         for name, pattern, writer in (
             (technical.STREAM, settings.technical_pattern, make_technical),

@@ -17,6 +17,14 @@ POSSIBLE_RENAMES = Counter(
     "Times that a column came as another one went, so that values of older rows may stand under the former name.",
     ["table"],
 )
+WATERMARK_WAITING = Gauge(
+    "tidings_lakehouse_watermark_waiting_seconds",
+    "How long the oldest commit that was read waits for rows before the watermark passes it.",
+)
+PASSED_WITH_MISSING_ROWS = Counter(
+    "tidings_lakehouse_incomplete_commits",
+    "Commits that the watermark has passed without all of the rows that their END markers count.",
+)
 LAG = Gauge("tidings_lakehouse_lag_records", "Records on a topic that are not in a table yet.", ["topic"])
 FRESHNESS = Gauge(
     "tidings_lakehouse_freshness_seconds",

@@ -7,7 +7,7 @@ deleted and made again starts at offset 0 again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -49,22 +49,26 @@ def beyond(held: Mapping[PartitionId, int], topic_id: str) -> Column | None:
 def statistics() -> list[Column]:
     """Aggregates over rows of a log that `Span` is made of."""
     good = sf.col("reason").isNull()
-    streamed = good & ~sf.col("snapshot") & sf.col("last_commit_lsn").isNotNull()
-    first = good & ~sf.col("snapshot") & sf.col("last_commit_lsn").isNull()
-    at = sf.struct("last_commit_lsn", "lsn")
+    is_read = sf.col("snapshot") & ~sf.coalesce("incremental", sf.col("lsn").isNull())
+    placed = good & sf.col("snapshot").isNotNull() & sf.col("last_commit_lsn").isNotNull()
+    begins = good & sf.col("last_commit_lsn").isNull()
+    snapshot, first = begins & is_read, begins & ~is_read
+    lsn = sf.coalesce("lsn", sf.lit(0))
+    at = sf.struct("last_commit_lsn", sf.when(is_read, sf.lit(0)).otherwise(lsn).cast("bigint").alias("lsn"))
     return [
         sf.count(sf.lit(1)).alias("records"),
         sf.count_if(~good).alias("failed"),
         sf.count_if(good & (sf.col("op") == "t")).alias("truncates"),
+        sf.count_if(good & is_read).alias("snapshots"),
         sf.min("offset").alias("first_offset"),
         sf.max("offset").alias("last_offset"),
         sf.max("changed_at").alias("changed_at"),
-        sf.min(sf.when(sf.col("snapshot"), sf.col("lsn"))).alias("snapshot_min"),
-        sf.max(sf.when(sf.col("snapshot"), sf.col("lsn"))).alias("snapshot_max"),
-        sf.min(sf.when(first, sf.col("lsn"))).alias("first_min"),
-        sf.max(sf.when(first, sf.col("lsn"))).alias("first_max"),
-        sf.min(sf.when(streamed, at)).alias("streamed_min"),
-        sf.max(sf.when(streamed, at)).alias("streamed_max"),
+        sf.min(sf.when(snapshot, lsn)).alias("snapshot_min"),
+        sf.max(sf.when(snapshot, lsn)).alias("snapshot_max"),
+        sf.min(sf.when(first, lsn)).alias("first_min"),
+        sf.max(sf.when(first, lsn)).alias("first_max"),
+        sf.min(sf.when(placed, at)).alias("placed_min"),
+        sf.max(sf.when(placed, at)).alias("placed_max"),
     ]
 
 
@@ -75,31 +79,32 @@ class Span:
     first_offset: int
     last_offset: int
     snapshot_lsns: tuple[int, int] | None
-    """Least and greatest LSN of snapshot rows."""
+    """Least and greatest LSN of rows of a stream's first snapshot."""
     first_lsns: tuple[int, int] | None
-    """Of rows in the first transaction after a snapshot, which do not know the last commit."""
-    streamed: tuple[Position, Position] | None
+    """Of a stream's first transaction, and rows read before it ended, which do not know the last commit."""
+    placed: tuple[Position, Position] | None
+    """Of rows that know the last commit."""
 
     @classmethod
     def of(cls, row: Any) -> Span:
         """From a row of `statistics`."""
-        streamed = None
-        if row["streamed_min"] is not None:
-            streamed = (Position(*row["streamed_min"]), Position(*row["streamed_max"]))
+        placed = None
+        if row["placed_min"] is not None:
+            placed = (Position(*row["placed_min"]), Position(*row["placed_max"]))
         return cls(
             row["first_offset"],
             row["last_offset"],
             _pair(row["snapshot_min"], row["snapshot_max"]),
             _pair(row["first_min"], row["first_max"]),
-            streamed,
+            placed,
         )
 
     def least(self, snapshot_lsn: int) -> Position | None:
-        """The oldest position in it."""
+        """The oldest position in it; `snapshot_lsn` is of the snapshot before it in the partition."""
         return min(self._positions(snapshot_lsn, 0), default=None)
 
     def greatest(self, snapshot_lsn: int) -> Position | None:
-        """The newest position in it."""
+        """The newest position in it; `snapshot_lsn` is of the newest snapshot in the partition, its own included."""
         return max(self._positions(snapshot_lsn, 1), default=None)
 
     def _positions(self, snapshot_lsn: int, end: int) -> list[Position]:
@@ -107,9 +112,10 @@ class Span:
         if self.snapshot_lsns:
             found.append(Position(self.snapshot_lsns[end], 0))
         if self.first_lsns:
-            found.append(Position(snapshot_lsn, self.first_lsns[end]))
-        if self.streamed:
-            found.append(self.streamed[end])
+            lsn = self.first_lsns[end]
+            found.append(Position(max(snapshot_lsn, lsn), lsn))
+        if self.placed:
+            found.append(self.placed[end])
         return found
 
 
@@ -124,46 +130,62 @@ class Progress:
     offsets: dict[PartitionId, int] = field(default_factory=dict)
     newest: dict[PartitionId, Position] = field(default_factory=dict)
     complete: dict[PartitionId, int] = field(default_factory=dict)
-    """Commit LSN up to which all of a partition's rows are there: the greatest sequence[0] seen, because rows of one
+    """Commit LSN up to which all of a partition's rows are there: the greatest last commit seen, because rows of one
     partition come in commit order and a row names the commit before its own transaction."""
-    snapshot_lsn: int = 0
+    snapshots: dict[PartitionId, int] = field(default_factory=dict)
+    """LSN of the newest first snapshot of a stream in each partition."""
+    truncated: Position | None = None
+    """Of the newest TRUNCATE: whatever is older is gone, also what comes later from another partition."""
+    has_first: bool = False
+    """Whether there are rows of a stream's first transaction."""
     topic_id: str = ""
     """The incarnation of the topic that was read last."""
 
     def is_late(self, spans: Mapping[PartitionId, Span]) -> bool:
         """Whether some of a batch's rows are older than what the table has: redelivered, or read again."""
-        snapshot_lsn = self.snapshot_with(spans)
         for partition, span in spans.items():
-            newest, least = self.newest.get(partition), span.least(snapshot_lsn)
+            newest, least = self.newest.get(partition), span.least(self.snapshots.get(partition, 0))
             if newest is not None and least is not None and least < newest:
                 return True
         # A partition of another incarnation of the topic: what is known says nothing about it.
         return any(partition not in self.newest for partition in spans) and bool(self.newest)
 
-    def snapshot_with(self, spans: Mapping[PartitionId, Span]) -> int:
-        """LSN of the newest snapshot, that of a batch included."""
-        return max(
-            [self.snapshot_lsn, *[span.snapshot_lsns[1] for span in spans.values() if span.snapshot_lsns]]
-        )
+    def is_older_than_truncate(self, spans: Mapping[PartitionId, Span]) -> bool:
+        """Whether some of a batch's rows may be older than a TRUNCATE that is known."""
+        if self.truncated is None:
+            return False
+        least = [span.least(self.snapshots.get(partition, 0)) for partition, span in spans.items()]
+        return any(one is not None and one <= self.truncated for one in least)
+
+    def note_truncate(self, position: Position | None) -> None:
+        """Take in a TRUNCATE."""
+        if position is not None:
+            self.truncated = position if self.truncated is None else max(self.truncated, position)
 
     def advance(self, spans: Mapping[PartitionId, Span]) -> None:
         """Take in what a batch has written."""
-        self.snapshot_lsn = self.snapshot_with(spans)
         for partition, span in spans.items():
             self.topic_id = partition.topic_id
             self.offsets[partition] = max(self.offsets.get(partition, NEVER), span.last_offset)
-            greatest = span.greatest(self.snapshot_lsn)
+            if span.snapshot_lsns:
+                self.snapshots[partition] = max(self.snapshots.get(partition, 0), span.snapshot_lsns[1])
+            self.has_first = self.has_first or span.first_lsns is not None
+            greatest = span.greatest(self.snapshots.get(partition, 0))
             if greatest is not None:
                 self.newest[partition] = max(self.newest.get(partition, greatest), greatest)
-                self.complete[partition] = max(self.complete.get(partition, 0), greatest.commit_lsn)
+            if span.placed is not None:
+                last_commit = span.placed[1].commit_lsn
+                self.complete[partition] = max(self.complete.get(partition, 0), last_commit)
 
-    @property
-    def complete_lsn(self) -> int | None:
-        """Commit LSN up to which the table is complete; None before the first change."""
-        return min(
-            (lsn for partition, lsn in self.complete.items() if partition.topic_id == self.topic_id),
-            default=None,
-        )
+    def complete_lsn(self, partitions: Iterable[int]) -> int | None:
+        """Commit LSN up to which the table is complete by its own rows; None as long as they do not say it.
+
+        Args:
+            partitions: all of the topic's.
+        """
+        found = [self.complete.get(PartitionId(self.topic_id, number)) for number in partitions]
+        known = [lsn for lsn in found if lsn is not None]
+        return min(known) if known and len(known) == len(found) else None
 
     @property
     def newest_position(self) -> Position | None:

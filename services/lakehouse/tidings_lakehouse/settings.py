@@ -113,6 +113,8 @@ class LakehouseSettings(WarehouseSettings):
     """A table is compacted after this many commits; 0 never."""
     lakehouse_keep_snapshots: int = Field(default=20, ge=1)
     """How many snapshots of a table compaction keeps for time travel."""
+    lakehouse_transaction_deadline_seconds: float = Field(default=300.0, gt=0)
+    """The watermark passes a commit without rows that its END marker counts when they have not come after so long."""
     failpoint: str = ""
     """For tests: ``<point>:<n>`` kills the process with SIGKILL when the point is passed for the n-th time."""
 

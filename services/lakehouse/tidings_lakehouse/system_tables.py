@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -64,7 +64,8 @@ class Watermark:
     table: str
     topic: str
     commit_lsn: int | None
-    """All changes of transactions that committed up to here are in the table; None for business events."""
+    """All changes of transactions that committed up to here are in the table; None when that is not known, and for business
+    events."""
     newest_commit_lsn: int | None
     newest_lsn: int | None
     newest_changed_at: dt.datetime | None
@@ -95,8 +96,20 @@ class WatermarkTable:
             for row in rows
         }
 
-    def write(self, watermarks: Iterable[Watermark], batch_id: int) -> None:
-        """Take over what changed and write the stream's rows."""
+    def row(self, table: str, topic: str) -> Watermark | None:
+        """What is known of a table, unless it belonged to another topic then."""
+        found = self._rows.get(table)
+        return found[0] if found is not None and found[0].topic == topic else None
+
+    def complete(self, source: str, commit_lsn: int | None) -> None:
+        """Say of all tables of a source, also of those that rest, up to where they are complete."""
+        now = dt.datetime.now(dt.UTC)
+        for table, (watermark, _, batch) in self._rows.items():
+            if watermark.topic.startswith(f"{source}.") and watermark.commit_lsn != commit_lsn:
+                self._rows[table] = (replace(watermark, commit_lsn=commit_lsn), now, batch)
+
+    def take(self, watermarks: Iterable[Watermark], batch_id: int) -> None:
+        """Take over what changed."""
         now = dt.datetime.now(dt.UTC)
         for watermark in watermarks:
             self._rows[watermark.table] = (watermark, now, batch_id)
@@ -104,6 +117,9 @@ class WatermarkTable:
                 # Spark gives moments without a zone, in this process's.
                 age = now - watermark.newest_changed_at.astimezone(dt.UTC)
                 FRESHNESS.labels(watermark.table).set(max(0.0, age.total_seconds()))
+
+    def write(self) -> None:
+        """Write the stream's rows."""
         rows = [
             {
                 "stream": self._stream,

@@ -129,3 +129,29 @@ def envelope_schema(topic: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
 def key_schema(topic: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
     """The key's schema: the first field."""
     return {"type": "record", "name": "Key", "namespace": topic, "fields": fields[:1]}
+
+
+def marker_schema() -> dict[str, Any]:
+    """A transaction marker's value, as Debezium's converters register it."""
+    collection = {
+        "type": "record",
+        "name": "collection",
+        "namespace": "event",
+        "fields": [{"name": "data_collection", "type": "string"}, {"name": "event_count", "type": "long"}],
+    }
+    return {
+        "type": "record",
+        "name": "TransactionMetadataValue",
+        "namespace": "io.debezium.connector.common",
+        "fields": [
+            {"name": "status", "type": "string"},
+            {"name": "id", "type": "string"},
+            {"name": "ts_ms", "type": "long"},
+            {"name": "event_count", "type": ["null", "long"], "default": None},
+            {
+                "name": "data_collections",
+                "type": ["null", {"type": "array", "items": collection}],
+                "default": None,
+            },
+        ],
+    }

@@ -14,7 +14,7 @@ import fastavro
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lakelab.schemas import ORDERS, envelope_schema, key_schema
+from lakelab.schemas import ORDERS, envelope_schema, key_schema, marker_schema
 
 
 class Topics:
@@ -114,9 +114,13 @@ class TableTopic:
         if op == "d":
             self.topics.produce(self.topic, key, None, partition=partition)
 
-    def truncate(self, commit: int, lsn: int) -> None:
+    def read_again(self, row: dict[str, Any], commit: int | None, lsn: int, *, partition: int = 0) -> None:
+        """A row of an incremental snapshot: it has no LSN, but the stream's place in its sequence."""
+        self.change("r", row, commit, lsn, snapshot="incremental", partition=partition)
+
+    def truncate(self, commit: int, lsn: int, *, partition: int = 0) -> None:
         value = {**self._envelope("t", commit, lsn, "false"), "before": None, "after": None}
-        self.topics.produce(self.topic, None, self.topics.encode(self.value_id, value))
+        self.topics.produce(self.topic, None, self.topics.encode(self.value_id, value), partition=partition)
 
     def encoded(
         self,
@@ -147,8 +151,8 @@ class TableTopic:
                 "ts_ns": None,
                 "schema": "public",
                 "table": "orders",
-                "txId": lsn,
-                "lsn": lsn,
+                "txId": None if snapshot == "incremental" else lsn,
+                "lsn": None if snapshot == "incremental" else lsn,
                 "xmin": None,
             },
             "transaction": None
@@ -159,3 +163,29 @@ class TableTopic:
             "ts_us": 1,
             "ts_ns": 1,
         }
+
+
+class MarkerTopic:
+    """The transaction topic of a source."""
+
+    def __init__(self, topics: Topics, source: str) -> None:
+        self.topics, self.topic = topics, f"{source}.transaction"
+        topics.create(self.topic)
+        self.value_id = topics.register(f"{self.topic}-value", marker_schema())
+
+    def end(self, tx_id: int, commit_lsn: int, left_out: Any = None, **events: int) -> None:
+        """BEGIN and END of a transaction with events of tables of schema public, some of which capture has left out."""
+        counts = [{"data_collection": f"public.{name}", "event_count": n} for name, n in events.items()]
+        for status, lsn, total in (
+            ("BEGIN", commit_lsn - 1, None),
+            ("END", commit_lsn, sum(events.values())),
+        ):
+            value = {
+                "status": status,
+                "id": f"{tx_id}:{lsn}",
+                "ts_ms": 1,
+                "event_count": total,
+                "data_collections": counts if counts and status == "END" else None,
+            }
+            headers = [("tidings.left.out", json.dumps(left_out).encode())] if left_out and counts else None
+            self.topics.produce(self.topic, None, self.topics.encode(self.value_id, value), headers)

@@ -1,0 +1,74 @@
+"""`tidings.watermark`: up to which commit all tables of a source are complete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from lakelab.topics import MarkerTopic
+from test_technical import order
+
+if TYPE_CHECKING:
+    from lakelab.lake import Lake
+    from lakelab.topics import Topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+def test_it_follows_the_end_markers_of_the_source(lake: Lake, topics: Topics, unique_name: str) -> None:
+    """It waits for a snapshot and for what END markers count, over restarts, and advances while a table rests."""
+    markers = MarkerTopic(topics, unique_name)
+    first, second = f"a_{unique_name}", f"b_{unique_name}"
+    a = topics.table(f"{unique_name}.public.{first}", partitions=2)
+    b = topics.table(f"{unique_name}.public.{second}")
+
+    def watermarks() -> dict[str, int | None]:
+        topics.flush()
+        lake.drain()
+        found = lake.rows(
+            "select table_name, commit_lsn from tidings.watermark where stream = 'technical' and topic like"
+            f" '{unique_name}.%'"
+        )
+        return dict(found)
+
+    a.change("r", order(1), None, 50, snapshot="first")
+    b.change("r", order(1), None, 50, snapshot="last")
+    assert set(watermarks().values()) == {None}
+    markers.end(99, 100)
+    tables = [a.table, f"{a.table}_log", b.table, f"{b.table}_log", "tidings.transaction_log"]
+    assert watermarks() == dict.fromkeys(tables, 100)
+
+    a.change("u", order(1), 100, 110, partition=1)
+    markers.end(110, 120, **{first: 1})
+    markers.end(130, 140, **{second: 1, "not.taken": 7})
+    a.change("u", order(1), 140, 150)
+    left_out = {"filtered": {f"public.{first}": 2}, "failed": {f"public.{first}": 1}}
+    markers.end(150, 160, left_out, **{first: 4})
+    assert watermarks() == dict.fromkeys(tables, 120)
+    b.change("u", order(1), 120, 130)
+    topics.flush()
+    lake.drain_and_crash(f"log:{b.table}_log")
+    assert watermarks() == dict.fromkeys(tables, 160)
+    markers.end(170, 180, **{second: 1})
+    topics.flush()
+    lake.drain_and_crash("transactions")
+    assert watermarks() == dict.fromkeys(tables, 160)
+    lake.forget()
+    b.change("u", order(1), 160, 170)
+    assert watermarks() == dict.fromkeys(tables, 180)
+
+
+def test_without_transaction_metadata_a_table_speaks_for_itself(
+    lake: Lake, topics: Topics, unique_name: str
+) -> None:
+    """Once every partition has told how far it is."""
+    table = topics.table(f"{unique_name}.public.w_{unique_name}", partitions=2)
+    where = f"where table_name = '{table.table}'"
+    found = []
+    table.change("r", order(1), None, 100, snapshot="last")
+    for commit, partition in ((110, 0), (120, 1), (130, 0)):
+        table.change("u", order(1), commit, commit + 5, partition=partition)
+        topics.flush()
+        lake.drain()
+        found.append(lake.rows(f"select commit_lsn from tidings.watermark {where}")[0][0])
+    assert found == [None, 110, 120]

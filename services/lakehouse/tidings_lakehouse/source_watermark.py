@@ -1,0 +1,149 @@
+"""The watermark of a source, driven by the END markers of its transaction topic: see `completeness`.
+
+Without ``provide.transaction.metadata`` there are no markers; then a table has a watermark of its own (`Progress.complete_lsn`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from tidings_lakehouse.completeness import Completeness, Rows
+from tidings_lakehouse.kafka import Offsets
+from tidings_lakehouse.metrics import PASSED_WITH_MISSING_ROWS, WATERMARK_WAITING
+from tidings_lakehouse.system_tables import Watermark, WatermarkTable
+from tidings_lakehouse.topics import TRANSACTION_LOG
+from tidings_lakehouse.transactions import Markers, TransactionLog
+from tidings_service import get_logger
+
+_LOG = get_logger("tidings_lakehouse.source_watermark")
+
+
+class SourceWatermark:
+    """Counts what a source's transactions have, and what of it is in the tables.
+
+    Args:
+        ends: asks for the present ends of the source's topics.
+        deadline: see `Completeness`.
+    """
+
+    def __init__(
+        self,
+        log: TransactionLog,
+        persisted: WatermarkTable,
+        ends: Callable[[], Offsets],
+        deadline: float,
+    ) -> None:
+        self._log = log
+        self._ask_ends = ends
+        known = persisted.row(TRANSACTION_LOG, log.topic)
+        self.is_new = known is None
+        """Nothing was ever counted: not even by a former release, whose tables are not counted now, either."""
+        self._completeness = Completeness(
+            None if known is None else known.commit_lsn,
+            None if known is None else known.newest_commit_lsn,
+            deadline,
+        )
+        self.has_markers = known is not None
+        """Whether the source has transaction metadata, as far as one can see."""
+        if known is not None:
+            self._take(Markers(log.after(known.newest_commit_lsn), 0))
+
+    @property
+    def awaited(self) -> frozenset[str]:
+        """Topics whose rows some END marker counts."""
+        return self._completeness.awaited
+
+    @property
+    def commit_lsn(self) -> int | None:
+        """Up to here everything is in the tables."""
+        return self._completeness.commit_lsn
+
+    def count(self, changes: DataFrame) -> None:
+        """Rows of logs that are in the tables, or will be when the watermark is written.
+
+        Args:
+            changes: with topic, partition, tx_id, total_order, last_commit_lsn, lsn; without what cannot be decoded.
+        """
+        rows = changes.where("total_order IS NOT NULL")
+        if (passed := self._completeness.passed) is not None:
+            rows = rows.where(sf.coalesce("last_commit_lsn", "lsn") >= passed)
+        self._completeness.count(_counted(rows), lambda again: _counted(rows.where(_behind(again))))
+
+    def read(self, markers: Markers | None, found: dict[str, list[Any]]) -> None:
+        """What a batch has read, after its rows were counted.
+
+        Args:
+            markers: of the transaction topic; None when the batch has none.
+            found: the statistics of its rows by topic.
+        """
+        for topic, rows in found.items():
+            for row in rows:
+                if row["snapshots"]:
+                    self._completeness.shut()
+                if row["placed_max"] is not None:
+                    self._completeness.beyond((topic, row["partition"]), row["placed_max"][0])
+        if markers is not None:
+            self._take(markers)
+
+    def _take(self, markers: Markers) -> None:
+        self.has_markers = True
+        if markers.unreadable:
+            _LOG.warning(
+                "transaction markers could not be decoded, so the watermark waits until all topics have been read",
+                topic=self._log.topic,
+                records=markers.unreadable,
+            )
+            self._completeness.shut()
+        now = time.monotonic()
+        for end in markers.ends:
+            self._completeness.end(end, now)
+
+    def advance(self, read: Offsets) -> list[Watermark]:
+        """The source's row of the watermark table, when everything is in the tables up to some offsets."""
+        if not self.has_markers:
+            return []
+        counted, now = self._completeness, time.monotonic()
+        if counted.is_asking():
+            counted.await_ends(self._ask_ends())
+        missing, absent = counted.missing, set(counted.absent)
+        counted.advance(read, len(read.get(self._log.topic, {})), now)
+        if counted.missing > missing:
+            PASSED_WITH_MISSING_ROWS.inc(counted.missing - missing)
+            _LOG.warning(
+                "the watermark has passed commits without all of the rows that their END markers count",
+                commits=counted.missing - missing,
+                given_up=sorted(counted.absent - absent),
+            )
+        WATERMARK_WAITING.set(counted.waiting_seconds(now))
+        return [Watermark(TRANSACTION_LOG, self._log.topic, counted.commit_lsn, counted.passed, None, None)]
+
+
+def _counted(rows: DataFrame) -> Iterable[Rows]:
+    groups = rows.groupBy("topic", "partition", "tx_id").agg(
+        sf.count_distinct("total_order"), sf.min("total_order"), sf.max("total_order")
+    )
+    return [Rows(*row) for row in groups.collect()]
+
+
+def _behind(again: list[tuple[Rows, int]]) -> Any:
+    condition = sf.lit(False)
+    for rows, last in again:
+        condition = condition | (
+            (sf.col("topic") == rows.topic)
+            & (sf.col("partition") == rows.partition)
+            & (sf.col("tx_id") == rows.tx_id)
+            & (sf.col("total_order") > last)
+        )
+    return condition
+
+
+def countable(changes: DataFrame, topic: str) -> DataFrame:
+    """The columns of a log that `SourceWatermark.count` needs."""
+    return changes.select(
+        sf.lit(topic).alias("topic"), "partition", "tx_id", "total_order", "last_commit_lsn", "lsn"
+    )
