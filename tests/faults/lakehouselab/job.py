@@ -1,0 +1,171 @@
+"""The job on a session of this process, started again whenever it ends, and what its tables hold."""
+
+import random
+import threading
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from faultlab.servers import Lab
+
+from tidings_lakehouse.job import Job
+from tidings_lakehouse.registry import Registry
+from tidings_lakehouse.session import create_session, stop_gateway
+from tidings_lakehouse.settings import LakehouseSettings
+from tidings_service import Health
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POINTS = ("survey", "transactions", "log", "current", "watermark", "batch")
+"""Of `tidings_lakehouse.failpoints`, without the table or the stream."""
+
+
+class CrashError(Exception):
+    """The process would be dead."""
+
+
+class Warehouse:
+    """One session, and one warehouse, for all schedules: a JVM takes its time to start."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.directory = lab.directory / "warehouse"
+        self.directory.mkdir()
+        self.settings = LakehouseSettings(
+            kafka=lab.kafka.bootstrap,
+            registry=lab.registry.url,
+            lakehouse_warehouse=str(self.directory),
+            lakehouse_trigger_seconds=0.5,
+            lakehouse_compact_commits=25,
+        )
+        self.session: SparkSession = create_session(self.settings, "faults")
+
+    def close(self) -> None:
+        self.session.stop()
+        stop_gateway(self.session)
+
+
+class LakeJob:
+    """The job of one source. It dies by an exception behind a write, and nothing of it is left but the tables."""
+
+    def __init__(self, warehouse: Warehouse, source: str, seed: int) -> None:
+        chance = random.Random(f"{seed} job")
+        self.session = warehouse.session.newSession()
+        self._settings = warehouse.settings.model_copy(
+            update={
+                "source": source,
+                "lakehouse_checkpoint": str(warehouse.directory / f"checkpoints-{source}"),
+                # Few records a batch, so that partitions are not read in step.
+                "lakehouse_max_records": chance.choice((40, 200, 2_000)),
+            }
+        )
+        self.source = source
+        self.starts = 0
+        self.problems: list[str] = []
+        self._lock = threading.Lock()
+        self._armed: str | None = None
+        self._forgets = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    # --- faults
+
+    def arm(self, point: str, *, forget: bool = False) -> None:
+        """Die when a point is passed; `forget`: the checkpoint is lost with it."""
+        with self._lock:
+            self._armed, self._forgets = point, forget
+
+    @property
+    def armed(self) -> bool:
+        return self._armed is not None
+
+    def disarm(self) -> None:
+        with self._lock:
+            self._armed = None
+
+    def _pass(self, point: str) -> None:
+        with self._lock:
+            if self._armed is None or point.partition(":")[0] != self._armed:
+                return
+            self._armed = None
+        raise CrashError(point)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            job = Job(
+                self.session,
+                self._settings,
+                Registry(self._settings.registry),
+                Health(),
+                streams=["technical"],
+                failpoint=self._pass,
+            )
+            self.starts += 1
+            try:
+                job.start()
+                job.wait(self._stop)
+            except Exception as error:  # noqa: BLE001 - whoever runs it starts it again
+                if not _is_crash(error):
+                    self.problems.append(f"the job ended: {type(error).__name__}: {str(error)[:500]}")
+            finally:
+                job.stop()
+            with self._lock:
+                forgets, self._forgets = self._forgets and self._armed is None, False
+            if forgets:
+                rmtree(Path(url2pathname(urlsplit(self._settings.checkpoint_uri).path)), ignore_errors=True)
+
+    def close(self) -> None:
+        """Stop it."""
+        self._stop.set()
+        self._thread.join(120)
+
+    # --- what the tables hold
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.session.sql(statement).collect()]
+
+    def watermark(self) -> int | None:
+        """The source's; all of its tables have to say the same."""
+        if not self.session.catalog.tableExists("tidings.watermark"):
+            return None
+        found = self.sql(
+            f"SELECT DISTINCT commit_lsn FROM tidings.watermark WHERE topic LIKE '{self.source}.%'"
+        )
+        if len(found) > 1:
+            self.problems.append(f"the tables have several watermarks: {found}")
+        return found[0][0] if found else None
+
+    def claimed_too_much(self, tables: tuple[str, ...]) -> str | None:
+        """What an END marker at or below the watermark counts, and the logs do not hold."""
+        watermark = self.watermark()
+        if watermark is None:
+            return None
+        logs = " UNION ALL ".join(
+            f"SELECT 'public.{table}' AS tab, tx_id, count(DISTINCT total_order) AS n"
+            f" FROM technical.{table}_log WHERE total_order IS NOT NULL GROUP BY tx_id"
+            for table in tables
+            if self.session.catalog.tableExists(f"technical.{table}_log")
+        )
+        if not logs:
+            return f"the watermark is {watermark}, and there is no log"
+        missing = self.sql(f"""
+            SELECT e.commit_lsn, e.tx_id, e.tab, e.wanted, r.n
+            FROM (SELECT DISTINCT commit_lsn, tx_id, c.data_collection AS tab, c.event_count AS wanted
+                  FROM (SELECT commit_lsn, tx_id, explode(data_collections) AS c FROM tidings.transaction_log
+                        WHERE topic = '{self.source}.transaction' AND status = 'END' AND commit_lsn <= {watermark})) e
+            LEFT JOIN ({logs}) r ON r.tab = e.tab AND r.tx_id = e.tx_id
+            WHERE e.tab IN ({", ".join(f"'public.{table}'" for table in tables)}) AND coalesce(r.n, 0) < e.wanted
+        """)
+        return f"at watermark {watermark} there are missing: {missing[:3]}" if missing else None
+
+
+def _is_crash(error: BaseException | None) -> bool:
+    seen = 0
+    while error is not None and seen < 10:
+        if isinstance(error, CrashError) or "CrashError" in str(error):
+            return True
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return False

@@ -1,0 +1,189 @@
+"""One schedule: phases of traffic with a fault in each, and after each the lake is what the database is.
+
+The watermark is held to both of its promises: whenever it is looked at, everything that END markers at or below it count is
+in the logs; and when the traffic rests it passes the last commit within a minute, and the tables equal the database's.
+"""
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from faultlab.fault import Fault
+from faultlab.lab_faults import LabFaults
+from faultlab.servers import Lab
+
+from lakehouselab.job import LakeJob, Warehouse
+from lakehouselab.schedule import Schedule
+from lakehouselab.store import Store, Traffic, columns
+from tidings_stack.postgres import create_database, drop_database
+
+PARTITIONS = 3
+PATIENCE_SECONDS = 60.0
+"""The watermark's: what was committed so long ago is in the tables."""
+_FAULT_SECONDS = 40.0
+"""How long a point is waited for; a batch may have nothing of its table."""
+
+
+@dataclass
+class Outcome:
+    """How a schedule ended."""
+
+    problems: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    transactions: int = 0
+    starts: int = 0
+    slowest: float = 0.0
+    """Seconds from the last commit of a phase to a watermark behind it, at most."""
+
+
+class Run(LabFaults):
+    """One schedule on a database, a connector and a job of its own."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        warehouse: Warehouse,
+        schedule: Schedule,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        super().__init__(lab, lambda _: None)
+        self._warehouse = warehouse
+        self._schedule = schedule
+        self._say = say
+        self._patience = patience
+        self._name = f"l{secrets.token_hex(4)}"
+        self._outcome = Outcome()
+        self._gap = False
+
+    def run(self) -> Outcome:
+        """Run it to the verdict."""
+        began, outcome = time.monotonic(), self._outcome
+        with self._source():
+            self._job = LakeJob(self._warehouse, self._name, self._schedule.seed)
+            try:
+                self._settle("the initial snapshot")
+                for number, fault in enumerate(self._schedule.faults):
+                    self._say(f"  {time.monotonic() - began:.1f} {fault}")
+                    with Traffic(self._store, self._schedule.seed * 100 + number) as traffic:
+                        _until(lambda: traffic.transactions >= fault.records, self._patience)  # noqa: B023
+                        self.strike(fault)
+                        self._audit(fault)
+                        first = traffic.transactions
+                        _until(lambda: traffic.transactions >= first + 20, self._patience)  # noqa: B023
+                    outcome.transactions += traffic.transactions
+                    self._settle(str(fault))
+                    if outcome.problems:
+                        break
+            finally:
+                self._job.close()
+                outcome.starts = self._job.starts
+                outcome.problems += self._job.problems
+        outcome.seconds = time.monotonic() - began
+        return outcome
+
+    @contextlib.contextmanager
+    def _source(self) -> Iterator[None]:
+        lab, name = self.lab, self._name
+        self._store = Store(create_database(lab.pg.url, name), name)
+        admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
+        topics = [NewTopic(f"{name}.transaction", 1, 1)]
+        topics += [NewTopic(f"{name}.public.{table}", PARTITIONS, 1) for table in self._store.tables()]
+        for made in admin.create_topics(topics).values():
+            made.result(60)
+        config = {
+            **lab.connector(name, "|".join((*self._store.tables(), f"signals_{name}"))),
+            **lab.avro(),
+            "snapshot.mode": "initial",
+            "skipped.operations": "none",
+            "signal.data.collection": f"public.signals_{name}",
+            "incremental.snapshot.chunk.size": "64",
+        }
+        lab.worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
+        lab.worker.wait_task(name)
+        try:
+            yield
+        finally:
+            lab.heal()
+            with contextlib.suppress(Exception):
+                lab.worker.ask("DELETE", f"/connectors/{name}", None, 204, 404)
+            drop_database(lab.pg.url, name)
+
+    # --- faults
+
+    def point(self, fault: Fault, *, forget: bool = False) -> None:
+        """The job dies behind a write."""
+        self._job.arm(fault.point, forget=forget)
+        _until(lambda: not self._job.armed, _FAULT_SECONDS)
+        self._job.disarm()
+
+    def forget(self, fault: Fault) -> None:
+        """It dies, and its checkpoint is lost."""
+        self.point(fault, forget=True)
+
+    def incremental(self, _: Fault) -> None:
+        self._store.snapshot("incremental")
+
+    def blocking(self, _: Fault) -> None:
+        self._store.snapshot("blocking")
+
+    def gap(self, _: Fault) -> None:
+        """Changes are lost, and an incremental snapshot repairs what they have left."""
+        self._store.gap()
+        self._store.snapshot("incremental")
+        self._gap = True
+
+    # --- what has to be true
+
+    def _audit(self, fault: Fault) -> None:
+        if (problem := self._job.claimed_too_much(self._store.tables())) is not None:
+            self._outcome.problems.append(f"under {fault}: {problem}")
+
+    def _settle(self, after: str) -> None:
+        """Traffic rests: the watermark passes it in time, and then the tables are the database's."""
+        self.lab.heal()
+        self.lab.worker.wait_task(self._name)
+        lsn, began = self._store.pulse(), time.monotonic()
+        if not _until(lambda: (self._job.watermark() or 0) > lsn, self._patience):
+            self._outcome.problems.append(
+                f"after {after}: the watermark is {self._job.watermark()}, and {lsn} was committed {self._patience} s ago"
+            )
+            return
+        self._outcome.slowest = max(self._outcome.slowest, time.monotonic() - began)
+        wanted = self._store.rows()
+        if self._gap:
+            # The snapshot goes on beside the stream, whose commits the watermark follows.
+            _until(lambda: not self._differences(wanted), self._patience)
+        self._outcome.problems += [f"after {after}: {problem}" for problem in self._differences(wanted)]
+        self._audit(Fault(after))
+        self._gap = False
+
+    def _differences(self, wanted: dict[str, list[tuple[object, ...]]]) -> list[str]:
+        found = []
+        for table, rows in wanted.items():
+            name = f"technical.{table}"
+            if not self._job.session.catalog.tableExists(name):
+                held: set[tuple[object, ...]] = set()
+            else:
+                held = set(self._job.sql(f"SELECT {columns(table)} FROM {name}"))
+            if held != set(rows):
+                lacking, extra = sorted(set(rows) - held), sorted(held - set(rows))
+                found.append(
+                    f"{table}: {len(lacking)} rows are missing, such as {lacking[:2]}, and {len(extra)} too much, such as"
+                    f" {extra[:2]}"
+                )
+        return found
+
+
+def _until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether something has become true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -1,0 +1,39 @@
+"""Random schedules of faults on the way to the lake. One seed makes one schedule."""
+
+import random
+from dataclasses import dataclass
+
+from faultlab.fault import Fault
+
+from lakehouselab.job import POINTS
+
+KINDS = (
+    *("point", "point", "point", "point", "forget"),
+    *("incremental", "incremental", "blocking", "gap"),
+    *("kill_task", "kill_worker", "terminate", "kafka_cut", "pg_cut"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What a seed stands for."""
+
+    seed: int
+    faults: tuple[Fault, ...]
+
+
+def make_schedule(seed: int, *, faults: int = 5) -> Schedule:
+    """The schedule of a seed, of `faults` faults at most."""
+    chance = random.Random(seed)
+    kinds = [chance.choice(KINDS) for _ in range(chance.randint(2, faults))]
+    return Schedule(
+        seed,
+        tuple(
+            Fault(
+                kind,
+                point=chance.choice(POINTS) if kind in {"point", "forget"} else "",
+                records=chance.randint(20, 120),
+            )
+            for kind in kinds
+        ),
+    )

@@ -1,0 +1,141 @@
+"""The tables, and writers who do to them whatever a table can suffer."""
+
+import json
+import random
+import secrets
+from typing import Any
+
+import psycopg
+from faultlab.writers import Writers
+from psycopg import sql
+
+KINDS = ("things", "shorts", "resting", "pulse")
+"""Captured tables, but for the signals: rows with values out of line; one that is truncated; one at rest; what ends a phase."""
+
+_TABLES = """
+CREATE TABLE things_{n} (id bigint PRIMARY KEY, n int NOT NULL, big text);
+ALTER TABLE things_{n} ALTER COLUMN big SET STORAGE EXTERNAL;
+CREATE TABLE shorts_{n} (id bigint PRIMARY KEY, n int NOT NULL);
+CREATE TABLE resting_{n} (id bigint PRIMARY KEY, n int NOT NULL);
+CREATE TABLE pulse_{n} (id bigserial PRIMARY KEY, n int NOT NULL);
+CREATE TABLE signals_{n} (id varchar(64) PRIMARY KEY, type varchar(32), data text);
+CREATE SEQUENCE ids_{n};
+INSERT INTO things_{n} SELECT nextval('ids_{n}'), i, repeat(md5(i::text), 100) FROM generate_series(1, 300) i;
+INSERT INTO shorts_{n} SELECT nextval('ids_{n}'), i FROM generate_series(1, 50) i;
+INSERT INTO resting_{n} SELECT nextval('ids_{n}'), i FROM generate_series(1, 20) i;
+"""
+
+
+class Store:
+    """The tables of one database; their names are its own, since all databases share a lake."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.url, self.name = url, name
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(_TABLES.format(n=name))
+
+    def tables(self) -> tuple[str, ...]:
+        return tuple(f"{kind}_{self.name}" for kind in KINDS)
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """What the database holds."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            return {
+                table: connection.execute(f"SELECT {columns(table)} FROM {table} ORDER BY id").fetchall()
+                for table in self.tables()
+            }
+
+    def pulse(self) -> int:
+        """Commit something; an LSN behind all commits before it, and before its own."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+            connection.execute(f"INSERT INTO pulse_{self.name} (n) VALUES (1)")
+        assert row is not None
+        return int(row[0])
+
+    def snapshot(self, kind: str) -> None:
+        """Have the tables read again while changes go on."""
+        tables = [f"public.{table}" for table in self.tables()]
+        data = json.dumps({"type": kind, "data-collections": tables})
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("INSERT INTO {} VALUES (%s, 'execute-snapshot', %s)").format(
+                    sql.Identifier(f"signals_{self.name}")
+                ),
+                (secrets.token_hex(4), data),
+            )
+
+    def gap(self) -> None:
+        """Changes that are not captured, as those between the loss of a slot and a new one."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            publication, things = self.name, f"things_{self.name}"
+            connection.execute(f"ALTER PUBLICATION {publication} DROP TABLE {things}")
+            connection.execute(
+                f"UPDATE {things} SET n = n + 1000000, big = repeat(md5(n::text), 90) WHERE id % 7 = 0"
+            )
+            connection.execute(
+                f"INSERT INTO {things} SELECT nextval('ids_{self.name}') * 2, i, repeat('gap', 1000)"
+                " FROM generate_series(1, 20) i"
+            )
+            connection.execute(f"ALTER PUBLICATION {publication} ADD TABLE {things}")
+
+
+def columns(table: str) -> str:
+    """What is compared of a table, in SQL."""
+    return "id, n, md5(big)" if table.startswith("things") else "id, n"
+
+
+class Traffic(Writers):
+    """Inserts, updates with and without values out of line, deletes, changes of keys, TRUNCATE, rollbacks."""
+
+    def __init__(self, store: Store, seed: int, *, pause: float = 0.02) -> None:
+        super().__init__(store.url, seed, pause=pause)
+        self._name = store.name
+
+    def transaction(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
+        if chance.random() < 0.02:
+            self._insert(connection, chance, chance.randint(100, 400))
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            self._one(connection, number, chance)
+        if chance.random() < 0.05:
+            connection.rollback()
+        else:
+            connection.commit()
+
+    def _one(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
+        things, shorts = f"things_{self._name}", f"shorts_{self._name}"
+        # Each writer has rows of its own, so that none waits for the other.
+        mine = f"(SELECT id FROM {things} WHERE id % 2 = {number} ORDER BY id DESC OFFSET {chance.randrange(60)} LIMIT 1)"
+        match chance.choice(
+            ("new", "new", "set", "set", "set", "big", "delete", "key", "short", "short", "gone")
+        ):
+            case "new":
+                self._insert(connection, chance, 1)
+            case "set":
+                connection.execute(f"UPDATE {things} SET n = {chance.randrange(1000)} WHERE id = {mine}")
+            case "big":
+                connection.execute(
+                    f"UPDATE {things} SET big = repeat('{chance.random()}', 300) WHERE id = {mine}"
+                )
+            case "delete":
+                connection.execute(f"DELETE FROM {things} WHERE id = {mine}")
+            case "key":
+                # With its value out of line: under a new key PostgreSQL does not log one that has not changed.
+                connection.execute(
+                    f"UPDATE {things} SET id = nextval('ids_{self._name}') * 2 + {number},"
+                    f" big = repeat('{chance.random()}', 300) WHERE id = {mine}"
+                )
+            case "short":
+                connection.execute(
+                    f"INSERT INTO {shorts} SELECT nextval('ids_{self._name}') * 2 + {number}, i"
+                    f" FROM generate_series(1, {chance.randint(1, 4)}) i"
+                )
+            case "gone":
+                if chance.random() < 0.2:
+                    connection.execute(f"TRUNCATE {shorts}")
+
+    def _insert(self, connection: "psycopg.Connection[Any]", chance: random.Random, rows: int) -> None:
+        connection.execute(
+            f"INSERT INTO things_{self._name} SELECT nextval('ids_{self._name}') * 2 + {chance.randrange(2)}, i,"
+            f" repeat('{chance.random()}', 300) FROM generate_series(1, {rows}) i"
+        )
