@@ -223,7 +223,7 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     emission = Emission(settings, cast("Stage", stage))
     assembler = Assembler(frozenset(), memory.progress, {place: 0}, {place.topic: None})
     gate = Gate(ledger, "original", LEDGER, ("sets", PARTITIONS))
-    session = Session(1, memory, assembler, Router(domain, memory), gate, Traces(None))
+    session = Session(1, memory, assembler, Router(domain, memory), gate, Traces(None), PARTITIONS, [])
     session.next_offsets = {place: 0}
 
     assert asyncio.run(emission.emit(session, []))
