@@ -35,7 +35,7 @@ def session() -> Session:
     memory.progress.commit_lsn = 100
     memory.set_row("public.customers", "1", {"id": 1})
     memory.take_changes()
-    return Session(7, memory, NOTHING, NOTHING, NOTHING, NOTHING)
+    return Session(7, memory, NOTHING, NOTHING, NOTHING, NOTHING, 1, [])
 
 
 def test_the_next_generation_goes_on_with_the_memory_and_the_progress_that_was_committed(
