@@ -27,6 +27,7 @@ BENCHMARKS = {
     "translator_plain": "the rules in the translator and in a plain per-event Faust agent",
     "translator_latency": "from commit to business event at 500 transactions per second",
     "translator_large": "the sequencer's memory through one transaction of --rows rows",
+    "translator_wide": "the sequencer's memory through one transaction of a tenth of --rows rows of 50 kB each",
     "translator_recovery": "the state of as many aggregates as --rows says, from the changelogs of both stages",
 }
 

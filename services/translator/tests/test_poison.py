@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import RegistryError
 from tidings_translator.changes import ChangeSet, decode_change_set, encode_change_set
-from tidings_translator.dead_letters import dead_letter
+from tidings_translator.dead_letters import dead_letter, open_letters, read_letter, resolution
 from tidings_translator.domain import load_domain
 from tidings_translator.errors import ChangeSetError, SequenceError
 from tidings_translator.evaluate import Evaluator
@@ -280,6 +280,22 @@ def test_a_letter_always_fits_into_a_record() -> None:
         )
         assert size < MAX_RECORD_BYTES - 16_384
         assert dict(letter.headers or ())["tidings_left_out_bytes"]
+
+
+def test_letters_about_no_record_do_not_take_each_other_s_place() -> None:
+    """A change set that fits into no record has no offset."""
+    letters = [
+        read_letter(number, 0, made.key, made.value, made.headers or ())
+        for number, subject in enumerate(("Order/1@A", "Order/2@A", "Order/1@B"))
+        for made in [dead_letter("l", stage="transaction", error="TooLarge", reason="r", partition=MARKERS, offset=-1,
+                                 key=b"k", value=None, subject=subject)]
+    ]  # fmt: skip
+    assert open_letters(letters) == letters
+    closed = resolution("l", b"k", letters[1].origin, "discarded")
+    assert open_letters([*letters, read_letter(3, 0, b"k", None, closed.headers or ())]) == [
+        letters[0],
+        letters[2],
+    ]
 
 
 @pytest.mark.stack

@@ -5,6 +5,7 @@ import inspect
 from importlib.metadata import version
 
 import aiokafka
+import aiokafka.consumer.fetcher
 import faust
 import pytest
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
@@ -52,6 +53,7 @@ def test_the_pinned_versions() -> None:
         ),
         (conductor.Conductor, "_update_indices", ["self"]),
         (faust.Schema, "compile", None),
+        (aiokafka.consumer.fetcher.FetchResult, "getall", ["self", "max_records"]),
         (AbstractPartitionAssignor, "assign", ["cluster", "members"]),
         (AbstractPartitionAssignor, "metadata", ["topics"]),
         (AbstractPartitionAssignor, "on_assignment", ["assignment"]),

@@ -38,6 +38,7 @@ from tidings_envelope.position import lsn_to_text
 from tidings_translator.errors import RowError, SequenceError
 from tidings_translator.losses import Losses, in_words
 from tidings_translator.records import Partition
+from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.snapshot_barrier import SnapshotBarrier
 from tidings_translator.snapshot_hold import is_midway
 from tidings_translator.spill import PlacedRow, SpilledRows
@@ -68,6 +69,7 @@ class Assembler:
         give_up_seconds: how long a transaction may lack rows that nothing explains, after all partitions of its tables were
             read; None waits for ever.
         max_buffered_rows: as many rows wait in memory; a transaction with more than a quarter of these goes to disk.
+        max_buffered_bytes: the same in bytes of memory, whichever is reached first.
         spill_directory: where; None is the system's directory for temporary files.
         snapshot_skew_seconds: what the clocks of the connector and the database may differ.
     """
@@ -82,6 +84,7 @@ class Assembler:
         table_of: Mapping[str, str | None],
         *,
         max_buffered_rows: int = 500_000,
+        max_buffered_bytes: int = 256 << 20,
         read_ahead_rows: int = 20_000,
         grace_seconds: float = 5.0,
         give_up_seconds: float | None = None,
@@ -96,6 +99,10 @@ class Assembler:
         self._in_memory = 0
         self._max_buffered_rows = max_buffered_rows
         self._run_rows = max(max_buffered_rows // 4, 1)
+        self.buffered_bytes = 0
+        """Of memory."""
+        self._max_buffered_bytes = max_buffered_bytes
+        self._run_bytes = max(max_buffered_bytes // 4, 1)
         self._spill_directory = spill_directory
         self._spent: list[SpilledRows] = []
         self._read_ahead_rows = read_ahead_rows
@@ -166,9 +173,12 @@ class Assembler:
         place.buffered += 1
         self.buffered_rows += 1
         self._in_memory += 1
+        size = envelope_bytes(envelope)
+        self.buffered_bytes += size
+        transaction.bytes += size
         if transaction.end_lsn is not None and count <= transaction.needed.get(table, 0):
             transaction.missing -= 1
-        if len(rows) >= self._run_rows:
+        if len(rows) >= self._run_rows or transaction.bytes >= self._run_bytes:
             self._spill(transaction)
 
     def nothing(self, partition: Partition, offset: int) -> None:
@@ -277,7 +287,8 @@ class Assembler:
         head = self._pending[0] if self._pending else None
         short = head.short() if head is not None and head.missing > 0 else {}
         # Where memory is full, only what completes the head is worth reading.
-        limit = self._read_ahead_rows if self._in_memory < self._max_buffered_rows else 0
+        room = self._in_memory < self._max_buffered_rows and self.buffered_bytes < self._max_buffered_bytes
+        limit = self._read_ahead_rows if room else 0
         unread = self.unread_below()
         held = set()
         for partition, place in self._places.items():
@@ -402,6 +413,9 @@ class Assembler:
         else:
             before.followers.append((partition, offset, row))
             place.buffered += 1
+            size = envelope_bytes(envelope)
+            before.follower_bytes += size
+            self.buffered_bytes += size
         if (
             envelope.source.snapshot != "incremental"
         ):  # that was read beside the stream and has its place in it
@@ -485,6 +499,8 @@ class Assembler:
             self._places[partition].buffered -= count
         self._in_memory -= len(transaction.rows)
         self.buffered_rows -= len(transaction.rows)
+        self.buffered_bytes -= transaction.bytes + transaction.follower_bytes
+        transaction.bytes = transaction.follower_bytes = 0
         transaction.rows = {}
         if transaction.spilled is not None:
             self.buffered_rows -= len(transaction.spilled)
@@ -509,6 +525,8 @@ class Assembler:
         moved = transaction.spill(self._spill_directory)
         self._in_memory -= moved
         self.spilled_rows += moved
+        self.buffered_bytes -= transaction.bytes
+        transaction.bytes = 0
 
     def close(self) -> None:
         """Give back what is on disk."""

@@ -3,7 +3,7 @@
 The value (and key) are the original bytes, so that a letter can be replayed. Headers, all UTF-8 text but the last:
 ``tidings_stage`` (decode, transaction, rows, rule, publish), ``tidings_reason``, ``tidings_error`` (the error's class),
 ``tidings_topic``, ``tidings_partition``, ``tidings_offset`` of the original, and where known ``tidings_rule``,
-``tidings_event_id`` (of the one event that could not be published), ``tidings_aggregate``, ``tidings_id``,
+``tidings_event_id`` (of the one event that could not be published), ``tidings_subject`` (where there is no record), ``tidings_aggregate``, ``tidings_id``,
 ``tidings_txid``, ``tidings_commit_lsn``, ``tidings_policy`` (skip or hold), ``tidings_shadow`` (the generation did not publish), and ``tidings_state``: the aggregate's state
 before the record, which a replay needs.
 
@@ -25,13 +25,17 @@ _MOST_TEXT_BYTES = 4096
 
 
 class Origin(NamedTuple):
-    """What a letter is about: a record, and of what followed from it the rule and the event."""
+    """What a letter is about: a record, and of what followed from it the rule and the event.
+
+    `subject` tells letters apart that are about no record: an aggregate and a commit position.
+    """
 
     topic: str
     partition: int
     offset: int
     rule: str | None = None
     event_id: str | None = None
+    subject: str | None = None
 
 
 def dead_letter(
@@ -45,6 +49,7 @@ def dead_letter(
     key: bytes | None,
     value: bytes | None,
     state: bytes | None = None,
+    subject: str | None = None,
     **known: str | int | None,
 ) -> Output:
     """The record for the dead-letter topic; counted and logged (without key, value and state)."""
@@ -56,7 +61,7 @@ def dead_letter(
         ("tidings_stage", stage.encode()),
         ("tidings_reason", _text(reason)),
         ("tidings_error", error.encode()),
-        *_origin_headers(Origin(partition.topic, partition.partition, offset)),
+        *_origin_headers(Origin(partition.topic, partition.partition, offset, subject=subject)),
     ]
     headers += [(f"tidings_{name}", _text(str(what))) for name, what in known.items() if what is not None]
     key_bytes = len(key or b"")
@@ -93,6 +98,8 @@ def _origin_headers(origin: Origin) -> Headers:
         headers.append(("tidings_rule", origin.rule.encode()))
     if origin.event_id is not None:
         headers.append(("tidings_event_id", origin.event_id.encode()))
+    if origin.subject is not None:
+        headers.append(("tidings_subject", _text(origin.subject)))
     return headers
 
 
@@ -125,6 +132,7 @@ class Letter(NamedTuple):
             int(found.get("offset", -1)),
             found.get("rule"),
             found.get("event_id"),
+            found.get("subject"),
         )
 
     @property

@@ -3,7 +3,7 @@
 Faust's cost is one event per message, so its consumer is told to make one event of each fetched batch.
 
 It uses parts of Faust 0.15.3 and aiokafka that are not their public interface (`Consumer.getmany`, `_wait_next_records`,
-`perform_seek`, the fetcher's positions). Both are pinned, and tests/test_transport.py fails when one of these changes.
+`perform_seek`, the fetcher's positions, `FetchResult.getall`). Both are pinned, and tests/test_transport.py fails when one of these changes.
 """
 
 import logging
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer
+from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
@@ -30,6 +31,8 @@ log = get_logger(__name__)
 NEVER_SECONDS = 10**9
 """For time limits of Faust's and aiokafka's that the sink's deadline stands in for."""
 _BATCH_RECORDS = 1_000
+_BATCH_BYTES = 4 << 20
+"""What follows from a batch is in memory as a whole, several times over; and as much of each partition is unpacked at a time."""
 _POSITIONS_SECONDS = 0.2
 """How often the fetcher's positions are looked at."""
 
@@ -41,6 +44,30 @@ class Positions(NamedTuple):
     offsets: dict[Partition, int]
     assignment: object = None
     """aiokafka's, of which there is another one after each rebalance."""
+
+
+class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]  # aiokafka has no types
+    """What was fetched of one partition: unpacked by bytes, since what compresses well may be a thousand times as large."""
+
+    _partition_records: Any
+
+    def getall(self, max_records: int | None = None) -> list[Any]:
+        if not self.check_assignment(self._topic_partition) or not self.has_more():
+            return []
+        unpacked: list[Any] = []
+        size = 0
+        for record in self._partition_records:
+            unpacked.append(record)
+            size += len(record.value or b"")
+            if size >= _BATCH_BYTES or len(unpacked) == max_records:
+                self._update_position()
+                return unpacked
+        self._update_position()
+        self._partition_records = None
+        return unpacked
+
+
+fetcher.FetchResult = _FetchResult
 
 
 class AllToOneAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
@@ -261,17 +288,29 @@ class BatchConsumer(driver.Consumer):
             tp = TP(fetched_from.topic, fetched_from.partition)
             if not found or (active is not None and tp not in active and tp not in self._buffered_partitions):
                 continue
-            for start in range(0, len(found), _BATCH_RECORDS):
+            start = 0
+            while start < len(found):
                 if not self.flow_active or self.app.consumer_generation_id != generation:
                     return
+                end = _batch_end(found, start)
                 self.handed_out += 1
-                yield tp, _message(tp, found[start : start + _BATCH_RECORDS], generation, self.handed_out)
+                yield tp, _message(tp, found[start:end], generation, self.handed_out)
+                start = end
 
     async def _seek_back(self) -> None:
         try:
             await self.perform_seek()
         except Exception as error:  # noqa: BLE001 - the rebalance that is under way seeks again
             log.warning("seeking back failed while the flow was stopped", error=repr(error))
+
+
+def _batch_end(records: list[Any], start: int) -> int:
+    """Where the batch ends that begins at `start`: with its last record or its last byte."""
+    size, end, last = 0, start, min(start + _BATCH_RECORDS, len(records))
+    while end < last and size < _BATCH_BYTES:
+        size += len(records[end].value or b"")
+        end += 1
+    return end
 
 
 def _message(tp: TP, records: list[Any], generation: int, number: int) -> ConsumerMessage:

@@ -9,8 +9,9 @@ All calls block and are meant for threads. Kafka's errors become `BrokerError`, 
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -30,6 +31,9 @@ from tidings_translator.records import MAX_RECORD_BYTES, Partition
 REQUEST_SECONDS = 30.0
 _COMPACTED_SEGMENT_BYTES = 64 << 20
 """Kafka compacts all but the segment that is being written, which has up to a gigabyte by default: a restart would read that."""
+_RUN_GAP = 100
+_NOT_THERE = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}  # noqa: SLF001 - their public names
+"""The partition's end, and offsets that Kafka has not any more."""
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
@@ -191,27 +195,90 @@ def read_partition(
         consumer.close()
 
 
-def read_records(
-    bootstrap: str, places: Iterable[tuple[Partition, int]], *, timeout_seconds: float = 10.0
-) -> dict[tuple[Partition, int], tuple[bytes | None, bytes | None]]:
-    """Key and value of single records; those that Kafka has not any more are left out.
+Original: TypeAlias = tuple[bytes | None, bytes | None]
+"""A record's key and value."""
 
-    Raises:
-        BrokerError: Kafka is away.
+
+class RecordReader:
+    """Reads single records again; those that are near each other in one go.
+
+    Args:
+        timeout_seconds: how long Kafka may be silent before what is missing is taken for gone.
     """
-    found: dict[tuple[Partition, int], tuple[bytes | None, bytes | None]] = {}
-    consumer = Consumer({**consumer_settings(bootstrap, "tidings-restore"), "auto.offset.reset": "latest"})
-    try:
+
+    def __init__(self, bootstrap: str, *, timeout_seconds: float = 10.0) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._arrived: deque[Message] = deque()
+        self._partition: Partition | None = None
+        """Which can be read on at `_next_offset`."""
+        self._next_offset = 0
+        self._consumer = Consumer(
+            {
+                **consumer_settings(bootstrap, "tidings-restore"),
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "queued.max.messages.kbytes": 16_384,
+                "fetch.message.max.bytes": 4 * 1024 * 1024,
+            }
+        )
+
+    def read(self, places: Iterable[tuple[Partition, int]]) -> dict[tuple[Partition, int], Original]:
+        """Key and value of records; those that Kafka has not any more are left out.
+
+        Raises:
+            BrokerError: Kafka is away.
+        """
+        by_partition: dict[Partition, list[int]] = {}
         for partition, offset in places:
-            consumer.assign([TopicPartition(partition.topic, partition.partition, offset)])
-            message = consumer.poll(timeout_seconds)
-            if message is not None and message.error() is None and message.offset() == offset:
-                found[partition, offset] = (message.key(), message.value())
-    except KafkaException as error:
-        raise broken(error, "records cannot be read again") from error
-    finally:
-        consumer.close()
-    return found
+            by_partition.setdefault(partition, []).append(offset)
+        found: dict[tuple[Partition, int], Original] = {}
+        try:
+            for partition, offsets in by_partition.items():
+                for run in _runs(sorted(offsets)):
+                    for offset, original in self._run(partition, run):
+                        found[partition, offset] = original
+        except KafkaException as error:
+            raise broken(error, "records cannot be read again") from error
+        return found
+
+    def _run(self, partition: Partition, offsets: list[int]) -> Iterator[tuple[int, Original]]:
+        wanted, last = set(offsets), offsets[-1]
+        if self._partition != partition or not 0 <= offsets[0] - self._next_offset <= _RUN_GAP:
+            self._consumer.assign([TopicPartition(partition.topic, partition.partition, offsets[0])])
+            self._arrived.clear()
+        self._partition = None
+        while self._arrived or self._fetch():
+            message = self._arrived.popleft()
+            error = message.error()
+            if error is not None and error.code() not in _NOT_THERE:
+                raise KafkaException(error)
+            if error is not None:
+                return
+            offset = _offset(message)
+            if offset in wanted:
+                yield offset, (message.key(), message.value())
+            if offset >= last:
+                self._partition, self._next_offset = partition, offset + 1
+                return
+
+    def _fetch(self) -> bool:
+        self._arrived += arrived(self._consumer, _RUN_GAP, self._timeout_seconds)
+        return bool(self._arrived)
+
+    def close(self) -> None:
+        """Leave Kafka."""
+        self._consumer.close()
+
+
+def _runs(offsets: list[int]) -> Iterator[list[int]]:
+    """Sorted offsets, cut where so many lie between two that going on there is faster."""
+    run: list[int] = []
+    for offset in offsets:
+        if run and offset - run[-1] > _RUN_GAP:
+            yield run
+            run = []
+        run.append(offset)
+    yield run
 
 
 class TopicPlan(NamedTuple):

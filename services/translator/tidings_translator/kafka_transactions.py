@@ -18,6 +18,8 @@ from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
 log = get_logger(__name__)
 
 _ATTEMPTS = 5
+_QUEUE_KBYTES = 32 * 1024
+"""In librdkafka, beside the outputs themselves, which are kept until they are committed; its default is a gigabyte."""
 
 # The partitions belong to somebody else by now; the group's next generation reads from the committed offsets.
 _LOST_MEMBERSHIP = {
@@ -73,6 +75,7 @@ class TransactionalProducer:
                 "message.max.bytes": MAX_RECORD_BYTES,
                 "partitioner": "murmur2_random",
                 "queue.buffering.max.messages": 500_000,
+                "queue.buffering.max.kbytes": _QUEUE_KBYTES,
             }
         )
 

@@ -126,31 +126,38 @@ class Memory:
         """The progress' changelog record alone; everything else that has changed still has to be taken."""
         return {PROGRESS_KEY: self._encode(self.progress)}
 
-    def take_changes(self, at_most: int | None = None) -> dict[bytes, bytes | None]:
+    def take_changes(
+        self, at_most: int | None = None, most_bytes: int | None = None
+    ) -> dict[bytes, bytes | None]:
         """Changelog records for what has changed and was not taken yet, the progress always included.
 
-        `at_most` leaves what is beyond so many to the next call.
+        `at_most` and `most_bytes` leave what is beyond so many, and so much, to the next call.
         """
-        encode = self._encode
         changes = self.take_progress()
-        if at_most is None or len(self._dirty) <= at_most:
-            taken = self._dirty
-            self._dirty = set()
-        else:
-            taken = {self._dirty.pop() for _ in range(at_most)}
-        for place in taken:
-            if len(place) == 4:
-                _, table, key, name = place
-                changes[encode(place)] = self._waiting.get((table, key), {}).get(name)
-            elif len(place) == 3:
-                aggregate, table, key = place
-                root = self._roots[aggregate, table].get(key)
-                changes[encode(("c", *place))] = None if root is None else encode(root)
-            else:
-                table, key = place
-                row = self._rows[table].get(key)
-                changes[encode(("r", table, key, ""))] = None if row is None else encode(row)
+        if at_most is None or most_bytes is None:
+            taken, self._dirty = self._dirty, set()
+            changes.update(map(self._change, taken))
+            return changes
+        size = 0
+        while self._dirty and len(changes) <= at_most and size < most_bytes:
+            key, value = self._change(self._dirty.pop())
+            changes[key] = value
+            size += len(value or b"")
         return changes
+
+    def _change(self, place: tuple[str, ...]) -> tuple[bytes, bytes | None]:
+        """The changelog record of one entry."""
+        encode = self._encode
+        if len(place) == 4:
+            _, table, key, name = place
+            return encode(place), self._waiting.get((table, key), {}).get(name)
+        if len(place) == 3:
+            aggregate, table, key = place
+            root = self._roots[aggregate, table].get(key)
+            return encode(("c", *place)), None if root is None else encode(root)
+        table, key = place
+        row = self._rows[table].get(key)
+        return encode(("r", table, key, "")), None if row is None else encode(row)
 
     @property
     def changes(self) -> int:

@@ -30,6 +30,9 @@ SEQUENCER_SNAPSHOT_ROWS = Gauge(
 SEQUENCER_BUFFERED_ROWS = Gauge(
     "tidings_sequencer_buffered_rows", "Rows held for incomplete transactions, in memory and on disk."
 )
+SEQUENCER_BUFFERED_BYTES = Gauge(
+    "tidings_sequencer_buffered_bytes", "Memory that the rows which are not on disk take, about."
+)
 SEQUENCER_SPILLED_ROWS = Gauge(
     "tidings_sequencer_spilled_rows", "Those of them that are on disk, because their transaction is large."
 )

@@ -19,10 +19,11 @@ from tidings_translator.domain import Domain
 from tidings_translator.errors import RowError
 from tidings_translator.memory import Memory, Waiting
 from tidings_translator.model import Row
-from tidings_translator.spill import Buckets, RoutedRow
+from tidings_translator.records import MAX_VALUE_BYTES
+from tidings_translator.spill import Buckets
 from tidings_translator.table_uses import Role, TableUse, child_uses
 from tidings_translator.toast import has_unavailable, without_unavailable
-from tidings_translator.transactions import CompleteTransaction, SnapshotRow
+from tidings_translator.transactions import CompleteTransaction, SnapshotRow, TooLarge
 
 _Row = dict[str, Any]
 _References = dict[str, dict[str, _Row]]
@@ -125,11 +126,11 @@ class Router:
 
     def parts(
         self, transaction: CompleteTransaction, directory: Path | None, count: int
-    ) -> Generator[list[ChangeSet]]:
+    ) -> Generator[list[ChangeSet | TooLarge]]:
         """As `change_sets`, of a transaction whose rows are on disk: in `count` parts, of which one is in memory.
 
         All of the transaction is remembered before the first part comes. The same rows and the same memory give the same
-        parts; an aggregate is in one of them as a whole.
+        parts; an aggregate is in one of them as a whole, or as `TooLarge` where its rows fit into no record.
 
         Raises:
             SequenceError: the disk is full or not writable, or a row lacks a column by which the domain knows whose it is.
@@ -142,23 +143,33 @@ class Router:
         buckets = Buckets(directory, count)
         try:
             for aggregate, root, _, change in self._routed(self._mapped(transaction.rows), origins):
-                number = crc32(f"{aggregate}/{root}".encode()) % count
-                buckets.add(number, RoutedRow(aggregate, root, change))
+                buckets.add(crc32(f"{aggregate}/{root}".encode()) % count, aggregate, root, change)
             source = next(iter(transaction.rows)).source
-            tables = self._tables
             for number in range(count):
-                yield self._gather(
-                    (
-                        (row.aggregate, row.id, tables[row.change.table], row.change)
-                        for row in buckets.read(number)
-                    ),
-                    commit_lsn=transaction.commit_lsn,
-                    txid=transaction.txid,
-                    ts_us=source.ts_us or source.ts_ms * 1000,
-                    snapshot=False,
-                )
+                yield self._part(transaction, buckets, number, source.ts_us or source.ts_ms * 1000)
         finally:
             buckets.close()
+
+    def _part(
+        self, transaction: CompleteTransaction, buckets: Buckets, number: int, ts_us: int
+    ) -> list[ChangeSet | TooLarge]:
+        too_large: dict[tuple[str, str], int] = {}
+        sets = self._gather(
+            (
+                (aggregate, root, self._tables[change.table], change)
+                for aggregate, root, change in buckets.read(number, MAX_VALUE_BYTES, too_large)
+            ),
+            commit_lsn=transaction.commit_lsn,
+            txid=transaction.txid,
+            ts_us=ts_us,
+            snapshot=False,
+        )
+        return [
+            one
+            if (size := too_large.get((one.aggregate, one.id))) is None
+            else TooLarge(one.aggregate, one.id, one.commit_lsn, one.txid, size)
+            for one in sets
+        ]
 
     def _mapped(self, envelopes: Iterable[Envelope]) -> Iterator[tuple[_Table, RowChange]]:
         """The row changes of tables that the domain has."""

@@ -212,6 +212,7 @@ class Sequencer:
         assembler = session.assembler
         metrics.SEQUENCER_OPEN_TRANSACTIONS.set(assembler.open_transactions)
         metrics.SEQUENCER_BUFFERED_ROWS.set(assembler.buffered_rows)
+        metrics.SEQUENCER_BUFFERED_BYTES.set(assembler.buffered_bytes)
         metrics.SEQUENCER_SPILLED_ROWS.set(assembler.spilled_rows)
         metrics.SEQUENCER_SNAPSHOT_ROWS.set(assembler.snapshot_rows_kept)
         metrics.SEQUENCER_DUPLICATES.inc(assembler.duplicates)

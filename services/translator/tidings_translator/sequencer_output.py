@@ -3,23 +3,23 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from tidings_envelope.envelope import Envelope
 from tidings_service import get_logger
 from tidings_translator import metrics
 from tidings_translator.changes import ChangeSet, encode_change_set
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.fault_points import reached
-from tidings_translator.kafka import read_records
+from tidings_translator.kafka import Original, RecordReader
 from tidings_translator.memory import PROGRESS_KEY
 from tidings_translator.partition_count import partition_of
 from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
+from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.sequencer_session import Session
 from tidings_translator.settings import SequencerSettings
-from tidings_translator.spill import SpilledRows
+from tidings_translator.spill import PlacedRow, SpilledRows
 from tidings_translator.stage import Stage
-from tidings_translator.transactions import CompleteTransaction, LostTransaction, SnapshotRow
+from tidings_translator.transactions import CompleteTransaction, LostTransaction, SnapshotRow, TooLarge
 
 log = get_logger(__name__)
 
@@ -27,6 +27,10 @@ _MOST_PARTS = 256
 """Of a large transaction; each is a file."""
 _ROOM_BYTES = 64 * 1024
 """For a record's key and framing."""
+_SUBJECT = 200
+"""Characters of an id that tell letters apart."""
+_PORTION_ROWS = 1_000
+"""Letters of a transaction that is given up in one Kafka transaction."""
 _OFFSETS_SECONDS = 1.0
 """How often offsets are committed when nothing else is to be."""
 
@@ -47,49 +51,63 @@ class Emission:
         Returns:
             False when the generation of the group is over: all that was not committed is dropped.
         """
-        outputs = session.first + letters
+        going = _Going(session.first + letters)
         session.first = []
         self._partitions = session.partitions
         transactions = 0
-        made: Counter[str] = Counter()
         gate, progress = session.gate, session.memory.progress
         for assembled in () if session.waits else session.assembler.take(time.monotonic()):
             if isinstance(assembled, CompleteTransaction):
                 transactions += 1
-                outputs += gate.before(assembled.commit_lsn)
-                if isinstance(assembled.rows, SpilledRows):
-                    # What came before it goes first: from here on, offsets and progress tell of this one's parts.
-                    if not await self._add(session, outputs, session.memory.take_changes()):
-                        return False
-                    outputs = []
-                    if not await self._emit_parts(session, assembled, made):
-                        return False
-                    continue
-                sets = session.traces.hand_on(assembled.txid, session.router.change_sets(assembled))
-            elif isinstance(assembled, SnapshotRow):
-                sets = session.router.snapshot_row(assembled)
+                on = await self._transaction(session, assembled, going)
             else:
-                outputs += await self._lost(session, assembled)
-                continue
-            for change_set in sets:
-                outputs.append(self._output(change_set))
-                made[change_set.aggregate] += 1
+                on = await self._other(session, assembled, going)
+            if not on:
+                return False
         if progress.parts is None:
-            outputs += gate.after(progress.commit_lsn or 0)
-        for aggregate, count in made.items():
+            going.add(gate.after(progress.commit_lsn or 0))
+        for aggregate, count in going.made.items():
             metrics.SEQUENCER_CHANGE_SETS.labels(aggregate).inc(count)
         metrics.SEQUENCER_TRANSACTIONS.inc(transactions)
         _warn(session)
         offsets = session.assembler.offsets()
         moved = {p: offset for p, offset in offsets.items() if session.sent_offsets.get(p) != offset}
         now = time.monotonic()
-        if not outputs and not transactions and (not moved or now - self._sent_at < _OFFSETS_SECONDS):
+        if not going.outputs and not transactions and (not moved or now - self._sent_at < _OFFSETS_SECONDS):
             self._hold(session)
             return True
-        if not await self._add(session, outputs, session.memory.take_changes()):
+        if not await self._add(session, going.outputs, session.memory.take_changes()):
             return False
         self._hold(session)
         return True
+
+    async def _transaction(self, session: Session, transaction: CompleteTransaction, going: "_Going") -> bool:
+        """Let a transaction's change sets go, behind what goes already; False: the generation is over."""
+        spilled = isinstance(transaction.rows, SpilledRows)
+        going.add(session.gate.before(transaction.commit_lsn))
+        whole = self._settings.transactions == "whole"
+        if spilled or (whole and going.bytes >= self._settings.part_bytes):
+            # What came before it goes first, while offsets and progress tell of that.
+            if not await self._add(session, going.outputs, session.memory.take_changes()):
+                return False
+            going.clear()
+        if spilled:
+            return await self._emit_parts(session, transaction, going.made)
+        self._go(session.traces.hand_on(transaction.txid, session.router.change_sets(transaction)), going)
+        return True
+
+    async def _other(
+        self, session: Session, assembled: SnapshotRow | LostTransaction, going: "_Going"
+    ) -> bool:
+        """The same of a snapshot's row, or of a transaction that is given up."""
+        if isinstance(assembled, SnapshotRow):
+            self._go(session.router.snapshot_row(assembled), going)
+            return True
+        return await self._lost(session, assembled, going)
+
+    def _go(self, sets: list[ChangeSet], going: "_Going") -> None:
+        going.made.update(one.aggregate for one in sets)
+        going.add([self._output(one) for one in sets])
 
     async def settle(self, session: Session) -> None:
         """Put what must be remembered and the offsets as they are now into the next Kafka transaction."""
@@ -124,12 +142,20 @@ class Emission:
         None of its input is committed before the last part. What is remembered of its rows is not stored before all parts
         are, so that who has to begin again finds the memory that it began with, and makes the same parts.
         """
+        assert isinstance(transaction.rows, SpilledRows)
+        settings = self._settings
         progress, lsn, rows = session.memory.progress, transaction.commit_lsn, len(transaction.rows)
-        done, count = 0, min(rows // self._settings.part_rows + 1, _MOST_PARTS)
+        done, of_next, count = (
+            0,
+            0,
+            max(rows // settings.part_rows, transaction.rows.size_bytes // settings.part_bytes),
+        )
+        count = min(count + 1, _MOST_PARTS)
         if progress.parts is not None and progress.parts[0] == lsn:
             _, done, count = progress.parts
+            of_next = progress.part_sets
         log.info("large transaction", txid=transaction.txid, rows=rows, parts=count, done=done)
-        parts = session.router.parts(transaction, self._settings.spill_directory, count)
+        parts = session.router.parts(transaction, settings.spill_directory, count)
         number = 0
         try:
             while (sets := await asyncio.to_thread(next, parts, None)) is not None:
@@ -137,76 +163,146 @@ class Emission:
                 if number <= done:
                     continue
                 sets = session.traces.hand_on(transaction.txid, sets, last=False)
-                for change_set in sets:
+                start = of_next if number == done + 1 else 0
+                for change_set in sets[start:]:
                     made[change_set.aggregate] += 1
-                progress.parts = (lsn, number, count)
-                outputs = await asyncio.to_thread(list, map(self._output, sets))
-                if not await self._add(session, outputs, session.memory.take_progress()):
-                    return False
-                reached("part.added")
+                while True:
+                    outputs, start = await asyncio.to_thread(self._some, sets, start)
+                    progress.part_sets = start if start < len(sets) else 0
+                    progress.parts = (lsn, number if start == len(sets) else number - 1, count)
+                    if not await self._add(session, outputs, session.memory.take_progress()):
+                        return False
+                    reached("part.added")
+                    if start == len(sets):
+                        break
+                del sets, outputs  # two parts at a time may be too much
         finally:
             await asyncio.to_thread(parts.close)
-        while session.memory.changes > self._settings.part_rows:
-            if not await self._add(session, [], session.memory.take_changes(self._settings.part_rows)):
+        while session.memory.changes:
+            some = session.memory.take_changes(settings.part_rows, settings.part_bytes)
+            if not await self._add(session, [], some):
                 return False
         progress.parts = None
         return True
 
-    def _output(self, change_set: ChangeSet) -> Output:
+    def _some(self, sets: list[ChangeSet | TooLarge], start: int) -> tuple[list[Output], int]:
+        """The records of change sets from `start` on, for one Kafka transaction; the number of the first that is not there."""
+        outputs: list[Output] = []
+        size = 0
+        while start < len(sets) and size < self._settings.part_bytes:
+            output = self._output(sets[start])
+            outputs.append(output)
+            size += len(output.value or b"")
+            start += 1
+        return outputs, start
+
+    def _output(self, change_set: ChangeSet | TooLarge) -> Output:
         key = f"{change_set.aggregate}/{change_set.id}".encode()
-        value = encode_change_set(change_set)
-        if len(key) + len(value) > MAX_RECORD_BYTES - _ROOM_BYTES:
-            return dead_letter(
-                self._settings.dead_letters_topic,
-                stage="transaction",
-                error="TooLarge",
-                reason=f"what the transaction did to one aggregate has {len(value)} bytes; {MAX_RECORD_BYTES} are allowed",
-                partition=Partition(self._settings.change_sets_topic, 0),
-                offset=-1,
-                key=key,
-                value=None,
-                aggregate=change_set.aggregate,
-                id=change_set.id,
-                txid=change_set.txid,
-                commit_lsn=change_set.commit_lsn,
-            )
-        partition = partition_of(key, self._partitions)
-        return Output(self._settings.change_sets_topic, key, value, None, partition)
+        if isinstance(change_set, ChangeSet):
+            value = encode_change_set(change_set)
+            size = len(key) + len(value)
+            if size <= MAX_RECORD_BYTES - _ROOM_BYTES:
+                partition = partition_of(key, self._partitions)
+                return Output(self._settings.change_sets_topic, key, value, None, partition)
+        else:
+            size = change_set.size
+        return dead_letter(
+            self._settings.dead_letters_topic,
+            stage="transaction",
+            error="TooLarge",
+            reason=f"what the transaction did to one aggregate has {size} bytes; {MAX_RECORD_BYTES} are allowed",
+            partition=Partition(self._settings.change_sets_topic, 0),
+            offset=-1,
+            key=key,
+            value=None,
+            subject=f"{change_set.aggregate}/{change_set.id[:_SUBJECT]}@{change_set.commit_lsn:X}",
+            aggregate=change_set.aggregate,
+            id=change_set.id,
+            txid=change_set.txid,
+            commit_lsn=change_set.commit_lsn,
+        )
 
-    async def _lost(self, session: Session, lost: LostTransaction) -> list[Output]:
+    async def _lost(self, session: Session, lost: LostTransaction, going: "_Going") -> bool:
         """The END marker and the rows of a transaction that can't be completed, as dead letters; what the rows say of keys is
-        still true."""
-        places: list[tuple[Partition, int]] = [] if lost.end is None else [lost.end]
+        still true.
 
-        def envelopes() -> Iterator[Envelope]:
-            for row in lost.rows:
-                places.append((row.partition, row.offset))
-                yield row.envelope
+        All but the last portion come out by themselves, with the offsets as they were: who has to begin again writes them
+        again, and a later letter about a record takes the place of an earlier one.
 
-        session.router.learn(envelopes())
-        originals = await asyncio.to_thread(read_records, self._settings.kafka, places)
-        letters = []
-        for place in places:
-            key, value = originals.get(place, (None, None))
-            letters.append(
-                dead_letter(
-                    self._settings.dead_letters_topic,
-                    stage="transaction",
-                    error="IncompleteTransaction",
-                    reason=lost.reason,
-                    partition=place[0],
-                    offset=place[1],
-                    key=key,
-                    value=value,
-                    txid=lost.txid,
-                    commit_lsn=lost.commit_lsn,
-                )
-            )
-        return letters
+        Returns:
+            False when the generation of the group is over.
+        """
+        letters: list[Output] = []
+        end = [] if lost.end is None else [lost.end]
+        reader = RecordReader(self._settings.kafka)
+        try:
+            for some in _portions(lost.rows, self._settings.part_bytes // 2):
+                if letters and not await self._stage.sink.add(
+                    session.generation, session.sent_offsets, letters
+                ):
+                    return False
+                session.router.learn(row.envelope for row in some)
+                places = [*end, *((row.partition, row.offset) for row in some)]
+                end = []
+                originals = await asyncio.to_thread(reader.read, places)
+                letters = [self._letter(lost, place, originals.get(place)) for place in places]
+        finally:
+            await asyncio.to_thread(reader.close)
+        going.add(letters)
+        return True
+
+    def _letter(
+        self, lost: LostTransaction, place: tuple[Partition, int], original: Original | None
+    ) -> Output:
+        key, value = original or (None, None)
+        return dead_letter(
+            self._settings.dead_letters_topic,
+            stage="transaction",
+            error="IncompleteTransaction",
+            reason=lost.reason,
+            partition=place[0],
+            offset=place[1],
+            key=key,
+            value=value,
+            txid=lost.txid,
+            commit_lsn=lost.commit_lsn,
+        )
 
     def _hold(self, session: Session) -> None:
         # What is fetched while nothing may come out would only fill memory.
         self._stage.consumer.hold(session.next_offsets if session.waits else session.assembler.held())
+
+
+class _Going:
+    """What goes into the next Kafka transaction."""
+
+    def __init__(self, outputs: list[Output]) -> None:
+        self.outputs: list[Output] = []
+        self.bytes = 0
+        self.made: Counter[str] = Counter()
+        """Change sets of each aggregate, also of those that have gone."""
+        self.add(outputs)
+
+    def add(self, outputs: list[Output]) -> None:
+        self.outputs += outputs
+        self.bytes += sum(len(output.value or b"") for output in outputs)
+
+    def clear(self) -> None:
+        self.outputs.clear()
+        self.bytes = 0
+
+
+def _portions(rows: Iterable[PlacedRow], most_bytes: int) -> Iterator[list[PlacedRow]]:
+    """The rows in lists that take about as much memory; at least one list."""
+    portion: list[PlacedRow] = []
+    size = 0
+    for row in rows:
+        if size >= most_bytes or len(portion) == _PORTION_ROWS:
+            yield portion
+            portion, size = [], 0
+        portion.append(row)
+        size += envelope_bytes(row.envelope)
+    yield portion
 
 
 def _warn(session: Session) -> None:

@@ -133,6 +133,7 @@ class Sessions:
             committed,
             {p.topic: self._table_of(p.topic) for p in partitions},
             max_buffered_rows=self._settings.max_buffered_rows,
+            max_buffered_bytes=self._settings.max_buffered_bytes,
             read_ahead_rows=self._settings.read_ahead_rows,
             grace_seconds=self._settings.malformed_grace_seconds,
             give_up_seconds=self._settings.give_up_seconds,

@@ -76,7 +76,9 @@ class SequencerSettings(StageSettings):
     http_port: int = Field(default=8091, ge=0, le=65535)
     """Port for /metrics, /healthz and /readyz; 0 takes a free one."""
     max_buffered_rows: Annotated[int, Field(ge=100)] = 500_000
-    """Rows held in memory for transactions that are not complete (about 1 kB each); one with more than a quarter of these goes to disk."""
+    """Rows held in memory for transactions that are not complete; one with more than a quarter of these goes to disk."""
+    max_buffered_bytes: Annotated[int, Field(ge=1_000_000)] = 256 * 1024 * 1024
+    """Bytes of memory that these rows may take, whichever is reached first; a row takes about 2 kB and its values."""
     spill_directory: Path | None = None
     """Where large transactions wait on disk (about as large there as in JSON); default: the system's temporary directory."""
     read_ahead_rows: Annotated[int, Field(ge=10)] = 20_000
@@ -112,6 +114,11 @@ class SequencerSettings(StageSettings):
     def part_rows(self) -> int:
         """About as many rows of a large transaction are in memory when its change sets are made."""
         return max(self.max_buffered_rows // 8, 1)
+
+    @property
+    def part_bytes(self) -> int:
+        """And as many bytes."""
+        return max(self.max_buffered_bytes // 16, 1)
 
     @property
     def group(self) -> str:

@@ -44,6 +44,8 @@ class _Work:
     outputs: list[Output] = field(default_factory=list)
     offsets: dict[Partition, int] = field(default_factory=dict)
     state: dict[tuple[Partition, bytes], bytes | None] = field(default_factory=dict)
+    bytes: int = 0
+    """Of values that were added, about: a state that is replaced counts again."""
     on_commit: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -67,6 +69,7 @@ class TransactionalSink:
         membership: this process's place in the consumer group at the moment.
         stage: for metrics.
         max_pending: as many outputs may wait; more make `add` wait.
+        max_pending_bytes: and as many bytes of them; twice as much is in memory, with the transaction that is under way.
         deadline_seconds: a transaction that takes longer is a hanging client: librdkafka's calls were seen to outlast
             their timeouts after a broker's crash. The process ends and is started again.
     """
@@ -78,12 +81,14 @@ class TransactionalSink:
         *,
         stage: str,
         max_pending: int = 5_000,
+        max_pending_bytes: int = 16 << 20,
         deadline_seconds: float = 45.0,
     ) -> None:
         self._producer = producer
         self._membership = membership
         self._stage = stage
         self._max_pending = max_pending
+        self._max_pending_bytes = max_pending_bytes
         self._deadline_seconds = deadline_seconds
         self._work = _Work()
         self._lost_generation = -1
@@ -136,19 +141,23 @@ class TransactionalSink:
             self._drop_pending(f"generation {generation} has begun")
             self._work.generation = generation
         work = self._work
+        outputs = list(outputs)
         work.outputs.extend(outputs)
+        work.bytes += sum(len(output.value or b"") for output in outputs)
         work.offsets.update(offsets)
         if state:
             work.state.update(state)
+            work.bytes += sum(len(value or b"") for value in state.values())
         if on_commit is not None:
             work.on_commit.append(on_commit)
         self._wake.set()
-        if self._work.size >= self._max_pending:
+        if self._is_full():
             async with self._changed:
-                await self._changed.wait_for(
-                    lambda: self._work.size < self._max_pending or self.failed.done()
-                )
+                await self._changed.wait_for(lambda: not self._is_full() or self.failed.done())
         return not self.is_lost(generation) and not self.failed.done()
+
+    def _is_full(self) -> bool:
+        return self._work.size >= self._max_pending or self._work.bytes >= self._max_pending_bytes
 
     async def drain(self, timeout_seconds: float) -> bool:
         """Wait until everything added is committed or dropped; False when time ran out or the sink has failed."""

@@ -7,16 +7,18 @@ partition was read: what the stream has told of them is known only then.
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 
 from tidings_envelope.envelope import Envelope
 from tidings_translator.records import Partition
+from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.snapshot_hold import HeldSnapshots
 from tidings_translator.transactions import OpenTransaction, Place, Progress, SnapshotRow
 
 _RELEASED_AT_ONCE = 10_000
 """Rows of a snapshot that come out in one go, and so in one Kafka transaction."""
+_BYTES_AT_ONCE = 32 << 20
+"""Of memory that they take, about."""
 
 
 class SnapshotBarrier:
@@ -100,13 +102,15 @@ class SnapshotBarrier:
 
     def released(self) -> Iterator[SnapshotRow]:
         """Kept rows that come now; when `is_releasing` after that, there are more, for the next time."""
-        if self._releasing is not None:
-            count = 0
-            for row in islice(self._releasing, _RELEASED_AT_ONCE):
-                count += 1
-                yield row
-            if count < _RELEASED_AT_ONCE:
-                self._releasing = None
+        if self._releasing is None:
+            return
+        size = 0
+        for count, row in enumerate(self._releasing, 1):
+            yield row
+            size += envelope_bytes(row.envelope)
+            if count == _RELEASED_AT_ONCE or size >= _BYTES_AT_ONCE:
+                return
+        self._releasing = None
 
     @property
     def is_releasing(self) -> bool:

@@ -20,10 +20,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tidings_envelope.envelope import Envelope
+from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.spill import BlockFile
 
 _IN_MEMORY = 500
 """Rows of one partition; more are on disk."""
+_BYTES_IN_MEMORY = 1 << 20
+"""And so many bytes of them."""
 
 _Row = tuple[int, bytes | None, Envelope]
 """Offset, key and envelope of a row."""
@@ -47,6 +50,7 @@ class _Snapshot:
         self.first_offset: int | None = None
         self._directory = directory
         self._rows: list[_Row] = []
+        self._bytes = 0
         self._file: BlockFile[_Row] | None = None
         self._told: dict[bytes, int] = {}
         """Keys that the stream has told of since, with the number of rows that were there."""
@@ -55,12 +59,13 @@ class _Snapshot:
         if self.first_offset is None:
             self.first_offset = row[0]
         self._rows.append(row)
+        self._bytes += envelope_bytes(row[2])
         self.count += 1
-        if len(self._rows) >= _IN_MEMORY:
+        if len(self._rows) >= _IN_MEMORY or self._bytes >= _BYTES_IN_MEMORY:
             if self._file is None:
                 self._file = BlockFile(self._directory, _Row)  # type: ignore[arg-type]  # a type at run time
             self._file.append(self._rows)
-            self._rows = []
+            self._rows, self._bytes = [], 0
 
     def told(self, key: bytes) -> None:
         self._told[key] = self.count

@@ -1,7 +1,7 @@
 """Rows on disk: what a transaction holds beyond what may wait in memory.
 
-Files are anonymous (they go with the process, however it ends) and hold msgpack in blocks, each behind its length in
-four bytes. Nothing in them outlives a restart: then the rows are read from Kafka again. Values come back as msgpack has
+Files are anonymous (they go with the process, however it ends) and hold msgpack in blocks of about the same number of bytes,
+each behind its length in four bytes. Nothing in them outlives a restart: then the rows are read from Kafka again. Values come back as msgpack has
 them, so a `Decimal` comes back as its text, as it travels in a change set anyway.
 """
 
@@ -21,6 +21,11 @@ from tidings_translator.records import Partition
 T = TypeVar("T")
 
 _BLOCK_ROWS = 500
+_BLOCK_BYTES = 128 << 10
+"""A block holds no more rows, and ends with the row that makes it as large: one of each file, and of each sorted run, is in
+memory."""
+_ARRAY = b"\xdd"
+"""msgpack's array of up to 2^32 - 1 items, the number of which follows."""
 _LENGTH_BYTES = 4
 _PAGE_BITS = 1024
 
@@ -36,6 +41,8 @@ class PlacedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class BlockFile(Generic[T]):
     """Appends rows, and reads ranges of them back in the order in which they were written.
 
+    A block of rows is in memory at a time, for writing and for each reading.
+
     Args:
         directory: for the file; None is the system's.
         kind: the type of a row.
@@ -43,10 +50,12 @@ class BlockFile(Generic[T]):
 
     def __init__(self, directory: Path | None, kind: type[T]) -> None:
         self._decode = msgspec.msgpack.Decoder(list[kind]).decode  # type: ignore[valid-type]  # a type at run time
-        self._encode = msgspec.msgpack.Encoder().encode
+        self._encode_into = msgspec.msgpack.Encoder().encode_into
         self._directory = directory
+        self._block = bytearray()
+        self._block_rows = 0
         try:
-            self._file = cast("BinaryIO", tempfile.TemporaryFile(dir=directory, buffering=1 << 16))  # noqa: SIM115
+            self._file = cast("BinaryIO", tempfile.TemporaryFile(dir=directory, buffering=1 << 13))  # noqa: SIM115
         except OSError as error:
             raise self._broken(error) from error
         self.size_bytes = 0
@@ -58,23 +67,38 @@ class BlockFile(Generic[T]):
             SequenceError: the disk is full or not writable.
         """
         start = self.size_bytes
-        block: list[T] = []
-        try:
-            for row in rows:
-                block.append(row)
-                if len(block) == _BLOCK_ROWS:
-                    self._write(block)
-                    block.clear()
-            if block:
-                self._write(block)
-        except OSError as error:
-            raise self._broken(error) from error
+        for row in rows:
+            self.add(row)
+        self.flush()
         return start, self.size_bytes
 
-    def _write(self, block: list[T]) -> None:
-        data = self._encode(block)
-        self._file.seek(self.size_bytes)
-        self._file.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    def add(self, row: T) -> None:
+        """Write a row with the block that it belongs to.
+
+        Raises:
+            SequenceError: the disk is full or not writable.
+        """
+        self._encode_into(row, self._block, -1)
+        self._block_rows += 1
+        if len(self._block) >= _BLOCK_BYTES or self._block_rows == _BLOCK_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the block as it is.
+
+        Raises:
+            SequenceError: the disk is full or not writable.
+        """
+        if not self._block_rows:
+            return
+        data = b"".join((_ARRAY, self._block_rows.to_bytes(4, "big"), self._block))
+        self._block, self._block_rows = bytearray(), 0
+        try:
+            self._file.seek(self.size_bytes)
+            self._file.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
+            self._file.write(data)
+        except OSError as error:
+            raise self._broken(error) from error
         self.size_bytes += _LENGTH_BYTES + len(data)
 
     def read(self, start: int, end: int) -> Iterator[T]:
@@ -111,6 +135,11 @@ class SpilledRows:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def size_bytes(self) -> int:
+        """On disk."""
+        return self._file.size_bytes
+
     def __contains__(self, ordinal: int) -> bool:
         page, bit = divmod(ordinal, _PAGE_BITS)
         return bool(self._known.get(page, 0) >> bit & 1)
@@ -145,11 +174,11 @@ class SpilledRows:
 
 
 class RoutedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A row change and the aggregate that it touches."""
+    """A row change, in msgpack, and the aggregate that it touches."""
 
     aggregate: str
     id: str
-    change: RowChange
+    change: msgspec.Raw
 
 
 class Buckets:
@@ -157,27 +186,39 @@ class Buckets:
 
     def __init__(self, directory: Path | None, count: int) -> None:
         self._files = [BlockFile(directory, RoutedRow) for _ in range(count)]
-        self._waiting: list[list[RoutedRow]] = [[] for _ in range(count)]
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(RowChange).decode
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def add(self, bucket: int, row: RoutedRow) -> None:
+    def add(self, bucket: int, aggregate: str, id_: str, change: RowChange) -> None:
         """Put a row into a bucket.
 
         Raises:
             SequenceError: the disk is full or not writable.
         """
-        waiting = self._waiting[bucket]
-        waiting.append(row)
-        if len(waiting) == _BLOCK_ROWS:
-            self._files[bucket].append(waiting)
-            waiting.clear()
+        self._files[bucket].add(RoutedRow(aggregate, id_, msgspec.Raw(self._encode(change))))
 
-    def read(self, bucket: int) -> Iterator[RoutedRow]:
-        """The rows of a bucket, in the order in which they were added."""
-        yield from self._files[bucket].read(0, self._files[bucket].size_bytes)
-        yield from self._waiting[bucket]
+    def read(
+        self, bucket: int, most_bytes: int, too_large: dict[tuple[str, str], int]
+    ) -> Iterator[tuple[str, str, RowChange]]:
+        """The rows of a bucket, in the order in which they were added.
+
+        Args:
+            most_bytes: of an aggregate's rows, in msgpack: those beyond are left out.
+            too_large: takes the aggregates of which rows were left out, with the bytes of all of them.
+        """
+        file = self._files[bucket]
+        file.flush()
+        sizes: dict[tuple[str, str], int] = {}
+        for row in file.read(0, file.size_bytes):
+            place = row.aggregate, row.id
+            size = sizes[place] = sizes.get(place, 0) + len(row.change)
+            if size <= most_bytes:
+                yield row.aggregate, row.id, self._decode(row.change)
+            else:
+                too_large[place] = size
 
     def close(self) -> None:
         """Forget them."""

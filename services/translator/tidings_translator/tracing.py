@@ -9,7 +9,7 @@ Format: W3C Trace Context, section 3.
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from tidings_translator.changes import ChangeSet
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 TRACE_HEADERS = frozenset({TRACEPARENT, TRACESTATE})
+T = TypeVar("T")
 _KEPT = 100_000
 """Transactions whose trace is remembered until they are complete; of more, the oldest go without."""
 _VALID = re.compile(r"^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$")
@@ -89,7 +90,7 @@ class Traces:
         if len(self._known) > _KEPT:
             del self._known[next(iter(self._known))]
 
-    def hand_on(self, txid: int, change_sets: list[ChangeSet], *, last: bool = True) -> list[ChangeSet]:
+    def hand_on(self, txid: int, change_sets: list[T], *, last: bool = True) -> list[T]:
         """The change sets of a complete transaction, with its trace context; not `last`: more of it will come."""
         trace = self._known.get(txid)
         if trace is not None and last:
@@ -98,5 +99,7 @@ class Traces:
             return change_sets
         return [
             msgspec.structs.replace(one, traceparent=trace.parent, tracestate=trace.state)
+            if isinstance(one, ChangeSet)
+            else one
             for one in change_sets
         ]

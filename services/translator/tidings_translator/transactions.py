@@ -32,6 +32,16 @@ class SnapshotRow(NamedTuple):
     """The last commit before it in the stream, where that is known better than by the row itself."""
 
 
+class TooLarge(NamedTuple):
+    """What a transaction did to one aggregate, where that fits into no record; `size` is of its rows in bytes."""
+
+    aggregate: str
+    id: str
+    commit_lsn: int
+    txid: int | None
+    size: int
+
+
 class LostTransaction(NamedTuple):
     """A transaction that can't be completed, because something of it is missing for good; for the dead letters as a whole."""
 
@@ -87,6 +97,7 @@ class Progress(msgspec.Struct):
         snapshot_lsn: the highest LSN of a snapshot's row.
         parts: (commit LSN, how many came out, of how many) of a transaction that is coming out in parts; its rows are
             read again after a restart, and give the same parts.
+        part_sets: how many change sets of the part behind these came out, too.
         rows: ``topic/partition`` to (last commit LSN before it, LSN) of the last row; only where rows come out one by one.
     """
 
@@ -99,6 +110,7 @@ class Progress(msgspec.Struct):
     snapshot_open: bool = True
     snapshot_lsn: int = 0
     parts: tuple[int, int, int] | None = None
+    part_sets: int = 0
     rows: dict[str, tuple[int, int]] = {}
 
 
@@ -106,6 +118,7 @@ class OpenTransaction:
     """A transaction of which something is missing."""
 
     __slots__ = (
+        "bytes",
         "counts",
         "done",
         "end_at",
@@ -114,6 +127,7 @@ class OpenTransaction:
         "ended_at",
         "ends",
         "failed",
+        "follower_bytes",
         "followers",
         "last_commit_lsn",
         "looked_at",
@@ -132,6 +146,9 @@ class OpenTransaction:
         self.since = since
         self.rows: dict[int, PlacedRow] = {}
         """Those in memory, by `total_order`."""
+        self.bytes = 0
+        """Of memory that these take, about."""
+        self.follower_bytes = 0
         self.spilled: SpilledRows | None = None
         self.followers: list[tuple[Partition, int, SnapshotRow]] = []
         """Snapshot rows, with partition and offset, that were read behind its rows and must not overtake it."""

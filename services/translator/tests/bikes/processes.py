@@ -47,6 +47,12 @@ class StageProcess:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def said(self, words: str) -> dict[str, Any] | None:
         """The last log line with these words."""
         for line in reversed(self.log.read_text().splitlines()):
