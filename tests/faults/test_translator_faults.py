@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 @pytest.fixture
 def pipeline(lab: Lab) -> Iterator[Pipeline]:
     """So little may wait in memory that the store's large transactions go to disk."""
-    with open_pipeline(lab, "json", {"TIDINGS_MAX_BUFFERED_ROWS": "1000"}) as pipeline:
+    settings = {"TIDINGS_MAX_BUFFERED_ROWS": "1000", "TIDINGS_MAX_BUFFERED_BYTES": "2000000"}
+    with open_pipeline(lab, "json", settings) as pipeline:
         yield pipeline
 
 
@@ -29,6 +30,8 @@ def test_stages_killed_between_their_steps_while_others_come_and_go(pipeline: Pi
             Fault("join_translator", records=20),
             Fault("point_translator", point="offsets.sent", amount=1, records=20),
             Fault("point_sequencer", point="transaction.committed", records=20),
+            Fault("poison", amount=6, records=20),
+            Fault("wide", amount=1, records=20),
             Fault("kill_translator", records=20),
             Fault("alter", amount=2, records=20),
         ),

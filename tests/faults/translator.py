@@ -72,9 +72,11 @@ def _run_all(lab: Lab, given: argparse.Namespace, report: _Report) -> None:
             if time.monotonic() > until:
                 break
             if pipeline is None:
-                settings = (
-                    {"TIDINGS_MAX_BUFFERED_ROWS": str(given.buffered_rows)} if given.buffered_rows else {}
-                )
+                settings = {
+                    f"TIDINGS_MAX_BUFFERED_{what}": str(most)
+                    for what, most in (("ROWS", given.buffered_rows), ("BYTES", given.buffered_bytes))
+                    if most
+                }
                 pipeline = Pipeline(lab, given.form, settings)
             good = _run_one(pipeline, seed, given, report)
             done += 1
@@ -97,6 +99,9 @@ def main() -> int:
     parser.add_argument("--form", choices=("json", "avro"), default="json", help="of the technical topics")
     parser.add_argument(
         "--buffered-rows", type=int, help="TIDINGS_MAX_BUFFERED_ROWS, so that more is spilled"
+    )
+    parser.add_argument(
+        "--buffered-bytes", type=int, help="TIDINGS_MAX_BUFFERED_BYTES, so that wide rows are spilled"
     )
     parser.add_argument("--report", type=Path, help="a line of JSON per schedule is added to this file")
     parser.add_argument("--verbose", action="store_true")

@@ -24,6 +24,7 @@ from faultlab.servers import Lab
 from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
 from tidings_translator.generation import ORIGINAL, group
+from translatorlab.poison import Place, letters
 from translatorlab.processes import FAULTS, StageProcess, Supervisor
 from translatorlab.published import Published, Verdict
 from translatorlab.store import TABLES, create_store
@@ -61,6 +62,8 @@ class Pipeline:
         self.stages: dict[str, StageProcess] = {}
         self.generation = ORIGINAL
         """The one that publishes."""
+        self.poisoned: set[Place] = set()
+        """Records that must have become dead letters."""
         self.published = Published(lab.kafka.bootstrap, self.name)
         self._form: Form = form
         self.url = create_database(lab.pg.url, self.name)
@@ -185,6 +188,7 @@ class Pipeline:
             while (former := self.published.read()) < wanted:
                 wait_for("an event", lambda former=former: self.published.read() > former, _CATCH_UP_SECONDS)
         verdict = self.published.judge(want)
+        verdict.problems += self._without_letters()
         if verdict.problems:
             verdict.problems += [
                 f"{stage.name} ({stage.starts} starts): {stage.ready()}"
@@ -192,6 +196,22 @@ class Pipeline:
                 if stage.wanted
             ]
         return verdict
+
+    def _without_letters(self) -> list[str]:
+        """Poisoned records that nobody has been told of, which they are once the stages have read so far."""
+
+        def missing() -> set[Place]:
+            return self.poisoned - letters(self.lab.kafka.bootstrap, f"tidings.{self.name}.")
+
+        if not self.poisoned:
+            return []
+        with contextlib.suppress(AssertionError):
+            wait_for("the dead letters", lambda: not missing(), _CATCH_UP_SECONDS)
+        return [
+            f"{len(left)} unreadable records without a letter, such as {min(left)}"
+            for left in [missing()]
+            if left
+        ]
 
     def logs(self) -> str:
         """The ends of all logs."""

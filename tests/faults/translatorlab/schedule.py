@@ -33,6 +33,9 @@ LIGHT = (
         "alter",
         "retention",
         "promote",
+        "poison",
+        "poison",
+        "wide",
     ),
 )
 HEAVY = ("kafka_kill", "kafka_restart", "pg_immediate")

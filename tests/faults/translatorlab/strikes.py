@@ -16,6 +16,7 @@ from tidings_translator.errors import BrokerError, GenerationError
 from tidings_translator.generation import Promotion
 from tidings_translator.generations import Generations
 from translatorlab.pipeline import PARTITIONS, Pipeline
+from translatorlab.poison import spoil
 from translatorlab.processes import StageProcess, wait_until
 from translatorlab.store import TABLES
 
@@ -176,4 +177,23 @@ class Strikes(LabFaults):
                     f"ALTER TABLE {table} ADD COLUMN {number} text DEFAULT 'new'",
                     f"ALTER TABLE {table} ALTER COLUMN {column} TYPE text",
                 )[fault.amount % 3]
+            )
+
+    def poison(self, fault: Fault) -> None:
+        """Somebody writes what nobody can use onto topics of tables, and between the stages.
+
+        Of the latter nobody is told when another generation takes over before they are read.
+        """
+        name, bootstrap = self.pipeline.name, self.pipeline.lab.kafka.bootstrap
+        tables = [f"{name}.public.{table}" for table in TABLES]
+        self.pipeline.poisoned |= spoil(bootstrap, tables, self._chance, fault.amount + 1)
+        spoil(bootstrap, [f"{prefix(name, self.pipeline.generation)}.change-sets"], self._chance, 1)
+
+    def wide(self, fault: Fault) -> None:
+        """A transaction of wide rows: as many megabytes as the fault says."""
+        with psycopg.connect(self.pipeline.url, autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO orders (customer_id, status) SELECT (SELECT min(id) FROM customers), repeat('wide ', 10000) || n"
+                " FROM generate_series(1, 20 * (1 + %s)) n WHERE EXISTS (SELECT FROM customers)",
+                (fault.amount,),
             )
