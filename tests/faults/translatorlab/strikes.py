@@ -13,7 +13,7 @@ from faultlab.lab_faults import LabFaults
 from faultlab.proxy import Proxy
 
 from tidings_translator.errors import BrokerError, GenerationError
-from tidings_translator.generation import Promotion
+from tidings_translator.generation import Promotion, prefix
 from tidings_translator.generations import Generations
 from translatorlab.pipeline import PARTITIONS, Pipeline
 from translatorlab.poison import spoil
