@@ -262,11 +262,14 @@ def test_workers_are_replaced_one_by_one_and_budgets_never_block_a_drain(
 def test_passwords_come_from_secrets_and_nowhere_else(render: Callable[..., list[dict[str, Any]]]) -> None:
     manifests = render("full")
     assert of_kind(manifests, "Secret") == {}
+    passwords = 0
     for name, pod in pods(manifests).items():
         for item in pod["containers"][0]["env"]:
             if "PASSWORD" in item["name"]:
+                passwords += 1
                 assert name.startswith("shop-tidings-capture")
                 assert item["valueFrom"]["secretKeyRef"] == {"name": "shop-database", "key": "password"}
+    assert passwords == 1
     connector = json.loads(of_kind(manifests, "ConfigMap")["shop-tidings-connectors"]["data"]["shop.json"])
     assert connector["database.password"] == "${env:DATABASE_PASSWORD}"
     properties = of_kind(manifests, "ConfigMap")["shop-tidings-capture"]["data"]["worker.properties"]

@@ -51,6 +51,7 @@ def test_nothing_remains_when_the_owner_is_killed(
     said = one.said
     everything = descendants(one.process.pid)
     assert len(everything) >= 3 * 2 + 5, "a guard and a server each, and PostgreSQL's own processes"
+    assert len(said["ports"]) >= 3, "of PostgreSQL, Kafka and the registry"
     assert all(accepts(port) for port in said["ports"])
     one.kill()
     assert wait_for(lambda: not any(alive(pid) for pid in everything), 30)

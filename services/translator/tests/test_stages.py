@@ -152,10 +152,8 @@ def test_bad_input_goes_to_the_dead_letters_and_the_rest_goes_on(run: Run) -> No
 
     letters = {letter["tidings_stage"]: letter for letter in run.dead_letters()}
     places = {(one["tidings_topic"], one["tidings_offset"]) for one in run.dead_letters()}
-    assert {(lines, "1"), (f"{run.name}.transaction", "0")} <= places or (
-        f"{run.name}.transaction",
-        "1",
-    ) in places
+    assert (lines, "1") in places
+    assert {(f"{run.name}.transaction", number) for number in "01"} & places
     decode = [one for one in run.dead_letters() if one["tidings_stage"] == "decode"]
     assert {one["tidings_error"] for one in decode} == {"DecodeError"}
     assert any("would not fetch schema" in one["tidings_reason"] for one in decode), "an id that nobody has"
