@@ -4,7 +4,8 @@ Events come from the difference between the aggregate before and after, so what 
 a new snapshot, a repeated row. A change set that is not newer than the state is ignored. What was there before anything
 was known of it is no news either: it builds state (see `knowledge`). A rule that raises, or yields
 an event that does not fit its contract, becomes a `RuleFailure`; none of its events are published, the other rules run,
-and the state moves on. Rows that do not fit the domain become a failure without a rule, and leave the state as it was.
+and the state moves on. Rows that do not fit the domain, or lack a row that they require, become a failure without a rule, and
+leave the state as it was.
 """
 
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from tidings_translator.errors import EventError, TranslatorError
 from tidings_translator.events import BusinessEvent, encoder_of, topic_of
 from tidings_translator.model import Aggregate
 from tidings_translator.movement import Movement
+from tidings_translator.required import Lack, tables_of, words_of
 from tidings_translator.rules import Change, Rule
 from tidings_translator.state import AggregatePlan
 from tidings_translator.tracing import trace_headers
@@ -76,6 +78,7 @@ class RuleFailure(msgspec.Struct, frozen=True):
         txid: the transaction, None for a snapshot's row.
         reason: what happened and where, in words.
         event_id: the one event of the rule that could not be published; None when none of them were.
+        missing: the tables of which the change set's rows require a row that is not known.
     """
 
     rule: str | None
@@ -85,6 +88,7 @@ class RuleFailure(msgspec.Struct, frozen=True):
     txid: int | None
     reason: str
     event_id: str | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def stage(self) -> str:
@@ -117,6 +121,11 @@ class Evaluation(msgspec.Struct, frozen=True):
     ignored: bool = False
     partial: bool = False
     gone: bool = False
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The tables of which a required row is not known, so that nothing has come of the change set."""
+        return self.failures[0].missing if self.failures else ()
 
 
 class _Publication(msgspec.Struct, frozen=True):
@@ -189,7 +198,15 @@ class Evaluator:
         failures: list[RuleFailure] = []
         done = stored.done if stored is not None else ()
         if moved.after is not None or moved.before is not None:
-            done = self._run(self._rules[plan.name], moved, done, events, failures)
+            rules = _due(self._rules[plan.name], moved, done)
+            lacks = _lacks(rules, moved)
+            if lacks and plan.required.are_brought(lacks, change_set):
+                failed = _failure(None, change_set, words_of(lacks))
+                missing = tables_of(lacks)
+                return Evaluation(state, [], [msgspec.structs.replace(failed, missing=missing)])
+            # A row that has lacked it before can only be mended by itself: the state goes on until it comes.
+            failures += [_failure(one.rule, change_set, words_of(lacks)) for one in rules if lacks]
+            done = done if lacks else self._run(rules, moved, done, events, failures)
         if moved.after is None:
             done = ()
         new_state = plan.encode(
@@ -232,6 +249,10 @@ class Evaluator:
         done = current.done if current is not None else ()
         events: list[PublishedEvent] = []
         failures: list[RuleFailure] = []
+        rules = _due(rules, moved, done)
+        lacks = _lacks(rules, moved)
+        if lacks:
+            return Evaluation(now, [], [_failure(rule, change_set, words_of(lacks))])
         said = self._run(rules, moved, done, events, failures)
         if said != done and now is not None and current is not None and current.aggregate is not None:
             orphans = plan.orphans_of(current)
@@ -247,15 +268,11 @@ class Evaluator:
         events: list[PublishedEvent],
         failures: list[RuleFailure],
     ) -> tuple[str, ...]:
-        """Run the rules; the ids of the rules that have had their one say are returned."""
+        """Run the rules that are due; the ids of the rules that have had their one say are returned."""
         change_set = moved.change_set
         change = moved.change()
         for plan in rules:
             rule = plan.rule
-            if (change_set.snapshot and not rule.snapshot) or (rule.once and rule.id in done):
-                continue
-            if change.partial and not rule.partial:
-                continue
             try:
                 published = self._publish(plan, change, moved)
             except EventError as error:
@@ -309,6 +326,31 @@ class Evaluator:
                     )
                 )
         return published
+
+
+def _due(rules: list[_RulePlan], moved: Movement, done: tuple[str, ...]) -> list[_RulePlan]:
+    """The rules that may see what has happened.
+
+    Args:
+        rules: of the aggregate.
+        moved: what has happened to it.
+        done: the ids of the rules that have had their one say.
+    """
+    snapshot, partial = moved.change_set.snapshot, moved.is_partial
+    return [
+        plan
+        for plan in rules
+        if (plan.rule.snapshot or not snapshot)
+        and (plan.rule.partial or not partial)
+        and not (plan.rule.once and plan.rule.id in done)
+    ]
+
+
+def _lacks(rules: list[_RulePlan], moved: Movement) -> list[Lack]:
+    """What the rules would miss. A snapshot's rows are told again when what they refer to is read behind them."""
+    if moved.after is None or moved.change_set.snapshot or not rules:
+        return []
+    return moved.plan.required.lacking(moved.after)
 
 
 def _is_old(change_set: ChangeSet, commit_lsn: int) -> bool:

@@ -11,7 +11,7 @@
         id: int
         status: str
         lines = children(Line, by="order_id")
-        customer = reference(Buyer, by="customer_id")
+        customer = reference(Buyer, by="customer_id", required=True)
 
 A row declares the columns that the rules use, and only these are read, kept in the state and compared: a column that
 nobody declared can be added, renamed or retyped in the database and nothing changes. Instances are frozen msgspec
@@ -24,7 +24,7 @@ Mistakes are reported when the class is defined, with file, line and the likely 
 
 from collections.abc import Iterator
 from types import GenericAlias
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, get_args
+from typing import Any, ClassVar, Literal, TypeVar, cast, dataclass_transform, get_args, overload
 
 import msgspec
 from msgspec import StructMeta
@@ -45,13 +45,14 @@ class Relation(msgspec.Struct, frozen=True):
     row: type["Row"]
     by: tuple[str, ...]
     site: Site
+    required: bool = False
 
 
 def _columns(value: object) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(cast("tuple[str, ...]", value))
 
 
-def _relation(kind: str, row: object, by: Columns | None) -> Relation:
+def _relation(kind: str, row: object, by: Columns | None, *, required: bool = False) -> Relation:
     site = caller_site(1)
     what = f"{kind}({getattr(row, '__name__', repr(row))})"
     if not (isinstance(row, type) and issubclass(row, Row)):
@@ -73,7 +74,7 @@ def _relation(kind: str, row: object, by: Columns | None) -> Relation:
             else "the column that refers to it"
         )
         raise mistake(site, f"{what} lacks `by`", hint=f"name {column}, for example by='order_id'")
-    return Relation(kind, row, _columns(by), site)
+    return Relation(kind, row, _columns(by), site, required)
 
 
 def children(row: type[R], *, by: Columns | None = None) -> tuple[R, ...]:
@@ -86,16 +87,26 @@ def children(row: type[R], *, by: Columns | None = None) -> tuple[R, ...]:
     return cast("tuple[R, ...]", _relation("children", row, by))
 
 
-def reference(row: type[R], *, by: Columns | None = None) -> R:
+@overload
+def reference(row: type[R], *, by: Columns | None = None, required: Literal[True]) -> R: ...
+
+
+@overload
+def reference(row: type[R], *, by: Columns | None = None, required: Literal[False] = False) -> R | None: ...
+
+
+def reference(row: type[R], *, by: Columns | None = None, required: bool = False) -> R | None:
     """The row that this row refers to, as of the commit in which this row last changed.
 
-    At run time it is None when the foreign key is null or the row is not known (its table is not captured, say).
+    It is None when the foreign key is null or the row is not known (its table is not captured, say).
 
     Args:
         row: the Row class of the table that is referred to.
         by: this row's column or columns that hold the other's key.
+        required: it is never None after a transaction that a rule sees: one that brings a row without it holds the aggregate
+            (see docs/domain.md, "References").
     """
-    return cast("R", _relation("reference", row, by))
+    return cast("R | None", _relation("reference", row, by, required=required))
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))

@@ -1,7 +1,8 @@
 """What happens to an aggregate when one of its rules fails, or its rows do not fit the domain.
 
 The author says it (``@rule(..., on_failure="hold")``); who operates the translator can say otherwise for a while, without
-a change of code: ``TIDINGS_ON_FAILURE=placed=skip,paid=hold`` and ``TIDINGS_ON_BAD_ROWS=hold``.
+a change of code: ``TIDINGS_ON_FAILURE=placed=skip,paid=hold`` and ``TIDINGS_ON_BAD_ROWS=hold``. A row that requires another
+one which is not known holds its aggregate: ``TIDINGS_ON_MISSING_REFERENCES``.
 """
 
 from collections.abc import Iterable
@@ -20,9 +21,16 @@ class Policies:
         SettingsError: `overrides` cannot be read, or names a rule that is not there.
     """
 
-    def __init__(self, domain: Domain, overrides: str = "", on_bad_rows: Policy = "skip") -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        overrides: str = "",
+        on_bad_rows: Policy = "skip",
+        on_missing_references: Policy = "hold",
+    ) -> None:
         self._rules: dict[str, Policy] = {rule.id: rule.on_failure for rule in domain.rules}
         self._rows = on_bad_rows
+        self._references = on_missing_references
         given = _parse(overrides)
         others = given.pop("*", None)
         for rule in self._rules:
@@ -37,6 +45,8 @@ class Policies:
 
     def of(self, failure: RuleFailure) -> Policy:
         """What is to be done about one failure."""
+        if failure.missing:
+            return self._references
         return self._rows if failure.rule is None else self._rules.get(failure.rule, "skip")
 
     def strictest(self, failures: Iterable[RuleFailure]) -> Policy:

@@ -136,6 +136,8 @@ class TranslatorSettings(StageSettings):
     """Another policy than in the domain for single rules: rule=skip|hold|stop, with commas; *=... is every other rule."""
     on_bad_rows: Literal["skip", "hold", "stop"] = "skip"
     """What to do when a row does not fit the domain: leave its change set out, hold the aggregate, or stop."""
+    on_missing_references: Literal["skip", "hold", "stop"] = "hold"
+    """What to do when a row's required reference is not known: leave its change set out, hold the aggregate, or stop."""
     max_held_bytes: Annotated[int, Field(ge=1_000)] = 64 * 1024 * 1024
     """As many bytes of change sets of held aggregates may wait in one partition; more stop the translator."""
     readers_seconds: Annotated[float, Field(ge=0, le=86_400)] = 30.0

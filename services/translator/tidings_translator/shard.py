@@ -7,9 +7,11 @@ have been replayed or discarded (so that none is twice).
 
 *Held*: a change set failed under the policy `hold`. It has changed nothing and nothing of it was published; it and the
 aggregate's later change sets wait in order, until a request (`requests`) replays or discards it. Then all of them go
-through, up to the next that fails. Other aggregates go on meanwhile.
+through, up to the next that fails. Other aggregates go on meanwhile. When what failed lacks a row that it requires, a later
+change set of the aggregate that brings this row does the same as a request to replay.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +29,7 @@ from tidings_translator.policies import Policies
 from tidings_translator.publishing import Made, Publisher
 from tidings_translator.records import MAX_VALUE_BYTES, FetchedRecord, Partition
 from tidings_translator.requests import Request, request_of
+from tidings_translator.required import with_later_rows
 from tidings_translator.shard_letters import Letters, row_failure, without_too_large
 
 log = get_logger(__name__)
@@ -130,8 +133,10 @@ class Shard:
             return
         change = Waiting(record.offset, value, change_set.ts_us, self.mode == "shadow")
         if self.held and key in self.held:
+            apart = Made()
+            self._wait(key, change, change_set, apart)
+            made.add(apart)
             made.change_sets[change_set.aggregate] += 1
-            self.held.add(key, change, made)
             return
         self._apply(key, change, change_set, made)
         made.change_sets[change_set.aggregate] += 1
@@ -143,13 +148,15 @@ class Shard:
         change_set: ChangeSet,
         made: Made,
         without: Failed | None = None,
+        later: Iterable[Waiting] = (),
     ) -> list[Failed] | None:
         """Evaluate a change set; what failed and was left out, or None when the aggregate is held by it now.
 
-        `without` leaves out what a person has discarded, whether it fails or not.
+        `without` leaves out what a person has discarded, whether it fails or not. `later` are change sets that wait behind it,
+        and may know a row that it requires.
         """
         state = self.states.get(key)
-        evaluation = self._evaluator.apply(state, change_set)
+        evaluation = self._evaluated(state, change_set, later)
         events, failures = self._workings.publisher.written(evaluation.events), evaluation.failures
         if events and max([len(event.body) for event in events]) > MAX_VALUE_BYTES:
             events, failures = without_too_large(events, failures, change_set, MAX_VALUE_BYTES)
@@ -178,6 +185,15 @@ class Shard:
         if ROWS in failed:
             self.left_out.add(key, change.offset, made)
         return failed
+
+    def _evaluated(self, state: bytes | None, change_set: ChangeSet, later: Iterable[Waiting]) -> Evaluation:
+        """A change set that lacks a row which it requires gets it from a later one of its aggregate."""
+        evaluation = self._evaluator.apply(state, change_set)
+        missing = evaluation.missing
+        if not missing:
+            return evaluation
+        behind = (decode_change_set(one.value) for one in later)
+        return self._evaluator.apply(state, with_later_rows(change_set, missing, behind))
 
     def _is_forgotten(self, key: bytes, evaluation: Evaluation) -> bool:
         """Whether nothing of a deleted aggregate need be kept, not even its position."""
@@ -220,9 +236,23 @@ class Shard:
 
     # --- held aggregates
 
-    def _release(self, key: bytes, held: Held, request: Request, made: Made) -> None:
+    def _wait(self, key: bytes, change: Waiting, change_set: ChangeSet, made: Made) -> None:
+        """Let a change set wait, too; all go on when it brings the row that the first has lacked."""
+        self.held.add(key, change, made)
+        held = self.held[key]
+        if ROWS not in held.failed or not any(change_set.references.values()):
+            return
+        state = self.states.get(key)
+        first = decode_change_set(held.waiting[0].value)
+        missing = self._evaluator.apply(state, first).missing
+        if not any(change_set.references.get(table) for table in missing):
+            return
+        found = self._evaluated(state, first, held.waiting)
+        if not any(one.rule is None for one in found.failures):
+            self._release(key, held, None, made)
+
+    def _release(self, key: bytes, held: Held, discarded: Failed | None, made: Made) -> None:
         """Try the first again, or go on without what failed of it; then the others, up to the next that fails."""
-        discarded = (request.rule, request.event_id) if request.do == "discard" else None
         del self.held[key]
         first = held.waiting[0]
         while held.waiting:
@@ -231,15 +261,18 @@ class Shard:
             failed: list[Failed] | None = []
             if without != ROWS:
                 change_set = decode_change_set(waiting.value)
-                failed = self._apply(key, waiting, change_set, made, without)
+                failed = self._apply(key, waiting, change_set, made, without, held.waiting)
+            again = failed is None
             if failed is None:
                 self.held[key].waiting.extend(held.waiting)
-                break
+                failed = list(self.held[key].failed)
             if waiting is first:
                 for one in held.failed:
                     if one not in failed:
                         outcome = "discarded" if one == discarded else "replayed"
                         self._letters.close(key, waiting.offset, one, outcome, made)
+            if again:
+                break
 
     # --- requests
 
@@ -247,7 +280,7 @@ class Shard:
         held = self.held.get(key)
         what: Failed = (request.rule, request.event_id)
         if held is not None and held.offset == request.offset and what in held.failed:
-            self._release(key, held, request, made)
+            self._release(key, held, what if request.do == "discard" else None, made)
             return
         mark = _CLOSED + _text(request.offset, *what)
         place = f"{self._partition}@{request.offset}"

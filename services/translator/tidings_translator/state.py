@@ -18,6 +18,7 @@ from tidings_translator.errors import StateError
 from tidings_translator.knowledge import NOTHING, Knowledge, Unknown
 from tidings_translator.model import Aggregate
 from tidings_translator.nested_advance import NestedAdvance
+from tidings_translator.required import Required
 
 FORMAT = 1
 
@@ -42,6 +43,7 @@ class AggregatePlan:
         self.name = cls.__name__
         self._shape = Shape(cls)
         self.knowledge = Knowledge(self._shape)
+        self.required = Required(self._shape)
         self._advance = NestedAdvance if self._shape.nested else Advance
         self._keys = {cls.__table__: cls.__key__} | {
             row.__table__: row.__key__ for row in self._shape.slots.values()

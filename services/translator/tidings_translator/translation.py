@@ -66,7 +66,7 @@ class Translator:
         self._ledger: LedgerReader | None = None
         self._workings = Workings(
             Evaluator(domain),
-            Policies(domain, settings.on_failure, settings.on_bad_rows),
+            Policies(domain, settings.on_failure, settings.on_bad_rows, settings.on_missing_references),
             Publisher(self._headers, self._shadows, as_json=settings.cloudevents_mode == "structured"),
             settings.dead_letters_topic,
             settings.max_held_bytes,

@@ -65,7 +65,7 @@ class Order(Aggregate, root="public.orders", key="id"):
     lines = children(Line, by="order_id")
     payments = children(Payment, by="order_id")
     shipments = children(Shipment, by="order_id")
-    customer = reference(Buyer, by="customer_id")
+    customer = reference(Buyer, by="customer_id", required=True)
 
     @property
     def total(self) -> Decimal:
