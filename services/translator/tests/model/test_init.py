@@ -68,6 +68,8 @@ def test_the_shops_tables(
     }
     lines = domain.aggregates["Order"].__relations__["items"].row
     assert (lines.__key__, set(lines.__relations__)) == (("order_id", "line_no"), {"product"})
+    assert lines.__relations__["product"].required
+    assert domain.aggregates["Order"].__relations__["customer"].required
     assert set(tests) == {"test_customer_created", "test_order_created", "test_product_created"}
     for test in tests.values():
         test()

@@ -15,11 +15,12 @@ from tidings_translator.starting.tables import Column, ForeignKey, Table
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A reference of a row: the field, the foreign key and the class it leads to."""
+    """A reference of a row: the field, the foreign key, the class it leads to, and whether the database promises its row."""
 
     field: str
     key: ForeignKey
     cls: str
+    required: bool = False
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -164,7 +165,8 @@ def _references(
             cls = class_name(key.table, used, "Ref")
             used.add(cls)
             referred[key.table] = Member(cls, tables[key.table])
-        yield Held(_field(key, taken), key, referred[key.table].cls)
+        required = not key.guessed and not _nullable(table, key)
+        yield Held(_field(key, taken), key, referred[key.table].cls, required)
 
 
 def _field(key: ForeignKey, taken: set[str]) -> str:

@@ -113,7 +113,8 @@ def _block(member: Member, base: str, children: tuple[Child, ...]) -> str:
 
 def _reference_line(held: Held) -> str:
     guess = "  # guessed from the name" if held.key.guessed else ""
-    return f"    {held.field} = reference({held.cls}, by={_by(held.key.columns)}){guess}"
+    required = ", required=True" if held.required else ""
+    return f"    {held.field} = reference({held.cls}, by={_by(held.key.columns)}{required}){guess}"
 
 
 def _by(columns: tuple[str, ...]) -> str:
