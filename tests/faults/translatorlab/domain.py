@@ -39,7 +39,7 @@ class Order(Aggregate, root="public.orders", key="id"):
     status: str
     items = children(Item, by="order_id")
     payments = children(Payment, by="order_id")
-    customer = reference(Customer, by="customer_id")
+    customer = reference(Customer, by="customer_id", required=True)
 
 
 @down_conversion(OrderPlacedV2, to=OrderPlacedV1)
