@@ -38,6 +38,7 @@ from tidings_capture.pgoutput import Begin, Commit, Delete, Insert, Relation, Tr
 from tidings_capture.plan import Plan, Record, compile_plan
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.postgres import Endpoint, Session
+from tidings_envelope.left_out import HEADER as LEFT_OUT
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import REST_HEADERS, connector_settings
 
@@ -151,7 +152,7 @@ def compare(pair: Callable[..., Pair]) -> Callable[..., dict[tuple[str, int], li
     ) -> dict[tuple[str, int], list[Record]]:
         both = pair(options, *([setup] if isinstance(setup, str) else setup), suffix=suffix)
         both.run(*steps)
-        return both.compare()
+        return both.compare({LEFT_OUT})
 
     return run
 
