@@ -159,6 +159,27 @@ def test_an_incremental_snapshot_repairs_rows(lake: Lake, orders: TableTopic) ->
     assert current(lake, orders) == repaired
 
 
+def test_rows_that_an_incremental_snapshot_found_gone_leave_the_table(
+    lake: Lake, orders: TableTopic
+) -> None:
+    """They were deleted in a gap. What is redelivered afterwards does not bring them back; a new row with their key does."""
+    for number in (1, 2, 3):
+        orders.change("c", order(number), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    orders.read_again(order(1, "still there"), 100, 105)
+    orders.found_gone({"id": 2}, 100, 105)
+    orders.found_gone({"id": 3}, None, 105)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "still there")]
+    orders.change("c", order(2), 10, 20)
+    orders.change("c", order(3, "a new one"), 110, 120)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders) == [(1, "still there"), (3, "a new one")]
+
+
 def test_a_row_read_by_an_incremental_snapshot_has_its_place_in_the_stream(
     lake: Lake, orders: TableTopic
 ) -> None:

@@ -118,6 +118,10 @@ class TableTopic:
         """A row of an incremental snapshot: it has no LSN, but the stream's place in its sequence."""
         self.change("r", row, commit, lsn, snapshot="incremental", partition=partition)
 
+    def found_gone(self, row: dict[str, Any], commit: int | None, lsn: int, *, partition: int = 0) -> None:
+        """The delete of a row that an incremental snapshot found gone: no transaction tells of it."""
+        self.change("d", row, commit, lsn, snapshot="incremental", partition=partition)
+
     def truncate(self, commit: int, lsn: int, *, partition: int = 0) -> None:
         value = {**self._envelope("t", commit, lsn, "false"), "before": None, "after": None}
         self.topics.produce(self.topic, None, self.topics.encode(self.value_id, value), partition=partition)
@@ -156,7 +160,7 @@ class TableTopic:
                 "xmin": None,
             },
             "transaction": None
-            if op == "r"
+            if op == "r" or snapshot == "incremental"
             else {"id": f"{lsn}:{lsn}", "total_order": 1, "data_collection_order": 1},
             "op": op,
             "ts_ms": 1,
