@@ -47,6 +47,10 @@ class InMemory:
         self._take()
         return self.events
 
+    def close(self) -> None:
+        """Give back what the assembler keeps on disk."""
+        self._assembler.close()
+
     @property
     def waits_for(self) -> str | None:
         """What the topics lack, None when every transaction was complete."""
@@ -98,7 +102,10 @@ def everything(domain: Domain, side: Side, registry: str, seed: int) -> InMemory
     while True:
         side.read()
         told = InMemory(domain, side, registry, seed)
-        told.run()
+        try:
+            told.run()
+        finally:
+            told.close()
         if told.waits_for is None:
             return told
         assert time.monotonic() < deadline, f"{side.base}: {told.waits_for}"

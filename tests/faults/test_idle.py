@@ -115,7 +115,7 @@ def producers(lab: Lab, topic: str) -> int:
     answer.read(4 + 1 + 4 + 1)  # correlation id, tags, throttle time, number of topics
     answer.read(answer.read(1)[0] - 1 + 1)  # the topic's name, number of partitions
     number, error = struct.unpack(">ih", answer.read(6))
-    if error == 3:  # UNKNOWN_TOPIC_OR_PARTITION: it is just being created
+    if error in (3, 5, 6):  # no such partition, no leader, not the leader: it is just being created
         return 0
     assert (number, error) == (0, 0)
     answer.read(max(answer.read(1)[0] - 1, 0))  # no message
