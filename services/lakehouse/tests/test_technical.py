@@ -159,9 +159,7 @@ def test_an_incremental_snapshot_repairs_rows(lake: Lake, orders: TableTopic) ->
     assert current(lake, orders) == repaired
 
 
-def test_rows_that_an_incremental_snapshot_found_gone_leave_the_table(
-    lake: Lake, orders: TableTopic
-) -> None:
+def test_rows_that_an_incremental_snapshot_found_gone_leave_the_table(lake: Lake, orders: TableTopic) -> None:
     """They were deleted in a gap. What is redelivered afterwards does not bring them back; a new row with their key does."""
     for number in (1, 2, 3):
         orders.change("c", order(number), 10, 20)
