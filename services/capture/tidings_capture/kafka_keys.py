@@ -12,15 +12,12 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from tidings_capture.kafka import LIBRDKAFKA_LOG, describe_failure
-from tidings_capture.kafka_topics import NOT_THERE_YET, arrived, partitions_of
+from tidings_capture.kafka_topics import NOT_THERE_YET, arrived, ends_of, partitions_of
 
 _REQUEST_SECONDS: Final = 15.0
 _BATCH: Final = 1000
-_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 Pair = tuple[bytes, bytes | None]
 """A record's key and value."""
@@ -65,7 +62,9 @@ class TopicKeys:
             consumer.close()
 
     def _read(self, consumer: Consumer) -> Iterator[list[Pair]]:
-        ends = self._ends(sorted(partitions_of(consumer, self._topic)))
+        # Behind what is committed: what follows may belong to a transaction that this very task has yet to commit.
+        partitions = partitions_of(consumer, self._topic)
+        ends = ends_of(self._settings, self._topic, partitions, IsolationLevel.READ_COMMITTED)
         places = [TopicPartition(self._topic, number) for number in sorted(ends)]
         for place in places:
             marks = consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS)
@@ -83,15 +82,6 @@ class TopicKeys:
                 if message.error() is None and isinstance(key, bytes):
                     pairs.append((key, value if isinstance(value, bytes) else None))
             yield pairs
-
-    def _ends(self, partitions: list[int]) -> dict[int, int]:
-        """Behind what is committed: what follows may belong to a transaction that this very task has yet to commit."""
-        admin = AdminClient(self._settings, logger=LIBRDKAFKA_LOG)
-        wanted = {TopicPartition(self._topic, partition): _LATEST for partition in partitions}
-        asked = admin.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_REQUEST_SECONDS
-        )
-        return {place.partition: future.result().offset for place, future in asked.items()}
 
 
 def _at_end(message: Message, ends: Mapping[int, int]) -> bool:

@@ -63,7 +63,9 @@ def read_compacted(settings: Mapping[str, Any], topic: str) -> dict[bytes, bytes
     )
     try:
         waiting = partitions_of(consumer, topic)
-        return _read_to_end(consumer, topic, _ends(settings, topic, waiting))
+        return _read_to_end(
+            consumer, topic, ends_of(settings, topic, waiting, IsolationLevel.READ_UNCOMMITTED)
+        )
     except KafkaException as error:
         raise describe_failure(f"cannot read {topic}", error) from error
     finally:
@@ -82,15 +84,15 @@ def partitions_of(consumer: Consumer, topic: str) -> set[int]:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _ends(settings: Mapping[str, Any], topic: str, partitions: set[int]) -> dict[int, int]:
-    """The high watermarks of a topic: behind every record, committed or not."""
+def ends_of(
+    settings: Mapping[str, Any], topic: str, partitions: set[int], isolation: IsolationLevel
+) -> dict[int, int]:
+    """Where a topic's partitions end: behind every record, or READ_COMMITTED: before the first transaction that is open."""
     admin = AdminClient({**settings, "socket.timeout.ms": 10_000}, logger=LIBRDKAFKA_LOG)
     wanted = {TopicPartition(topic, partition): _LATEST for partition in partitions}
     deadline = time.monotonic() + _REQUEST_SECONDS
     while True:
-        asked = admin.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_REQUEST_SECONDS
-        )
+        asked = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=_REQUEST_SECONDS)
         try:
             return {place.partition: future.result().offset for place, future in asked.items()}
         except KafkaException as error:
