@@ -6,7 +6,7 @@
 # Node come from npm, where there is one.
 #
 #   scripts/tools.sh            build what is missing
-#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus schemas npm)
+#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus dockerfile schemas npm)
 #   scripts/tools.sh --where    print the directory
 #
 # A module whose go.mod has `replace` or `exclude` directives cannot be installed by `go install module@version`, so
@@ -23,6 +23,8 @@ declare -A module=(
     [docker-compose]="github.com/docker/compose/v2@v2.40.3"
     [promtool]="github.com/prometheus/prometheus@v0.315.0"
     [prometheus]="github.com/prometheus/prometheus@v0.315.0"
+    # Docker compose 2.40.3 has the same version. The program is ours: scripts/dockerfile/main.go.
+    [dockerfile]="github.com/moby/buildkit@v0.25.1"
 )
 declare -A package=(
     [helm]="helm.sh/helm/v3/cmd/helm"
@@ -30,6 +32,7 @@ declare -A package=(
     [docker-compose]="github.com/docker/compose/v2/cmd"
     [promtool]="github.com/prometheus/prometheus/cmd/promtool"
     [prometheus]="github.com/prometheus/prometheus/cmd/prometheus"
+    [dockerfile]="."
 )
 # Prometheus without its cloud service discoveries builds in a fraction of the time; ours are static and file targets.
 declare -A tags=([promtool]="netgo,remove_all_sd" [prometheus]="netgo,remove_all_sd")
@@ -75,14 +78,23 @@ for item in module.get("Exclude") or []:
         } >go.mod
         cp "$(field Dir <<<"$description")/go.sum" go.sum
         chmod u+w go.sum
-        printf '//go:build tools\n\npackage tools\n\nimport _ "%s"\n' "${package[$name]}" >tools.go
+        if [[ "${package[$name]}" == . ]]; then
+            cp "$here/$name/main.go" .
+        else
+            printf '//go:build tools\n\npackage tools\n\nimport _ "%s"\n' "${package[$name]}" >tools.go
+        fi
         nice go build -trimpath -tags "${tags[$name]:-}" -ldflags "-s -w ${version_flag[$name]:-}" \
             -o "$work/$name" "${package[$name]}" 2> >(grep -v '^go: \(downloading\|found\|finding\)' >&2 || true)
     )
     mkdir -p "$cache/bin"
+    [[ "${package[$name]}" != . ]] || cp "$here/$name/main.go" "$cache/bin/$name.go"
     mv "$work/$name" "$cache/bin/$name.new" && mv "$cache/bin/$name.new" "$cache/bin/$name"
     rm -rf "$work"
     echo "  $name: $((SECONDS - started)) s, $(du -h "$cache/bin/$name" | cut -f1)"
+}
+
+up_to_date() { # up_to_date NAME: what is built is of the source that is here
+    [[ "${package[$1]:-}" != . ]] || cmp --silent "$here/$1/main.go" "$cache/bin/$1.go"
 }
 
 schemas() {
@@ -119,7 +131,7 @@ if [[ "${1:-}" == "--where" ]]; then
     exit 0
 fi
 wanted=("$@")
-((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose npm)
+((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose dockerfile npm)
 for name in "${wanted[@]}"; do
     if [[ "$name" == npm ]]; then
         if [[ "$(cat "$cache/npm/complete" 2>/dev/null)" == "$npm_wanted" ]]; then
@@ -132,13 +144,13 @@ for name in "${wanted[@]}"; do
         continue
     elif [[ "$name" == schemas ]]; then
         [[ -e "$cache/schemas/complete" ]] && { echo "schemas: $cache/schemas"; continue; }
-    elif [[ -x "$cache/bin/$name" ]]; then
+    elif [[ -x "$cache/bin/$name" ]] && up_to_date "$name"; then
         echo "$name: $cache/bin/$name"
         continue
     elif [[ -z "${module[$name]:-}" ]]; then
         echo "no such tool: $name (there are: ${!module[*]} schemas)" >&2
         exit 2
-    elif command -v "$name" >/dev/null; then
+    elif [[ "$name" != dockerfile ]] && command -v "$name" >/dev/null; then
         echo "$name: $(command -v "$name")"
         continue
     fi
