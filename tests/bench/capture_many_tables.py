@@ -23,6 +23,8 @@ ROWS = 10
 _AT_ONCE = 100
 """Tables created in one transaction: the server's lock table is not made for a thousand."""
 
+_PAUSE_SECONDS = 0.5
+"""Between two looks at a thousand topics: without it the looking takes much of the broker."""
 TABLE = """
 CREATE TABLE many.t{number} (
     id bigint PRIMARY KEY, quantity integer NOT NULL, name text NOT NULL, city text, note varchar(200),
@@ -131,6 +133,7 @@ class Records:
         deadline = time.monotonic() + DEADLINE_SECONDS
         while (found := self.count()) < count:
             check(deadline, f"{self._prefix}* to hold {count} records (at {found})")
+            time.sleep(_PAUSE_SECONDS)
 
     def _ends(self, topics: Iterable[str]) -> Iterable[int]:
         asked = self._admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest() for topic in topics})  # type: ignore[no-untyped-call]
