@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from publishing import Publisher
 
-from tidings_client import ClientError, Events, MemorySeen, Received, SqliteSeen, event
+from tidings_client import ClientError, Events, Received, SqliteSeen, event
 from tidings_client.generate import main as generate
 
 Reading = Callable[..., dict[str, Any]]
@@ -149,26 +149,3 @@ def test_a_topic_that_is_not_there_is_told_with_what_is(
         Events(**reading(events=[second]))
     with pytest.raises(ClientError, match="does not say which event it reads"):
         Events(**reading(events=[Line]))
-
-
-def test_sqlite_forgets_only_what_is_old(tmp_path: Path) -> None:
-    from datetime import timedelta
-
-    lasting = SqliteSeen(tmp_path / "a.db")
-    lasting.add("one")
-    lasting.add("one")
-    lasting.close()
-    again = SqliteSeen(tmp_path / "a.db")
-    assert "one" in again
-    assert "two" not in again
-    again._keep_seconds = -1.0  # everything is older than that
-    again.add("two")
-    assert "one" not in again
-    again.close()
-    kept = SqliteSeen(tmp_path / "a.db", keep=timedelta(days=1))
-    kept.add("three")
-    assert "three" in kept
-    kept.close()
-    memory = MemorySeen()
-    memory.add("x")
-    assert "x" in memory
