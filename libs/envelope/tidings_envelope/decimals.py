@@ -7,8 +7,9 @@ VariableScaleDecimal is a struct of scale and such bytes. In JSON bytes are base
 import base64
 import binascii
 import decimal
+import functools
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any, Final, TypeAlias
 
 from tidings_envelope.errors import DecodeError
@@ -24,6 +25,13 @@ _MOST_SCALE = 150_000
 """Digits behind or before the point: more than PostgreSQL's numeric has (16,383 and 131,072)."""
 _MOST_BYTES = 65_536
 """Of an unscaled number: 147,455 digits take 61,233."""
+MOST_DIGITS: Final = 300_000
+"""Of a whole number that is converted: a number with the most digits, brought to the largest scale."""
+_DIRECT_DIGITS: Final = 1_000
+"""Up to so many digits Python's own conversions are the fastest."""
+_DIRECT: Final = 1 << 3_000
+_PART_DIGITS: Final = 500
+_PART_BYTES: Final = 128
 
 RowConversion: TypeAlias = Callable[[dict[str, Any]], None]
 """Replaces values of a row in place."""
@@ -40,15 +48,102 @@ def decimal_from_bytes(unscaled: bytes, scale: int) -> Decimal:
     """
     if not -_MOST_SCALE <= scale <= _MOST_SCALE or len(unscaled) > _MOST_BYTES:
         raise DecodeError("a decimal has a scale or a length that no database's has")
-    return EXACT.scaleb(Decimal(int.from_bytes(unscaled, "big", signed=True)), -scale)
+    return EXACT.scaleb(decimal_from_int(int.from_bytes(unscaled, "big", signed=True)), -scale)
 
 
 def decimal_to_bytes(value: Decimal, scale: int) -> bytes:
     """The shortest two's complement bytes of the value's unscaled number at that scale.
 
     The value must not have more decimals than `scale`.
+
+    Raises:
+        ValueError: no database has so large a number; its bytes would take seconds.
     """
-    return int_to_bytes(int(EXACT.scaleb(value, scale)))
+    return int_to_bytes(int_from_decimal(EXACT.scaleb(value, scale)))
+
+
+def int_from_decimal(value: Decimal) -> int:
+    """The whole part of a number, as `int` has it, in a time that hardly grows faster than its digits.
+
+    Raises:
+        ValueError: it has more digits than any database's, as 1E+999999 has, or is not a number.
+        OverflowError: it is infinite.
+    """
+    if not value or value.adjusted() < _DIRECT_DIGITS:  # of what is not finite it is 0
+        return int(value) if value else 0
+    if value.adjusted() >= MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    return int_from_digits(f"{value.to_integral_value(ROUND_DOWN, EXACT):f}".encode("ascii"))
+
+
+def int_from_digits(digits: bytes) -> int:
+    """An integer from its decimal digits, with or without a sign in front.
+
+    `int` takes a time that grows with the square of their number, and refuses more than 4,300. Here parts of a length that
+    it reads fast are put together two by two, by Python's own multiplication of large numbers.
+
+    Raises:
+        ValueError: there are more digits than any database's number has, or something else than digits.
+    """
+    if len(digits) <= _DIRECT_DIGITS:
+        return int(digits)
+    sign, digits = (digits[:1], digits[1:]) if digits[:1] in (b"-", b"+") else (b"", digits)
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    if not digits.isdigit():
+        raise ValueError("not a whole number in decimal digits")
+    number = _joined(digits)
+    return -number if sign == b"-" else number
+
+
+def _joined(digits: bytes) -> int:
+    first = len(digits) % _PART_DIGITS
+    parts = [int(digits[:first])] if first else []
+    parts += [int(digits[at : at + _PART_DIGITS]) for at in range(first, len(digits), _PART_DIGITS)]
+    level = 0
+    while len(parts) > 1:
+        power, shift = _power_of_five(level), _PART_DIGITS << level
+        odd = len(parts) % 2
+        pairs = zip(parts[odd::2], parts[odd + 1 :: 2], strict=True)
+        parts = parts[:odd] + [(high * power << shift) + low for high, low in pairs]
+        level += 1
+    return parts[0]
+
+
+def decimal_from_int(number: int) -> Decimal:
+    """An integer of any size as an exact `Decimal`, in a time that hardly grows faster than its digits.
+
+    `Decimal` itself takes a time that grows with the square of them; its multiplication does not.
+    """
+    if -_DIRECT < number < _DIRECT:
+        return Decimal(number)
+    size = abs(number)
+    data = size.to_bytes(-(-size.bit_length() // (_PART_BYTES * 8)) * _PART_BYTES, "big")
+    parts = [
+        Decimal(int.from_bytes(data[at : at + _PART_BYTES], "big")) for at in range(0, len(data), _PART_BYTES)
+    ]
+    level = 0
+    while len(parts) > 1:
+        power = _power_of_bytes(level)
+        odd = len(parts) % 2
+        pairs = zip(parts[odd::2], parts[odd + 1 :: 2], strict=True)
+        parts = parts[:odd] + [EXACT.fma(high, power, low) for high, low in pairs]
+        level += 1
+    return parts[0] if number > 0 else parts[0].copy_negate()
+
+
+@functools.cache
+def _power_of_five(level: int) -> int:
+    """Of ten's, without the factors two: those are a shift."""
+    return int(5 ** (_PART_DIGITS << level))
+
+
+@functools.cache
+def _power_of_bytes(level: int) -> Decimal:
+    if not level:
+        return Decimal(1 << 8 * _PART_BYTES)
+    half = _power_of_bytes(level - 1)
+    return EXACT.multiply(half, half)
 
 
 def int_to_bytes(number: int) -> bytes:

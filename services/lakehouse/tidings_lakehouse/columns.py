@@ -16,12 +16,12 @@ import hashlib
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_envelope.decimals import EXACT, decimal_from_int
 from tidings_lakehouse.avro_nodes import Node, UnsupportedSchemaError
 from tidings_lakehouse.tables import target_name
 
@@ -31,7 +31,6 @@ PLACEHOLDER = "__debezium_unavailable_value"
 """Stands for an unchanged value that PostgreSQL keeps out of line (TOAST) and does not log."""
 INFINITY_MICROSECONDS = 9223372036825200000
 MINUS_INFINITY_MICROSECONDS = -9223372036832400000
-_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _PLACEHOLDER_BYTES = PLACEHOLDER.encode()
 _PLACEHOLDER_UUID = str(
     uuid.UUID(bytes=hashlib.md5(_PLACEHOLDER_BYTES, usedforsecurity=False).digest(), version=3)
@@ -207,7 +206,7 @@ def is_placeholder(node: Node, column: Column) -> Column | None:
 def _decimal_text(value: bytes | None, scale: int | None) -> str | None:
     if value is None or scale is None:
         return None
-    return format(Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT), "f")
+    return format(decimal_from_int(int.from_bytes(value, "big", signed=True)).scaleb(-scale, EXACT), "f")
 
 
 def decimal_text(value: Column, scale: Column) -> Column:

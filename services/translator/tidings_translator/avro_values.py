@@ -117,6 +117,8 @@ def decimal_encoder(schema: Schema, size: int | None) -> Encoder:
             raise wrong_type("a Decimal", value)
         if not value.is_finite():
             raise WrongValue("must be a finite Decimal")
+        if value and value.adjusted() >= precision:  # before its digits are written out
+            raise WrongValue(f"has more than the contract's {precision} digits")
         scaled = scaleb(value, scale)
         number = int(scaled)
         if number != scaled:

@@ -266,6 +266,10 @@ def _to_number(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
             raise ExpressionError("the text is too long for a number")
         if not isinstance(value, (str, int, float, Decimal)):
             raise ExpressionError("only numbers and texts become numbers")
+        if isinstance(value, Decimal) and kind is int and value.adjusted() > _MAX_BITS:
+            raise ExpressionError(
+                f"a number has at most {_MAX_BITS} bits"
+            )  # before the digits are written out
         return _bounded(kind(value))
 
     return convert

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tidings_capture.value_text import EPOCH, UNIT_MS
 from tidings_envelope import semantic
+from tidings_envelope.decimals import MOST_DIGITS, decimal_from_int, int_from_decimal
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
 
@@ -63,8 +64,10 @@ def _number(token: str) -> tuple[ConnectSchema, Any] | None:
         return None
     if not number.is_finite() or "_" in token:
         return None
+    if number and number.adjusted() >= MOST_DIGITS:
+        return None  # nobody's number, and writing its digits out takes seconds
     if number == number.to_integral_value():
-        integer = int(number)
+        integer = int_from_decimal(number)
         for kind, bits in (
             (ConnectType.INT8, 8),
             (ConnectType.INT16, 16),
@@ -73,7 +76,7 @@ def _number(token: str) -> tuple[ConnectSchema, Any] | None:
         ):
             if -(1 << bits - 1) <= integer < 1 << bits - 1:
                 return ConnectSchema(kind), integer
-        return semantic.decimal(0), Decimal(integer)
+        return semantic.decimal(0), decimal_from_int(integer)
     if abs(number) < Decimal("3.4028236e38"):
         return ConnectSchema(ConnectType.FLOAT32), shortest_float32(float(number))
     return ConnectSchema(ConnectType.FLOAT64), float(number)

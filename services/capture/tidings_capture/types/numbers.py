@@ -7,11 +7,9 @@ from typing import Any, Final
 from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
 from tidings_capture.types.conversion import CellError, Conversion, Kind, NoRepresentationError
 from tidings_envelope import semantic
-from tidings_envelope.decimals import EXACT, int_to_bytes
+from tidings_envelope.decimals import EXACT, int_from_digits, int_to_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
-_MOST_DIGITS: Final = 4000
-"""Python refuses to read longer integers from text directly."""
 _AMOUNT = re.compile(
     r"(?P<open>[-(]?)[^-()\d.]?(?P<digits>(?:\d+|\d{1,3}(?:,\d{2,3})*,\d{3})?(?:\.\d+)?)(?P<close>\)?)(?<=[\d)])"
 )
@@ -113,12 +111,7 @@ def convert_variable_scale(cell: bytes) -> dict[str, Any]:
         )
     whole, _, fraction = cell.partition(b".")
     fraction = fraction.rstrip(b"0")
-    return {"scale": len(fraction), "value": int_to_bytes(unscaled_from_digits(whole + fraction))}
-
-
-def unscaled_from_digits(digits: bytes) -> int:
-    """An integer of any length from its digits."""
-    return int(digits) if len(digits) < _MOST_DIGITS else int(Decimal(digits.decode("ascii")))
+    return {"scale": len(fraction), "value": int_to_bytes(int_from_digits(whole + fraction))}
 
 
 def money(options: ConversionOptions) -> Conversion:

@@ -167,6 +167,7 @@ GOOD: dict[str, Any] = {
         ("money", 1.5, "Outer.money must be a Decimal, not float"),
         ("money", Decimal("NaN"), "Outer.money must be a finite Decimal"),
         ("money", Decimal("0.00001"), "Outer.money has more than the contract's 4 digits after the point"),
+        ("money", Decimal("1E+999999"), "Outer.money has more than the contract's 40 digits"),
         ("packed", Decimal("1e9"), "Outer.packed has more than the contract's 11 digits"),
         ("day", NAIVE, "Outer.day must be a date, not datetime"),
         ("at", NAIVE, "Outer.at must be a datetime with zone"),

@@ -20,6 +20,7 @@ from tidings_capture.transforms.schemas import (
 )
 from tidings_capture.transforms.values import shortest_float32
 from tidings_capture.value_text import connect_text
+from tidings_envelope.decimals import int_from_decimal
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType, Field
 
 _BITS: Final = {ConnectType.INT8: 8, ConnectType.INT16: 16, ConnectType.INT32: 32, ConnectType.INT64: 64}
@@ -153,7 +154,11 @@ def _integer(value: Any, kind: ConnectType) -> int:
         if math.isnan(value):
             return 0
         value = min(max(int(min(max(value, -1e300), 1e300)), -limit), limit - 1)
-    number = int(value) & (1 << bits) - 1
+    try:
+        whole = int_from_decimal(value) if isinstance(value, Decimal) else int(value)
+    except ValueError as error:
+        raise DataError("a number has more digits than any database's") from error
+    number = whole & (1 << bits) - 1
     return number - (1 << bits) if number >> bits - 1 else number
 
 

@@ -26,6 +26,7 @@ from tidings_capture.transforms.schemas import (
 )
 from tidings_capture.value_text import UNIT_MS
 from tidings_envelope import semantic
+from tidings_envelope.decimals import int_from_decimal
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 
 Side = tuple[ConnectSchema | None, Any]
@@ -207,12 +208,12 @@ def _replacement(text: str, value: Any) -> Any:
             case str():
                 return text
             case int():
-                return int(Decimal(text))
+                return int_from_decimal(Decimal(text))
             case float():
                 return float(Decimal(text))
             case Decimal():
                 return Decimal(text)
-    except ArithmeticError as error:
+    except (ArithmeticError, ValueError) as error:
         raise DataError("the replacement is not a number") from error
     raise DataError(f"Cannot mask value of type {type(value).__name__} with custom replacement.")
 
