@@ -7,6 +7,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
@@ -50,9 +51,17 @@ class HttpServer:
 def add_observability(app: web.Application, health: Health, registry: CollectorRegistry = REGISTRY) -> None:
     """Add the three pages to an application that has its own routes."""
 
+    # A thread of their own: asyncio's are the service's, and may all wait for servers that do not answer.
+    threads = ThreadPoolExecutor(2, "metrics")
+
+    async def end_threads(_app: web.Application) -> None:
+        threads.shutdown(wait=False)
+
+    app.on_cleanup.append(end_threads)
+
     async def metrics(_request: web.Request) -> web.Response:
         # Collectors may read counters under locks or ask a server: keep them off the event loop.
-        body = await asyncio.to_thread(generate_latest, registry)
+        body = await asyncio.get_running_loop().run_in_executor(threads, generate_latest, registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def healthz(_request: web.Request) -> web.Response:

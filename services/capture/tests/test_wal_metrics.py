@@ -268,7 +268,7 @@ async def test_the_watch_outlives_a_look_that_fails():
     """Whatever goes wrong in one look, the next one follows."""
     looks = []
 
-    async def act():
+    async def act(_place):
         looks.append(1)
         if len(looks) == 1:
             raise ZeroDivisionError

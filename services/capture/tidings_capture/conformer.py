@@ -16,6 +16,7 @@ from tidings_capture.stores import STARTED, STOPPED, StoredConnector
 from tidings_capture.supervised import OnEnd, supervise
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.task_forks import TaskForks
+from tidings_capture.threads import STORAGE
 from tidings_capture.worker_config import WorkerConfig
 from tidings_service import Health, get_logger
 
@@ -179,7 +180,7 @@ class Conformer:
         elif self._group.holds:
             self.tell_unassigned(run)
         self._status_told.pop(run.name, None)
-        await asyncio.to_thread(self._storage.statuses.flush, 5.0)  # before the next worker says RUNNING
+        await STORAGE.run(self._storage.statuses.flush, 5.0)  # before the next worker says RUNNING
 
     def _run(self, name: str, stored: StoredConnector) -> None:
         former = self._runs.get(name)

@@ -20,6 +20,7 @@ from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import Failure, Report, TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_process import TaskProcess
+from tidings_capture.threads import TASKS
 from tidings_service import Retry, TidingsError, get_logger
 
 UNASSIGNED: Final = "UNASSIGNED"
@@ -259,7 +260,7 @@ class ConnectorRun:
         """Run the task until its process ends; why it ended, None after a stop."""
         try:
             # Every attempt reads secrets anew: one that was rotated may be why the last one failed.
-            job = await asyncio.to_thread(self._make_job, self.name, self.config)
+            job = await TASKS.run(self._make_job, self.name, self.config)
         except CaptureError as error:
             return self._retry_options(), _failure(error)
         job = msgspec.structs.replace(job, guard_level=self.guard_level, lease=self._lease)

@@ -26,6 +26,7 @@ from tidings_capture.group_plan import (
 from tidings_capture.kafka_group import GroupMember, GroupView
 from tidings_capture.storage import Storage, running
 from tidings_capture.supervised import OnEnd, supervise, supervised_call
+from tidings_capture.threads import GROUP
 from tidings_capture.worker_config import WorkerConfig
 from tidings_service import TidingsError, get_logger
 
@@ -196,7 +197,7 @@ class KafkaGroup:
             WorkerConfigError: workers of another kind live in it.
             BrokerError: Kafka cannot be reached.
         """
-        await asyncio.to_thread(self._member.start)
+        await GROUP.run(self._member.start)
         self._ticking = supervise(self._tick_for_ever(), "group", self._on_fatal)
 
     async def stop(self) -> None:
@@ -207,10 +208,10 @@ class KafkaGroup:
         last = self.leads and set(self._members) == {self._id}
         try:
             if self._fresh() and not self._is_out:  # a Kafka that is away is not waited for
-                await asyncio.to_thread(self._withdraw, last)
+                await GROUP.run(self._withdraw, last)
         except BrokerError as error:
             _log.warning("left without taking back the records of this worker", reason=str(error))
-        await asyncio.to_thread(self._member.close)
+        await GROUP.run(self._member.close)
 
     async def distribute(self) -> None:
         async with self._lock:
@@ -221,9 +222,7 @@ class KafkaGroup:
         asked = any(worker == self._id for worker, _ in self.assignment.leaving.values())
         if asked and self._holds and epoch > self._applied_epoch:
             self._applied_epoch = epoch
-            await asyncio.to_thread(
-                self._storage.statuses.put_and_wait, applied_key(self._id), encode_applied(epoch)
-            )
+            await GROUP.run(self._storage.statuses.put_and_wait, applied_key(self._id), encode_applied(epoch))
 
     # What the member sees
 
@@ -312,9 +311,7 @@ class KafkaGroup:
         if wanted is current:
             return
         _log.info("connectors distributed", epoch=wanted.epoch, owners=dict(wanted.owners))
-        await asyncio.to_thread(
-            self._storage.statuses.put_and_wait, ASSIGNMENT_KEY, encode_assignment(wanted)
-        )
+        await GROUP.run(self._storage.statuses.put_and_wait, ASSIGNMENT_KEY, encode_assignment(wanted))
         await self._storage.settle()
         self._wake.set()
 

@@ -21,7 +21,7 @@ from tidings_capture.byte_sizes import format_size
 from tidings_capture.connector_run import ConnectorRun
 from tidings_capture.errors import CaptureError
 from tidings_capture.preparation import drop_slot
-from tidings_capture.wal import WalMonitor
+from tidings_capture.wal import Place, WalMonitor, place_of
 from tidings_capture.wal_forecast import ServerWal, SlotWal
 from tidings_capture.wal_options import STEPS, WalOptions
 from tidings_capture.wal_slots import OwnSlot
@@ -101,12 +101,16 @@ class Guard(Collector):
         self._known: dict[str, _Known] = {}
         self._drops: dict[str, int] = {}
 
-    async def act(self) -> None:
-        """Look at every guarded slot, and do what its level asks for."""
+    async def act(self, place: Place | None = None) -> None:
+        """Look at the guarded slots of a server, and do what their levels ask for; None: only forget those that are gone.
+
+        Called for several servers at the same time.
+        """
         guarded = {name: own for name, own in self._monitor.known.items() if own.options.limits}
         for name in self._known.keys() - guarded.keys():
             del self._known[name]
-        for name, own in guarded.items():
+        here = {name: own for name, own in guarded.items() if place_of(own.endpoint) == place}
+        for name, own in here.items():
             server = self._monitor.server(own.endpoint)
             if server is None:
                 continue  # it cannot be asked: the level stays
@@ -117,7 +121,7 @@ class Guard(Collector):
             except CaptureError as error:
                 _log.error("the guard could not act", connector=name, reason=str(error), hint=error.hint)
         await self._hold_others()
-        for name, run in self._supervisor.local_runs.items():
+        for name, run in list(self._supervisor.local_runs.items()):
             run.tell_guard(self._known[name].level if name in self._known else 0)
 
     async def _look(self, name: str, known: _Known, server: ServerWal) -> None:
@@ -176,7 +180,7 @@ class Guard(Collector):
             return
 
         async def drop() -> None:
-            await self._monitor.in_thread(drop_slot, known.own.endpoint, slot.name)
+            await self._monitor.in_thread(known.own.endpoint, drop_slot, known.own.endpoint, slot.name)
             self._drops[name] = self._drops.get(name, 0) + 1
             _log.error(
                 "the guard dropped the slot to save the primary",
@@ -196,7 +200,11 @@ class Guard(Collector):
             for other in self._supervisor.local_runs:
                 at = self._monitor.known.get(other)
                 # On the same server it would only be one more slot that stands still.
-                if at is None or _place(at) == _place(known.own) or not known.own.options.may_pause(other):
+                if (
+                    at is None
+                    or place_of(at.endpoint) == place_of(known.own.endpoint)
+                    or not known.own.options.may_pause(other)
+                ):
                     continue
                 if other not in self._known or not self._known[other].level:
                     reasons[other] = f"rests for connector {name}, whose slot retains too much WAL"
@@ -223,7 +231,7 @@ class Guard(Collector):
         held = GaugeMetricFamily(
             "tidings_capture_held", "Whether the connector rests for another's slot.", labels=["connector"]
         )
-        for name, known in self._known.items():
+        for name, known in list(self._known.items()):
             level.add_metric([name, known.own.name, known.server], known.level)
             drops.add_metric([name], self._drops.get(name, 0))
             server = self._monitor.server(known.own.endpoint)
@@ -234,7 +242,3 @@ class Guard(Collector):
         for name, run in self._supervisor.local_runs.items():
             held.add_metric([name], float(run.held is not None))
         yield from (level, limit, drops, held)
-
-
-def _place(own: OwnSlot) -> tuple[str, int]:
-    return own.endpoint.host, own.endpoint.port

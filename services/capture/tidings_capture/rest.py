@@ -41,6 +41,7 @@ from tidings_capture.supervisor import Supervisor
 from tidings_capture.validation import (
     Options,
     given,
+    in_turn,
     invalid_message,
     masked,
     require_connector_class,
@@ -289,7 +290,8 @@ class RestApi:
         if known is not None and known.config == complete and known.healthy:
             return complete
         nulls = {key: value for key, value in config.items() if value is None}
-        problems = await asyncio.to_thread(validate_for, self._supervisor.worker, {**complete, **nulls})
+        whole = {**complete, **nulls}
+        problems = await in_turn(whole, validate_for, self._supervisor.worker, whole)
         if problems:
             raise OptionError(invalid_message(problems))
         return complete

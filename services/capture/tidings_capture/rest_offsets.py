@@ -1,6 +1,5 @@
 """What a connector has come to: ``/connectors/{name}/topics`` (KIP-558) and ``/connectors/{name}/offsets`` (KIP-875)."""
 
-import asyncio
 from typing import Any, Final
 
 from aiohttp import web
@@ -9,6 +8,7 @@ from tidings_capture.connector_offsets import Offset, Partition
 from tidings_capture.rest_errors import BadRequestError, ForbiddenError, MalformedBodyError
 from tidings_capture.rest_routing import Handlers, read_body
 from tidings_capture.supervisor import Supervisor
+from tidings_capture.threads import OFFSETS
 
 _FIELDS: Final = frozenset({"partition", "offset"})
 
@@ -84,7 +84,7 @@ class _PositionsApi:
             raise ForbiddenError("Topic tracking is disabled.")
 
     async def offsets(self, request: web.Request) -> web.Response:
-        found = await asyncio.to_thread(
+        found = await OFFSETS.run(
             self._supervisor.offsets.read, self._supervisor.run_of(request.match_info["name"]).name
         )
         return web.json_response(
@@ -95,11 +95,11 @@ class _PositionsApi:
         offsets = await read_offsets(request)
         name = request.match_info["name"]
         async with self._supervisor.stopped(name):
-            await asyncio.to_thread(self._supervisor.offsets.alter, name, offsets)
+            await OFFSETS.run(self._supervisor.offsets.alter, name, offsets)
         return web.json_response({"message": modified("altered")})
 
     async def reset_offsets(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         async with self._supervisor.stopped(name):
-            await asyncio.to_thread(self._supervisor.offsets.reset, name)
+            await OFFSETS.run(self._supervisor.offsets.reset, name)
         return web.json_response({"message": modified("reset")})

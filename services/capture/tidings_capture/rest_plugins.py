@@ -1,6 +1,5 @@
 """The plugin endpoints of Kafka Connect's REST API: which classes there are, what they take, and validation."""
 
-import asyncio
 from typing import Any
 
 from aiohttp import web
@@ -10,7 +9,7 @@ from tidings_capture.errors import CaptureError, NotFoundError
 from tidings_capture.plugins import PLUGINS, Plugin, find_plugin
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import read_json, string_map
-from tidings_capture.validation import require_connector_class, validate_for, validation_report
+from tidings_capture.validation import in_turn, require_connector_class, validate_for, validation_report
 from tidings_capture.worker_config import WorkerConfig
 
 
@@ -46,7 +45,7 @@ async def validate_config(request: web.Request, worker: WorkerConfig) -> web.Res
         require_connector_class(config)
     except CaptureError as error:
         raise ValidationImpossibleError(f"{error}") from error
-    problems = await asyncio.to_thread(validate_for, worker, config)
+    problems = await in_turn(config, validate_for, worker, config)
     return web.json_response(validation_report(config, problems, worker.converters))
 
 

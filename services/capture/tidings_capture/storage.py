@@ -15,6 +15,7 @@ from tidings_capture.kafka_tail import TopicTail
 from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.stores import ConfigStore, StatusStore, StoredConnector
 from tidings_capture.supervised import OnEnd, supervised_call
+from tidings_capture.threads import STORAGE
 from tidings_capture.worker_config import StorageTopic, WorkerConfig
 from tidings_service import TidingsError, get_logger
 
@@ -75,7 +76,7 @@ class KafkaStorage:
         Raises:
             BrokerError: Kafka cannot be reached or refuses a topic.
         """
-        await asyncio.to_thread(self._start)
+        await STORAGE.run(self._start)
 
     def _start(self) -> None:
         worker = self._worker
@@ -94,13 +95,13 @@ class KafkaStorage:
         assert self._tail is not None
         # A write that was not acknowledged in time may still come: whoever asked was told that it failed, and asks for
         # something else.
-        await asyncio.to_thread(self._producer.settle)
-        await asyncio.to_thread(self._tail.wait_end)
+        await STORAGE.run(self._producer.settle)
+        await STORAGE.run(self._tail.wait_end)
 
     async def stop(self) -> None:
-        await asyncio.to_thread(self.statuses.flush, 5.0)
+        await STORAGE.run(self.statuses.flush, 5.0)
         if self._tail is not None:
-            await asyncio.to_thread(self._tail.close)
+            await STORAGE.run(self._tail.close)
 
     def _heard(self, records: list[tuple[str, bytes, bytes | None]]) -> None:
         apply = supervised_call(self._apply, "storage topics", self._on_end)

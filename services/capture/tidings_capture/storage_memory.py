@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.stores import ConfigStore, StatusStore
+from tidings_capture.threads import STORAGE
 from tidings_capture.worker_config import WorkerConfig
 
 
@@ -30,7 +31,7 @@ class MemoryStorage:
             BrokerError: no broker answers.
         """
         admin = TopicAdmin(self._worker.common_client())
-        self.cluster_id = await asyncio.to_thread(admin.check_reachable)
+        self.cluster_id = await STORAGE.run(admin.check_reachable)
 
     async def settle(self) -> None:
         await asyncio.sleep(0)  # what was written before is applied before

@@ -28,6 +28,7 @@ from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_jobs import task_job
+from tidings_capture.threads import STORAGE
 from tidings_capture.topic_tracking import TopicTracker
 from tidings_capture.worker_config import WorkerConfig
 from tidings_service import Health, TidingsError, get_logger
@@ -142,7 +143,7 @@ class Supervisor:
             if ours:
                 self._conformer.tell_unassigned(run)
         self.local_runs.clear()
-        await asyncio.to_thread(self.storage.statuses.flush, 5.0)
+        await STORAGE.run(self.storage.statuses.flush, 5.0)
         await self.group.stop()
         await self.storage.stop()
 
@@ -206,7 +207,7 @@ class Supervisor:
             created = name not in self.connectors
             if not created and not replace:
                 raise ConflictError(f"Connector {name} already exists")
-            await asyncio.to_thread(storage.configs.put_connector, name, config, state)
+            await STORAGE.run(storage.configs.put_connector, name, config, state)
             await self._take_effect(name)
             _log.info("connector configured", connector=name, created=created)
             return created
@@ -221,7 +222,7 @@ class Supervisor:
         async with self._writing:
             storage = await self.leading()
             self.run_of(name)
-            await asyncio.to_thread(storage.configs.delete_connector, name)
+            await STORAGE.run(storage.configs.delete_connector, name)
             await self._take_effect(name)
             storage.statuses.delete(name)
             await self.reset_topics(name)
@@ -240,7 +241,7 @@ class Supervisor:
             storage = await self.leading()
             if self.run_of(name).target_state == state and not storage.configs.in_doubt:
                 return
-            await asyncio.to_thread(storage.configs.put_target_state, name, state)
+            await STORAGE.run(storage.configs.put_target_state, name, state)
             await self._take_effect(name)
 
     async def restart(self, name: str, *, only_failed: bool = False) -> None:
@@ -293,7 +294,7 @@ class Supervisor:
     async def set_cluster_log_level(self, namespace: str, level: str) -> None:
         """Set a log level on every worker of the group; it does not outlive them."""
         if self.storage is not None:
-            await asyncio.to_thread(self.storage.configs.put_log_level, namespace, level)
+            await STORAGE.run(self.storage.configs.put_log_level, namespace, level)
 
     def _log_level_heard(self, namespace: str, level: str) -> None:
         if level in LEVELS:

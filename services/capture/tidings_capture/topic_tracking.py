@@ -14,6 +14,7 @@ import orjson
 
 from tidings_capture.connector_run import ConnectorRun
 from tidings_capture.storage import Storage
+from tidings_capture.threads import STORAGE
 
 _PREFIX: Final = "status-topic-"
 _SEPARATOR: Final = ":connector-"
@@ -72,7 +73,7 @@ class TopicTracker:
         await self._settled()
 
     async def _settled(self) -> None:
-        await asyncio.to_thread(self._statuses.flush, 5.0)
+        await STORAGE.run(self._statuses.flush, 5.0)
         await self._storage.settle()
 
     def _topics(self, connector: str) -> list[str]:

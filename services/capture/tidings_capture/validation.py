@@ -1,7 +1,7 @@
 """Checks a connector's configuration before it is stored: Kafka Connect's validate, with Debezium's connection test."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
 
 from tidings_capture.class_names import CONNECTOR_CLASS, CONNECTOR_NAMES
 from tidings_capture.config_providers import ConfigProviders
@@ -25,12 +25,17 @@ from tidings_capture.plugins import PLUGINS
 from tidings_capture.postgres import Session
 from tidings_capture.preparation import check_server
 from tidings_capture.secret_options import MASK, passwords, secret_options
+from tidings_capture.threads import VALIDATION, Places
 from tidings_capture.worker_config import WorkerConfig
 
 Options = Mapping[str, str | None]
 """A configuration as it comes in; null is a value that is not given."""
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _NOT_UNDERSTOOD = ("Not a number of type", "could not be found", "Expected value to be either")
+_AT_A_SERVER: Final = Places(2)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 _NULL = "Null value can not be supplied as the configuration value."
 
 
@@ -54,6 +59,13 @@ def require_connector_class(config: Options) -> None:
 def given(config: Options) -> dict[str, str]:
     """The options that have a value."""
     return {name: value for name, value in config.items() if value is not None}
+
+
+async def in_turn(config: Options, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What a check of a configuration returns, from a thread; only two ask the same server at a time."""
+    place = f"{config.get('database.hostname')}:{config.get('database.port')}"
+    async with _AT_A_SERVER.at(place):
+        return await VALIDATION.run(check, *args, **kwargs)
 
 
 def validate_for(worker: WorkerConfig, config: Options) -> dict[str, list[str]]:

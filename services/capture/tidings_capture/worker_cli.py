@@ -28,7 +28,7 @@ from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.tagged_collector import TaggedCollector
 from tidings_capture.task_forks import TaskForks
-from tidings_capture.validation import invalid_message, require_connector_class, validate
+from tidings_capture.validation import in_turn, invalid_message, require_connector_class, validate
 from tidings_capture.wal import WalMonitor
 from tidings_capture.wal_slots import SlotCollector, own_slots
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
@@ -118,7 +118,7 @@ async def run_worker(
     supervisor.worker_id = _worker_id(worker, servers[0].port)
     supervisor.scheme = worker.rest.advertised_scheme
     runs = supervisor.local_runs.values
-    wal = WalMonitor(lambda: own_slots(runs(), supervisor.resolved), worker.wal_interval_seconds)
+    wal = WalMonitor(lambda: own_slots(list(runs()), supervisor.resolved), worker.wal_interval_seconds)
     guard = Guard(supervisor, wal)
     slots = SlotCollector(runs, lambda: wal.known, wal.server)
     tagged = TaggedCollector(ConnectorCollector(runs), lambda: [(run.name, run.config) for run in runs()])
@@ -159,7 +159,7 @@ async def _create(supervisor: Supervisor, connector: ConnectorFile) -> None:
         OptionError: its configuration is wrong.
     """
     require_connector_class(connector.config)
-    problems = await asyncio.to_thread(validate, connector.config, supervisor.worker.providers)
+    problems = await in_turn(connector.config, validate, connector.config, supervisor.worker.providers)
     if problems:
         raise OptionError(f"connector {connector.name}: {invalid_message(problems)}")
     state = INITIAL_STATES.get(connector.initial_state or "RUNNING", STARTED)
