@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-DISTRIBUTIONS := libs/service libs/envelope libs/client libs/jvm libs/stack services/capture services/translator services/lakehouse examples/shop
+DISTRIBUTIONS := libs/service libs/envelope libs/client libs/jvm libs/stack libs/cli services/capture services/translator services/lakehouse examples/shop
 STAMP := .venv/.installed
 # Test processes side by side; each starts servers of its own (about 2 GB).
 JOBS ?= 2
@@ -56,6 +56,7 @@ check: $(STAMP) ## format, lint, types, import rules; whether every test can be 
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/tidings-schemas generate --check
 	@$(BIN)/tidings-schemas check
+	@$(BIN)/python -m tidings_cli.reference docs/command-line.md --check
 	@found=$$($(BIN)/pytest --collect-only -q 2>&1) || { echo "$$found" | grep -v ::; exit 1; }
 
 bench: $(STAMP) ## measure beside real Debezium and others; see docs/benchmarks.md

@@ -31,7 +31,7 @@ _DEFAULT_SECONDS = 60.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the console script's entry point."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     errors = Console(stderr=True, highlight=False)
     try:
         with ShopDatabase(options.database) as database:
@@ -124,7 +124,8 @@ def summary_table(summary: TrafficSummary) -> Table:
     return table
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-shop", description="The bike store: its tables and its customers."
     )

@@ -12,6 +12,19 @@ from tidings_client.registry import Registry
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        registry = Registry(options.registry or "")
+        text = classes_text({topic: registry.latest(topic) for topic in options.topics})
+    except ClientError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.write(text)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(prog="tidings-client", description="For readers of business events.")
     commands = parser.add_subparsers(dest="command", required=True)
     generator = commands.add_parser("generate", help="print event classes for topics")
@@ -22,15 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="URL",
         help="default: TIDINGS_REGISTRY",
     )
-    options = parser.parse_args(arguments)
-    try:
-        registry = Registry(options.registry or "")
-        text = classes_text({topic: registry.latest(topic) for topic in options.topics})
-    except ClientError as error:
-        sys.stderr.write(f"tidings-client: {error}\n")
-        return 1
-    sys.stdout.write(text)
-    return 0
+    return parser
 
 
 if __name__ == "__main__":

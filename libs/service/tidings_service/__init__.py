@@ -7,7 +7,7 @@ in half the time and memory without them.
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from tidings_service.errors import Retry, SettingsError, TidingsError
+from tidings_service.errors import Retry, SettingsError, TidingsError, print_error
 from tidings_service.health import ComponentHealth, Health
 from tidings_service.logs import configure_logging, get_logger
 
@@ -47,6 +47,7 @@ __all__ = [
     "configure_logging",
     "get_logger",
     "load_settings",
+    "print_error",
     "report_error",
     "run_service",
     "serve_application",

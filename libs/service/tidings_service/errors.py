@@ -5,6 +5,7 @@ never holds a cell value or a password), whether trying again can help (`retry`)
 translate a vendor's exception with ``raise ... from``; only a service's runner reads `retry`.
 """
 
+import sys
 from enum import StrEnum
 from typing import ClassVar
 
@@ -44,3 +45,14 @@ class SettingsError(TidingsError):
 
     code = "settings"
     default_retry = Retry.NEVER
+
+
+def print_error(error: Exception) -> int:
+    """Tell a person at a terminal of a named error, in two lines at most; gives the exit code that belongs to it.
+
+    Args:
+        error: a `TidingsError`, or another named error that may have a ``hint``.
+    """
+    hint = getattr(error, "hint", None)
+    sys.stderr.write(f"error: {error}\n" + (f"hint: {hint}\n" if hint else ""))
+    return 2 if isinstance(error, SettingsError) else 1

@@ -23,17 +23,16 @@ STOP_SECONDS = 60.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Exit code 1: the stack could not be started, or is not up; 2: wrong usage."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except (StackError, JvmError) as error:
-        sys.stderr.write(f"tidings-stack: {error}\n")
-        if error.hint:
-            sys.stderr.write(f"  {error.hint}\n")
+        sys.stderr.write(f"error: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-stack",
         description="PostgreSQL, Kafka, a schema registry and Kafka Connect on this machine.",

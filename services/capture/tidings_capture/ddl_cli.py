@@ -5,42 +5,49 @@ Exit codes: 0 done, 1 the server refused or could not be reached; ``status`` 3 w
 
 import argparse
 import contextlib
-import sys
+import json
 from collections.abc import Sequence
 
 from tidings_capture.ddl_trigger import install_trigger, remove_trigger, trigger_status
 from tidings_capture.postgres import Session, read_url
-from tidings_service import TidingsError
+from tidings_service import TidingsError, print_error
 
 _NOT_INSTALLED = 3
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code."""
+    given = parser().parse_args(arguments)
+    try:
+        with contextlib.closing(Session(read_url(given.url))) as session:
+            return _act(session, given.action, as_json=given.json)
+    except TidingsError as error:
+        return print_error(error)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-capture ddl",
         description="An event trigger that puts each DDL statement into the WAL, so that a connector with "
         "tidings.schema.changes=true publishes it on <prefix>.schema-changes.",
     )
-    parser.add_argument("action", choices=("install", "remove", "status"))
+    parser.add_argument("action", choices=("install", "remove", "status"), help="what to do with the trigger")
     parser.add_argument("url", help="postgresql://user:password@host/database; install needs a superuser")
-    given = parser.parse_args(arguments)
-    try:
-        with contextlib.closing(Session(read_url(given.url))) as session:
-            return _act(session, given.action)
-    except TidingsError as error:
-        print(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else ""), file=sys.stderr)
-        return 1
+    parser.add_argument("--json", action="store_true", help="the trigger's state as one JSON object")
+    return parser
 
 
-def _act(session: Session, action: str) -> int:
+def _act(session: Session, action: str, *, as_json: bool) -> int:
     if action == "install":
         install_trigger(session)
     elif action == "remove":
         remove_trigger(session)
     status = trigger_status(session)
-    if not status.installed:
+    if as_json:
+        print(json.dumps({"installed": status.installed, "enabled": status.enabled}))
+    elif status.installed:
+        print("the DDL trigger is installed" + ("" if status.enabled else ", but disabled"))
+    else:
         print("the DDL trigger is not installed")
-        return _NOT_INSTALLED if action == "status" else 0
-    print("the DDL trigger is installed" + ("" if status.enabled else ", but disabled"))
-    return 0
+    return _NOT_INSTALLED if action == "status" and not status.installed else 0

@@ -16,7 +16,7 @@ from tidings_capture.postgres import read_url
 from tidings_capture.tail import Tail
 from tidings_capture.tail_output import OURS, JsonOutput, Output, TextOutput
 from tidings_capture.tail_setup import TailOptions, drop_durable
-from tidings_service import TidingsError
+from tidings_service import TidingsError, print_error
 
 _LAST_LINE_BYTES: Final = 16 << 20
 """How far back the beginning of an unfinished line is looked for."""
@@ -24,10 +24,10 @@ _LAST_LINE_BYTES: Final = 16 << 20
 
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
+    options_of = parser()
+    given = options_of.parse_intermixed_args(arguments)
     if given.drop and given.slot is None:
-        parser.error("--drop needs --slot")
+        options_of.error("--drop needs --slot")
     stopped: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _frame: _stop(stopped, received))
@@ -44,8 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except TidingsError as error:
-        print(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else ""), file=sys.stderr)
-        return 1
+        return print_error(error)
     except OSError as error:
         print(f"error: --output {given.output}: {error.strerror}", file=sys.stderr)
         return 1
@@ -57,7 +56,8 @@ def _stop(stopped: list[int], received: int) -> None:
     signal.signal(received, signal.SIG_DFL)  # the second time it ends at once, whatever it waits for
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-capture tail",
         description="Show a PostgreSQL database's changes as they are committed. Needs wal_level=logical and a role "
@@ -69,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--snapshot", action="store_true", help="show the rows that are there first")
     parser.add_argument("--format", choices=("text", "json"), help="default: text, with --output json")
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="the same as --format json"
+    )
     parser.add_argument("--output", metavar="FILE", help="append to a file")
     parser.add_argument(
         "--slot",

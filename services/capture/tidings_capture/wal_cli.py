@@ -24,7 +24,7 @@ from tidings_capture.wal_forecast import (
     seconds_to_limit,
 )
 from tidings_capture.wal_server import ServerWatch
-from tidings_service import TidingsError
+from tidings_service import TidingsError, print_error
 
 _HOUR: Final = 3600.0
 _COLUMNS: Final = ("slot", "database", "plugin", "consumer", "retained", "unconfirmed", "grows/s", "safe",
@@ -34,7 +34,7 @@ _RIGHT: Final = frozenset({"retained", "unconfirmed", "grows/s", "safe", "xmin a
 
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         watch = ServerWatch(read_url(given.url))
         try:
@@ -48,8 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         finally:
             watch.close()
     except TidingsError as error:
-        print(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else ""), file=sys.stderr)
-        return 1
+        return print_error(error)
     except KeyboardInterrupt:
         return 0
 
@@ -166,7 +165,8 @@ def _size(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{error}") from error
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-capture wal",
         description="Show what every replication slot of a PostgreSQL server retains, and when that becomes too much. "

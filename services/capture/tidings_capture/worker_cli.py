@@ -53,21 +53,7 @@ _SERVICE = "capture"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="tidings-capture",
-        description="A worker that takes Debezium PostgreSQL connectors over Kafka Connect's REST API. "
-        "Without Kafka: `tidings-capture tail --help`, `wal --help`, `ddl --help`.",
-    )
-    parser.add_argument(
-        "properties",
-        type=Path,
-        help="a Kafka Connect worker's .properties file: distributed, or standalone (with "
-        "offset.storage.file.filename and without group.id)",
-    )
-    parser.add_argument(
-        "connectors", type=Path, nargs="*", help="of a standalone worker: a .json or .properties file each"
-    )
-    given = parser.parse_args(arguments)
+    given = parser().parse_intermixed_args(arguments)
     forks = TaskForks()
     forks.fork()  # before there is a secret, a logger or a thread
     configure_logging(_SERVICE)
@@ -84,6 +70,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TidingsError as error:
         return report_error(error, service=_SERVICE)
     return run_service(functools.partial(run_worker, worker, settings, connectors, forks), service=_SERVICE)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="tidings-capture",
+        description="A worker that takes Debezium PostgreSQL connectors over Kafka Connect's REST API. "
+        "Without Kafka: `tidings-capture tail --help`, `wal --help`, `ddl --help`.",
+    )
+    parser.add_argument(
+        "properties",
+        type=Path,
+        help="a Kafka Connect worker's .properties file: distributed, or standalone (with "
+        "offset.storage.file.filename and without group.id)",
+    )
+    parser.add_argument(
+        "connectors", type=Path, nargs="*", help="of a standalone worker: a .json or .properties file each"
+    )
+    return parser
 
 
 async def run_worker(

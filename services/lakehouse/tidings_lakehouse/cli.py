@@ -21,6 +21,7 @@ from tidings_service import (
     configure_logging,
     get_logger,
     load_settings,
+    print_error,
     report_error,
     serve_http_in_thread,
 )
@@ -33,12 +34,13 @@ R = TypeVar("R", bound=WarehouseSettings)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit code."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     configure_logging(SERVICE)
     try:
         return int(options.command(options))
     except TidingsError as error:
-        return report_error(error, service=SERVICE)
+        # The job's errors are for its log; a person who asks for rows reads them at a terminal.
+        return report_error(error, service=SERVICE) if options.command is _run else print_error(error)
     except BrokenPipeError:
         return 0
     except Exception:  # noqa: BLE001 - the last line of defence, logged with its traceback
@@ -46,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _EXIT_SOFTWARE
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(prog="tidings-lakehouse", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
     run = commands.add_parser("run", help="write topics to tables until stopped")
@@ -54,10 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     sql = commands.add_parser("sql", help="run a SELECT and print its rows")
     sql.add_argument("statement", help='for example "select * from technical.orders limit 10"')
-    sql.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    _add_format(sql)
     sql.set_defaults(command=_sql)
     tables = commands.add_parser("tables", help="list the tables with their rows")
-    tables.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    _add_format(tables)
     tables.set_defaults(command=_tables)
     history = commands.add_parser(
         "history", help="write the logs as the records they came from, for a generation of the translator"
@@ -65,6 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     history.add_argument("directory", type=Path, help="a new directory")
     history.set_defaults(command=_history)
     return parser
+
+
+def _add_format(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--format", choices=("table", "json", "csv"), default="table", help="default: table")
+    command.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="the same as --format json"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import itertools
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import uvloop
@@ -39,20 +39,34 @@ _COMMANDS = {
 S = TypeVar("S", bound=StageSettings)
 
 
-def sequencer() -> int:
+def sequencer(arguments: Sequence[str] | None = None) -> int:
     """Rows to whole transactions: one at work per source, others stand by."""
-    return _main("sequencer", SequencerSettings, sequencer.__doc__ or "", _run_sequencer)
+    sequencer_parser().parse_args(arguments)
+    return _main("sequencer", SequencerSettings, _run_sequencer)
 
 
-def translator() -> int:
+def translator(arguments: Sequence[str] | None = None) -> int:
     """Change sets to versioned business events: as many as there are partitions."""
-    if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS:
-        module = importlib.import_module(f"tidings_translator.{_COMMANDS[sys.argv[1]][0]}")
-        code: int = module.main(sys.argv[2:])
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given and given[0] in _COMMANDS:
+        module = importlib.import_module(f"tidings_translator.{_COMMANDS[given[0]][0]}")
+        code: int = module.main(given[1:])
         return code
+    parser = translator_parser()
     commands = [f"  tidings-translator {name:12} {text}" for name, (_, text) in _COMMANDS.items()]
-    epilog = "\n".join(("commands:", *commands, "", ""))
-    return _main("translator", TranslatorSettings, translator.__doc__ or "", _run_translator, epilog)
+    parser.epilog = "\n".join(("commands:", *commands, "", parser.epilog or ""))
+    parser.parse_args(given)
+    return _main("translator", TranslatorSettings, _run_translator)
+
+
+def sequencer_parser() -> argparse.ArgumentParser:
+    """The options of ``tidings-sequencer``: none; its help names the settings."""
+    return _parser("sequencer", SequencerSettings, sequencer.__doc__ or "")
+
+
+def translator_parser() -> argparse.ArgumentParser:
+    """The options of ``tidings-translator`` as a service: none; its help names the settings."""
+    return _parser("translator", TranslatorSettings, translator.__doc__ or "")
 
 
 async def _run_sequencer(settings: SequencerSettings, stop: asyncio.Event) -> int:
@@ -76,21 +90,17 @@ async def _run_translator(settings: TranslatorSettings, stop: asyncio.Event) -> 
     return await stage.run(work, stop, exclusive=False)
 
 
-def _main(
-    name: str,
-    settings_class: type[S],
-    purpose: str,
-    run: Callable[[S, asyncio.Event], Awaitable[int]],
-    epilog: str = "",
-) -> int:
-    service = f"tidings-{name}"
-    parser = argparse.ArgumentParser(
-        prog=service,
+def _parser(name: str, settings_class: type[StageSettings], purpose: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"tidings-{name}",
         description=purpose,
-        epilog=epilog + _variables(settings_class),
+        epilog=_variables(settings_class),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.parse_args()
+
+
+def _main(name: str, settings_class: type[S], run: Callable[[S, asyncio.Event], Awaitable[int]]) -> int:
+    service = f"tidings-{name}"
     configure_logging(name)
     try:
         settings = load_settings(settings_class)

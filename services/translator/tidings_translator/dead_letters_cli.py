@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Field
 
-from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
+from tidings_service import ServiceSettings, TidingsError, load_settings, print_error
 from tidings_translator.changes import decode_change_set
 from tidings_translator.dead_letters import Letter, Origin, open_letters, resolution
 from tidings_translator.errors import ChangeSetError, TranslatorError
@@ -21,12 +21,13 @@ from tidings_translator.records import Output
 from tidings_translator.requests import Request, encode_request
 
 _PROGRAM = "tidings-translator dead-letters"
+_COMMANDS = {
+    "list": "those that nobody has dealt with",
+    "show": "all that is known of some; the payload only with --payload, for it holds the database's values",
+    "replay": "try again, after the domain was mended: the same event ids, in the translator's own transaction",
+    "discard": "go on without: a held aggregate's later transactions follow",
+}
 _DESCRIPTION = """Records and changes that could not be translated, each with its reason and position.
-
-  list     those that nobody has dealt with
-  show     all that is known of some; the payload only with --payload, for it holds the database's values
-  replay   try again, after the domain was mended: the same event ids, in the translator's own transaction
-  discard  go on without: a held aggregate's later transactions follow
 
 Environment: TIDINGS_KAFKA, TIDINGS_SOURCE; TIDINGS_GENERATION for the letters of another generation."""
 _WAIT_SECONDS = 60.0
@@ -46,23 +47,22 @@ class LettersSettings(ServiceSettings):
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code: 0, 1 when Kafka fails or a letter can't be dealt with so, 2 for settings, 3 when a
     replay has failed again or had no answer."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         settings = load_settings(LettersSettings)
         return _run(options, settings)
     except TidingsError as error:
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"{_PROGRAM}: {error}{hint}\n")
-        return 2 if isinstance(error, SettingsError) else 1
+        return print_error(error)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog=_PROGRAM, description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="list|show|replay|discard")
-    for name in ("list", "show", "replay", "discard"):
-        command = commands.add_parser(name)
+    for name, text in _COMMANDS.items():
+        command = commands.add_parser(name, help=text)
         if name != "list":
             command.add_argument(
                 "number", type=int, nargs="+" if name == "show" else "*", help="as `list` tells"

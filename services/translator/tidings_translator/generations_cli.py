@@ -12,7 +12,7 @@ from pydantic import Field
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.registry import RegistryClient
-from tidings_service import ServiceSettings, SettingsError, TidingsError, configure_logging, load_settings
+from tidings_service import ServiceSettings, TidingsError, configure_logging, load_settings, print_error
 from tidings_translator.domain import load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.generation_corrections import summary
@@ -60,16 +60,15 @@ class DiffSettings(GenerationsSettings):
 
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code: 0, 1 when it cannot be done (`promote`: or is not finished), 2 for settings."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except TidingsError as error:
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"tidings-translator generations: {error}{hint}\n")
-        return 2 if isinstance(error, SettingsError) else 1
+        return print_error(error)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-translator generations",
         description="Run a new version of the rules over all history beside the live one, compare, and switch over.",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
+from tidings_service import ServiceSettings, TidingsError, load_settings, print_error
 from tidings_translator.domain import load_domain
 from tidings_translator.kafka import Topics
 from tidings_translator.kafka_readers import Readers
@@ -26,13 +26,7 @@ class ReadersSettings(ServiceSettings):
 
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code: 0, 1 when Kafka or the domain fails, 2 for settings."""
-    parser = argparse.ArgumentParser(
-        prog="tidings-translator readers",
-        description="Consumer groups of every business topic and version: how many members they have, how far behind they"
-        " are, and up to which moment they have read. Environment: TIDINGS_KAFKA, TIDINGS_DOMAIN.",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object per group and topic")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         settings = load_settings(ReadersSettings)
         versions = live_versions(load_domain(settings.domain))
@@ -43,15 +37,24 @@ def main(arguments: Sequence[str]) -> int:
         )
         readers = [(reader, kafka.read_until_ms(reader)) for reader in found]
     except TidingsError as error:
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"tidings-translator readers: {error}{hint}\n")
-        return 2 if isinstance(error, SettingsError) else 1
+        return print_error(error)
     if options.json:
         for reader, until in readers:
             sys.stdout.write(_json(reader, until) + "\n")
     else:
         sys.stdout.write(table(versions, readers))
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="tidings-translator readers",
+        description="Consumer groups of every business topic and version: how many members they have, how far behind they"
+        " are, and up to which moment they have read. Environment: TIDINGS_KAFKA, TIDINGS_DOMAIN.",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per group and topic")
+    return parser
 
 
 def _json(reader: Reader, until_ms: int | None) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
-from tidings_service import ServiceSettings, SettingsError, TidingsError, load_settings
+from tidings_service import ServiceSettings, TidingsError, load_settings, print_error
 from tidings_translator.domain import Domain, load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.kafka import Topics, read_partition
@@ -36,6 +36,27 @@ class RecordSettings(ServiceSettings):
 
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code: 0, 1 when Kafka, the domain or the choice fails, 2 for settings."""
+    options = parser().parse_args(arguments)
+    try:
+        settings = load_settings(RecordSettings)
+        if options.file.exists():
+            raise TranslatorError(f"{options.file} is there already", hint="choose another file")
+        domain = load_domain(settings.domain)
+        recorder = Recorder(settings.source, domain, options.mask)
+        _read(settings, recorder, domain)
+        recording = recorder.cut(last=max(options.last, 1), first=options.first, until=options.until)
+        options.file.write_bytes(encode_recording(recording))
+    except (TidingsError, EnvelopeError) as error:
+        return print_error(error)
+    sys.stdout.write(
+        f"{options.file}: {len(recording.transactions)} transactions, {recording.transactions[0].txid} to"
+        f" {recording.transactions[-1].txid}, on {len(recording.given)} rows\n"
+    )
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-translator record",
         description="Writes transactions from the technical topics to a file that tests play with Rehearsal.replay. It holds"
@@ -53,25 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         metavar="SCHEMA.TABLE.COLUMN",
         help="replace its texts; equal ones stay equal; repeatable",
     )
-    options = parser.parse_args(arguments)
-    try:
-        settings = load_settings(RecordSettings)
-        if options.file.exists():
-            raise TranslatorError(f"{options.file} is there already", hint="choose another file")
-        domain = load_domain(settings.domain)
-        recorder = Recorder(settings.source, domain, options.mask)
-        _read(settings, recorder, domain)
-        recording = recorder.cut(last=max(options.last, 1), first=options.first, until=options.until)
-        options.file.write_bytes(encode_recording(recording))
-    except (TidingsError, EnvelopeError) as error:
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"tidings-translator record: {error}{hint}\n")
-        return 2 if isinstance(error, SettingsError) else 1
-    sys.stdout.write(
-        f"{options.file}: {len(recording.transactions)} transactions, {recording.transactions[0].txid} to"
-        f" {recording.transactions[-1].txid}, on {len(recording.given)} rows\n"
-    )
-    return 0
+    return parser
 
 
 def _read(settings: RecordSettings, recorder: Recorder, domain: Domain) -> None:

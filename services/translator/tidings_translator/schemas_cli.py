@@ -21,7 +21,7 @@ import msgspec
 
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
-from tidings_service.errors import SettingsError, TidingsError
+from tidings_service.errors import TidingsError, print_error
 from tidings_service.settings import ServiceSettings, load_settings
 from tidings_translator.asyncapi import asyncapi
 from tidings_translator.codegen import generate
@@ -69,8 +69,7 @@ def find_layout(start: Path) -> Layout:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         layout = find_layout(Path.cwd())
         if options.schemas is not None:
@@ -84,12 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _asyncapi(layout, contracts, options)
         return _register(contracts, options.registry)
     except (TidingsError, EnvelopeError) as error:
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"tidings-schemas: {error}{hint}\n")
-        return 2 if isinstance(error, SettingsError) else 1
+        return print_error(error)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-schemas", description="Event contracts and what is made of them."
     )

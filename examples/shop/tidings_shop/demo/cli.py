@@ -42,7 +42,7 @@ _CLOSE_SECONDS = 60.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; the console script's entry point."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     console = Console(highlight=False)
     stop = threading.Event()
     _stop_on_signals(stop)
@@ -190,7 +190,8 @@ def _directory(given: Path | None) -> Path:
     return given.absolute()
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-demo", description="The whole pipeline under shop traffic."
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
-from tidings_service import SettingsError, TidingsError
+from tidings_service import SettingsError, TidingsError, print_error
 from tidings_translator.codegen import generate
 from tidings_translator.contracts import parse_contracts
 from tidings_translator.errors import TranslatorError
@@ -29,7 +29,7 @@ classes = {{ {domain} = "{package}/events.py" }}
 
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code: 0, 1 when the source cannot be read or a file is there already, 2 for options."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         if not _DOMAIN.match(options.name):
             raise SettingsError(
@@ -43,14 +43,13 @@ def main(arguments: Sequence[str]) -> int:
         package = options.name.replace("-", "_")
         _write(options.into, _all_files(options.name, package, proposal))
     except (TidingsError, EnvelopeError) as error:
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"tidings-translator init: {error}{hint}\n")
-        return 2 if isinstance(error, SettingsError) else 1
+        return print_error(error)
     sys.stdout.write(_summary(options.into, package, proposal))
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-translator init",
         description="Writes a starting domain: aggregates, rules, contracts and a test, from the tables of a database or"
