@@ -63,6 +63,10 @@ class Command:
         lines = (self.directory / f"{self.processes.index(process)}.log").read_text().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 
+    def said(self) -> str:
+        """What the last process wrote for a person."""
+        return (self.directory / f"{len(self.processes) - 1}.log").read_text()
+
     def errors(self) -> list[dict[str, Any]]:
         """What the last process reported."""
         return [line for line in self.log(self.processes[-1]) if line.get("level") in {"error", "ERROR"}]
@@ -75,7 +79,7 @@ class Command:
 
     def sql(self, statement: str) -> list[dict[str, Any]]:
         code, output = self.run("sql", "--format", "json", statement)
-        assert code == 0, self.errors()
+        assert code == 0, self.said()
         return [json.loads(line) for line in output.splitlines()]
 
 
@@ -220,4 +224,4 @@ def test_settings_that_are_missing_are_named(command: Command) -> None:
 @pytest.mark.stack
 def test_a_lakehouse_that_is_not_there_is_named(command: Command) -> None:
     assert command.run("sql", "select 1")[0] == 2
-    assert "TIDINGS_LAKEHOUSE_WAREHOUSE" in command.errors()[0]["event"]
+    assert command.said().startswith("error: TIDINGS_LAKEHOUSE_WAREHOUSE")
