@@ -11,8 +11,10 @@ import psycopg
 import pytest
 
 from tidings_capture.pgoutput_messages import UNCHANGED, Relation, RelationColumn
+from tidings_capture.postgres import Session, read_url
 from tidings_capture.tail_cli import opened
 from tidings_capture.tail_output import JsonOutput, Moment, TextOutput
+from tidings_capture.updatable import by_updatable
 
 COMMAND = [str(Path(sys.executable).with_name("tidings-capture")), "tail"]
 SETUP = (
@@ -109,16 +111,158 @@ def test_a_durable_slot_goes_on_where_it_ended(tail, sql, wait_until, tmp_path, 
     assert left_behind(sql) == []
 
 
-def test_a_killed_run_leaves_nothing_for_long(tail, sql, wait_until):
+def guards(process):
+    """The processes that `tail` has started."""
+    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("killed", ["process", "group", "while it waits for its slot"])
+def test_a_killed_run_leaves_nothing(sql, wait_until, pg_database, tmp_path, killed):
+    """Its guard drops what it made, also from a server that waits for open transactions and does not see it gone."""
+    sql(*SETUP)
+    waits = killed.startswith("while")
+    errors = tmp_path / "errors"
+    with psycopg.connect(pg_database) as other, errors.open("w") as error:
+        if waits:
+            other.execute("INSERT INTO other VALUES (1)")
+        process = subprocess.Popen(
+            [*COMMAND, pg_database], stdout=error, stderr=error, start_new_session=True
+        )
+        ready = "transactions that are open now" if waits else "waiting for changes"
+        wait_until("tail", lambda: ready in errors.read_text())
+        for guard in guards(process):
+            assert "password" in pg_database.replace(
+                "postgres:", "password"
+            )  # there is one that could be told
+            assert psycopg.conninfo.conninfo_to_dict(pg_database)["password"].encode() not in (
+                Path(f"/proc/{guard}/cmdline").read_bytes()
+            )
+        os.kill(process.pid, signal.SIGKILL) if killed == "process" else os.killpg(
+            process.pid, signal.SIGKILL
+        )
+        process.wait(10)
+        wait_until("nothing is left", lambda: left_behind(sql) == [], 30)
+
+
+def test_what_a_killed_guard_left_goes_with_the_next_run(tail, sql, wait_until):
     sql(*SETUP)
     process, _ = tail()
-    process.kill()
+    for pid in [*guards(process), process.pid]:
+        os.kill(pid, signal.SIGKILL)
     process.wait(10)
-    wait_until("the server notices", lambda: len(left_behind(sql)) == 1)
+    wait_until("the server notices", lambda: len(left_behind(sql)) == 2)  # publications
     process, _ = tail()
-    assert len(left_behind(sql)) == 2  # its own slot and publication
+    assert len(left_behind(sql)) == 3  # its own
     process.send_signal(signal.SIGINT)
     process.wait(20)
+    assert left_behind(sql) == []
+
+
+KEYLESS = (
+    "CREATE TABLE keyed (id int PRIMARY KEY, v int)",
+    "CREATE TABLE whole (id int, v int); ALTER TABLE whole REPLICA IDENTITY FULL",
+    "CREATE TABLE by_index (id int NOT NULL UNIQUE, v int)",
+    "ALTER TABLE by_index REPLICA IDENTITY USING INDEX by_index_id_key",
+    "CREATE TABLE keyless (id int, v int)",
+    'CREATE TABLE "Nothing" (id int PRIMARY KEY, v int); ALTER TABLE "Nothing" REPLICA IDENTITY NOTHING',
+    "CREATE TABLE late (id int PRIMARY KEY DEFERRABLE, v int)",
+    "CREATE TABLE parted (id int, v int) PARTITION BY LIST (id)",
+    "CREATE TABLE part_1 PARTITION OF parted FOR VALUES IN (1)",
+    "CREATE TABLE part_2 PARTITION OF parted (PRIMARY KEY (id)) FOR VALUES IN (2)",
+    "CREATE TABLE parted_keyed (id int PRIMARY KEY, v int) PARTITION BY LIST (id)",
+    "CREATE TABLE part_3 PARTITION OF parted_keyed FOR VALUES IN (1)",
+)
+TABLES = ("keyed", "whole", "by_index", "keyless", '"Nothing"', "late", "parted", "parted_keyed")
+
+
+@pytest.mark.parametrize("version", ["14", "18"])
+def test_what_can_be_updated_is_what_postgresql_says(pg_server, version):
+    """Asked by trying, with everything published."""
+    server = pg_server(version, wal_level="logical")
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        for statement in (
+            *KEYLESS,
+            "CREATE TABLE generated (id int, g int GENERATED ALWAYS AS (id) STORED)",
+            "ALTER TABLE generated REPLICA IDENTITY FULL",
+            "CREATE TABLE generated_key (id int, g int GENERATED ALWAYS AS (id) STORED PRIMARY KEY)",
+            "CREATE TABLE index_gone (id int NOT NULL, CONSTRAINT u UNIQUE (id))",
+            "ALTER TABLE index_gone REPLICA IDENTITY USING INDEX u; ALTER TABLE index_gone DROP CONSTRAINT u",
+            "CREATE UNLOGGED TABLE unlogged (id int)",
+            "CREATE PUBLICATION everything FOR ALL TABLES",
+        ):
+            connection.execute(statement)
+        session = Session(read_url(server.url))
+        can, cannot = by_updatable(session, None)
+        found = dict.fromkeys((name for _, name in can), True) | dict.fromkeys(
+            (name for _, name in cannot), False
+        )
+        said = {}
+        for name in found:
+            try:
+                connection.execute(f'UPDATE "{name}" SET id = id')
+                said[name] = True
+            except psycopg.errors.ObjectNotInPrerequisiteState:
+                said[name] = False
+            except psycopg.errors.InvalidColumnReference:  # 18: its identity holds a generated column
+                said[name] = False
+        assert found == said
+        assert len(set(found.values())) == 2
+        assert "unlogged" not in found
+        some = by_updatable(session, [("public", "parted"), ("public", "keyed"), ("public", "Nothing")])
+        assert some == (
+            [("public", "keyed"), ("public", "part_2")],
+            [("public", "Nothing"), ("public", "part_1")],
+        )
+        session.close()
+    server.close()
+
+
+def shown_of(out):
+    """What is shown by table: the first letters of its operations."""
+    found = {}
+    for line in out.read_text().splitlines():
+        change = json.loads(line)
+        found[change["table"]] = found.get(change["table"], "") + change["op"][0]
+    return found
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_tables_without_a_replica_identity_can_still_be_updated(tail, sql, wait_until, tmp_path, named):
+    """PostgreSQL refuses an application's UPDATE of a table that is published with updates and has none."""
+    sql(*KEYLESS)
+    given = [table.strip('"') for table in TABLES] if named else []
+    process, out = tail(*given, "--format", "json")
+    for table in TABLES:
+        sql(f"INSERT INTO {table} VALUES (1, 1); UPDATE {table} SET v = 2; DELETE FROM {table}")
+    sql("INSERT INTO parted VALUES (2, 1); UPDATE parted SET v = 2; TRUNCATE keyless")
+    told = (tmp_path / "errors0").read_text()
+    assert "only inserts and truncates" in told
+    for table in ("public.keyless", "public.Nothing", "public.late", "public.part_1"):
+        assert f"{table}" in told
+    assert "public.keyed" not in told
+    sql(
+        "CREATE TABLE new_keyless (id int); INSERT INTO new_keyless VALUES (1); UPDATE new_keyless SET id = 2"
+    )
+    sql("CREATE TABLE new_keyed (id int PRIMARY KEY)", "INSERT INTO new_keyed VALUES (1)")
+    sql("ALTER TABLE keyed DROP CONSTRAINT keyed_pkey")
+    published = "SELECT true FROM pg_publication_tables JOIN pg_publication USING (pubname) WHERE pubupdate AND tablename = "
+    wait_until(
+        "it is noticed", lambda: not sql(f"{published}'keyed'") and (named or sql(f"{published}'new_keyed'"))
+    )
+    sql(
+        "UPDATE keyed SET v = 3; UPDATE new_keyless SET id = 3; DELETE FROM new_keyed",
+        "INSERT INTO whole VALUES (9)",
+    )
+    wait_until("all of it", lambda: shown_of(out)["whole"] == "iudi")
+    new = {} if named else {"new_keyless": "i", "new_keyed": "id"}
+    assert shown_of(out) == {
+        "keyed": "iud", "whole": "iudi", "by_index": "iud", "keyless": "it", "Nothing": "i", "late": "i",
+        "part_1": "i", "part_2": "iu", "part_3": "iud", **new,
+    }  # fmt: skip
+    told = (tmp_path / "errors0").read_text()
+    assert "public.keyed" in told
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0
     assert left_behind(sql) == []
 
 

@@ -1,6 +1,6 @@
 """``tidings-capture tail``: a database's changes, straight from its WAL to a terminal or a file.
 
-Strategy: a publication and a slot of its own, both gone at the end unless ``--slot`` names them; then pgoutput messages
+Strategy: publications and a slot of its own, all gone at the end unless ``--slot`` names them; then pgoutput messages
 are decoded and written as they come. With a durable slot the server is told a transaction's end once its lines are
 written and flushed, so that a restart goes on with the next transaction, and repeats one that was cut.
 """
@@ -36,8 +36,10 @@ from tidings_capture.postgres import Replication, Session, parse_keepalive, quot
 from tidings_capture.preparation import check_server
 from tidings_capture.relations import Table
 from tidings_capture.snapshot_readers import begin_snapshot, copy_statement
+from tidings_capture.tail_guard import TailGuard
 from tidings_capture.tail_output import Moment, Output
-from tidings_capture.tail_setup import PREFIX, TailOptions, chosen_tables, open_replication, publish
+from tidings_capture.tail_publications import PREFIX, Publications
+from tidings_capture.tail_setup import TailOptions, check_publication, chosen_tables, open_replication
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 
 _BATCH: Final = 1000
@@ -74,13 +76,15 @@ class Tail:
         self._say = say
         name = f"{PREFIX}{secrets.token_hex(4)}"
         self._slot = options.slot or name
-        self._publication = options.publication or self._slot
         self._temporary = options.slot is None
         self._relations: dict[int, Relation] = {}
         self._moment: Moment | None = None
         self._changes = 0
         self._done_lsn = 0
-        self._keeps_publication = options.publication is not None
+        self._names: tuple[str, ...] = () if options.publication is None else (options.publication,)
+        self._publications: Publications | None = None
+        """Our own; none where one was named."""
+        self._keeps_publications = False
         self._told_to_wait = self._started = False
 
     def run(self) -> None:
@@ -94,8 +98,9 @@ class Tail:
             check_server(session)
             tables = chosen_tables(session, self._options)
             replication = open_replication(self._options)
+            guard = self._prepared(session, replication, tables)
             try:
-                self._keeps_publication |= not publish(session, self._options, self._publication, tables)
+                self._publish(session)
                 self._begin(session, replication, tables)
                 self._follow(replication)
             except PostgresError as error:
@@ -106,18 +111,40 @@ class Tail:
                 pass
             finally:
                 replication.close()
-                if not self._keeps_publication:
-                    with suppress(PostgresError):  # the next run drops what a lost server kept
-                        session.execute(f"DROP PUBLICATION IF EXISTS {quote(self._publication)}")
+                if self._publications is not None and not self._keeps_publications:
+                    with suppress(PostgresError):  # the guard, or the next run, drops what a lost server kept
+                        self._publications.drop()
+                        if guard is not None:
+                            guard.release()
         finally:
             session.close()
 
     # Preparation
 
+    def _prepared(
+        self, session: Session, replication: Replication, tables: list[tuple[str, str]]
+    ) -> TailGuard | None:
+        """Our own publications, not made yet, and their guard, where they go at the end."""
+        if self._options.publication is not None:
+            return None
+        self._publications = Publications(session, self._slot, tables, self._say)
+        self._names = self._publications.names
+        if not self._temporary:
+            return None
+        return TailGuard(self._options.endpoint, self._slot, self._names, replication.pid)
+
+    def _publish(self, session: Session) -> None:
+        if self._publications is None:
+            check_publication(session, *self._names)
+            return
+        if self._temporary:
+            self._publications.hold()
+        self._keeps_publications |= not self._publications.make(self._options.endpoint.user)
+
     def _begin(self, session: Session, replication: Replication, tables: list[tuple[str, str]]) -> None:
         options = (
             ("proto_version", "1"),
-            ("publication_names", quote(self._publication)),
+            ("publication_names", ",".join(map(quote, self._names))),
             ("messages", "true"),
         )
         known = session.rows(
@@ -131,7 +158,7 @@ class Tail:
                     f"slot {self._slot!r} exists, but for plugin {plugin} and database {database}",
                     hint="choose another --slot",
                 )
-            self._keeps_publication = True
+            self._keeps_publications = True
             self._done_lsn = lsn_from_text(confirmed) if confirmed else 0
             if self._options.snapshot:
                 self._say("--snapshot reads rows only when the slot is made")
@@ -143,7 +170,7 @@ class Tail:
                 export=self._options.snapshot,
                 meanwhile=self._while_slot_is_made,
             )
-            self._keeps_publication |= not self._temporary
+            self._keeps_publications |= not self._temporary
             self._done_lsn = lsn_from_text(created.consistent_lsn)
             if created.snapshot is not None:
                 self._read_tables(session, created.snapshot, tables)
@@ -161,10 +188,11 @@ class Tail:
 
     def _read_tables(self, session: Session, snapshot: str, tables: list[tuple[str, str]]) -> None:
         published = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s ORDER BY 1, 2"
+        publication = self._names[-1]  # the one of all tables
         catalog = Catalog(session, ColumnFilter())
         begin_snapshot(session, snapshot)
-        names = tables or [(schema, name) for schema, name in session.rows(published, (self._publication,))]
-        for table in catalog.tables_by_name(names, self._publication):
+        names = tables or [(schema, name) for schema, name in session.rows(published, (publication,))]
+        for table in catalog.tables_by_name(names, publication):
             relation = _relation(table)
             moment = Moment(self._done_lsn)
             for lines in session.copy_out(copy_statement(session, table)):
@@ -196,6 +224,8 @@ class Tail:
             if now >= next_status:
                 next_status = now + _STATUS_SECONDS
                 self._confirm(replication)
+            if self._publications is not None:
+                self._publications.look()
             if not messages:
                 replication.wait(0.25)
         self._confirm(replication)

@@ -1,21 +1,13 @@
-"""What ``tidings-capture tail`` needs of the server: the tables, a publication, a connection; and what it leaves or removes.
-
-A publication cannot be temporary. One that a killed `tail` left behind is dropped by the next: each live one holds an
-advisory lock on its publication's name.
-"""
+"""What ``tidings-capture tail`` needs of the server: the tables and a connection; and what ``--drop`` removes."""
 
 import difflib
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from tidings_capture.errors import CatalogError, PostgresError
 from tidings_capture.postgres import Endpoint, Replication, Session, quote
+from tidings_capture.tail_publications import drop_both
 
-PREFIX: Final = "tidings_tail_"
-"""What the names of publications and slots that go at the end begin with."""
-_LOCK: Final = 1_953_063_020
-"""The first key of the advisory locks; the second comes from the publication's name."""
 _TABLES: Final = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
@@ -79,49 +71,14 @@ def open_replication(options: TailOptions) -> Replication:
         ) from error
 
 
-def publish(session: Session, options: TailOptions, publication: str, tables: list[tuple[str, str]]) -> bool:
-    """See to the publication; one that goes at the end is locked by the session for as long as that lives.
-    Tells whether it has been made now.
+def check_publication(session: Session, name: str) -> None:
+    """Make sure that a publication is there.
 
     Raises:
-        CatalogError: it is missing, or the role may not make it.
+        CatalogError: it is not.
     """
-    if options.publication is not None:
-        if not session.rows("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)):
-            raise CatalogError(f"there is no publication {publication!r}", hint="leave --publication out")
-        return False
-    if options.slot is None:
-        _drop_left_behind(session)
-        session.rows("SELECT pg_advisory_lock(%s, hashtext(%s))", (_LOCK, publication))
-    listed = ", ".join(f"{quote(schema)}.{quote(table)}" for schema, table in tables)
-    exists = session.rows("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,))
-    if exists and not tables:
-        return False
-    what = f"TABLE {listed}" if tables else "ALL TABLES"
-    statement = f"ALTER PUBLICATION {quote(publication)} SET {what}" if exists else (
-        f"CREATE PUBLICATION {quote(publication)} FOR {what}"
-    )  # fmt: skip
-    try:
-        session.execute(statement)
-    except PostgresError as error:
-        if error.sqlstate != _INSUFFICIENT_PRIVILEGE:
-            raise
-        raise CatalogError(
-            f"role {options.endpoint.user!r} may not publish {'these' if tables else 'all'} tables: {error}",
-            hint="connect as their owner with CREATE on the database (all tables: as a superuser), "
-            "or give --publication with one that exists",
-        ) from error
-    return not exists
-
-
-def _drop_left_behind(session: Session) -> None:
-    pattern = rf"^{PREFIX}[0-9a-f]{{8}}$"
-    for (name,) in session.rows("SELECT pubname::text FROM pg_publication WHERE pubname ~ %s", (pattern,)):
-        if not session.value("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK, name)):
-            continue
-        with suppress(PostgresError):  # another role's, or gone meanwhile
-            session.execute(f"DROP PUBLICATION IF EXISTS {quote(name)}")
-        session.rows("SELECT pg_advisory_unlock(%s, hashtext(%s))", (_LOCK, name))
+    if not session.rows("SELECT 1 FROM pg_publication WHERE pubname = %s", (name,)):
+        raise CatalogError(f"there is no publication {name!r}", hint="leave --publication out")
 
 
 def drop_durable(endpoint: Endpoint, slot: str) -> None:
@@ -134,6 +91,6 @@ def drop_durable(endpoint: Endpoint, slot: str) -> None:
     try:
         if session.rows("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (slot,)):
             session.rows("SELECT pg_drop_replication_slot(%s)", (slot,))
-        session.execute(f"DROP PUBLICATION IF EXISTS {quote(slot)}")
+        drop_both(session, slot)
     finally:
         session.close()
