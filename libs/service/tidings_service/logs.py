@@ -17,6 +17,8 @@ import structlog  # noqa: E402
 if _rich is None:
     del sys.modules["rich"]
 
+from tidings_service.log_limit import LogLimit  # noqa: E402
+
 LogFormat = Literal["auto", "json", "console"]
 
 
@@ -81,6 +83,7 @@ def configure_logging(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
+    handler.addFilter(LogLimit(handler))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

@@ -164,3 +164,18 @@ def test_a_directory_that_is_not_there_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
     with pytest.raises(SpoolError, match=r"none: No such file or directory"):
         fill(Spool(50_000))
+
+
+def test_a_spool_that_is_full_says_so_before_the_disk_is():
+    spool = Spool(1_000, disk_bytes=100_000)
+    spool.open(1)
+    for _ in range(190):
+        spool.append(1, 1, b"x" * 500)
+    with pytest.raises(SpoolError, match=r"tidings\.spool\.max\.bytes allows 100000") as raised:
+        spool.append(1, 1, b"x" * 10_000)
+    assert raised.value.retry is Retry.TIMED
+    assert 90_000 < spool.disk_bytes <= 100_000
+    spool.close()
+    assert spool.disk_bytes == 0
+    with pytest.raises(SpoolError, match=r"tidings\.spool\.free\.bytes"):
+        fill(Spool(50_000, free_bytes=1 << 60))

@@ -76,6 +76,11 @@ class Assembler:
         self._kept = False
 
     @property
+    def disk_bytes(self) -> int:
+        """Held in files now."""
+        return self._spool.disk_bytes
+
+    @property
     def spilled_bytes(self) -> int:
         """What has gone to disk of unfinished transactions."""
         return self._spool.spilled_bytes

@@ -5,14 +5,13 @@ the table. After `ready` the caller's thread takes them in the order of their by
 """
 
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from tidings_capture.errors import CaptureError
 from tidings_capture.kafka_keys import Pair, TopicKeys
 from tidings_capture.spool import directory_for_spilled
+from tidings_service.disk import OwnDirectory
 
 IsDelete = Callable[[bytes], bool]
 """Whether a value is of a delete; only asked where deletes have no tombstone."""
@@ -31,8 +30,8 @@ class LiveKeys:
         self._is_delete = is_delete
         self._closing = threading.Event()
         self._error: Exception | None = None
-        self._directory = tempfile.TemporaryDirectory(prefix="tidings-keys-", dir=directory_for_spilled())
-        path = Path(self._directory.name) / "keys.sqlite"
+        self._directory = OwnDirectory("tidings-keys-", directory_for_spilled())
+        path = self._directory.path / "keys.sqlite"
         # One thread after the other: the reader's until it ends, then the caller's.
         self._store = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         for statement in (

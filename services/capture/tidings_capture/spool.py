@@ -14,7 +14,10 @@ from typing import BinaryIO, Final
 
 from tidings_capture.errors import CaptureError
 from tidings_service import Retry
+from tidings_service.disk import DEFAULT_FREE_BYTES, DiskBudget, NoRoomError
 
+MOST_DISK: Final = "tidings.spool.max.bytes"
+FREE_DISK: Final = "tidings.spool.free.bytes"
 _FRAME: Final = struct.Struct(">II")
 _CHUNK: Final = 1 << 18
 """How many bytes of a file are read at once."""
@@ -45,14 +48,24 @@ class Spool:
 
     Args:
         limit: bytes kept in memory, of all transactions together.
+        disk_bytes: bytes kept in files, of all transactions together; None: as many as there is room for.
+        free_bytes: of the files' disk, which must be left free.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(
+        self, limit: int, disk_bytes: int | None = None, free_bytes: int = DEFAULT_FREE_BYTES
+    ) -> None:
         self._limit = limit
+        self._budget = DiskBudget(directory_for_spilled(), disk_bytes, free_bytes, (MOST_DISK, FREE_DISK))
         self._transactions: dict[int, _Transaction] = {}
         self._size = 0
         self.spilled_bytes = 0
         """Written to files so far."""
+
+    @property
+    def disk_bytes(self) -> int:
+        """Held in files now, of all transactions together."""
+        return self._budget.used_bytes
 
     @property
     def memory_bytes(self) -> int:
@@ -94,6 +107,7 @@ class Spool:
             self._size -= len(found.buffer)
             if found.file is not None:
                 found.file.close()
+                self._budget.give_back(found.length)
 
     def messages(self, xid: int) -> Iterator[bytes]:
         """The transaction's messages in order, without those of aborted subtransactions; then it is discarded.
@@ -120,6 +134,7 @@ class Spool:
     def _spill(self) -> None:
         biggest = max(self._transactions.values(), key=lambda transaction: len(transaction.buffer))
         try:
+            self._budget.take(len(biggest.buffer))
             if biggest.file is None:
                 biggest.file = tempfile.TemporaryFile(  # noqa: SIM115 - kept open
                     prefix="tidings-capture-", dir=directory_for_spilled(), buffering=0
@@ -130,6 +145,10 @@ class Spool:
             while written < len(view):
                 written += biggest.file.write(view[written:])
             view.release()
+        except NoRoomError as error:
+            raise SpoolError(
+                f"a transaction in progress cannot be kept on disk: {error}", hint=error.hint
+            ) from error
         except OSError as error:
             raise _failed(error) from error
         self.spilled_bytes += written

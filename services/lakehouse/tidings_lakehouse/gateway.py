@@ -13,7 +13,6 @@ its own: a signal to ours must not end it in the middle of a batch. Until it is 
 import os
 import struct
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ import pyspark
 
 from tidings_jvm import Java, JvmError, fetch, find_java
 from tidings_lakehouse.errors import GatewayError
+from tidings_service.disk import OwnDirectory
 
 # What Spark's own launcher opens (JavaModuleOptions.java).
 _OPENS = (
@@ -60,8 +60,8 @@ def start_gateway(
     except JvmError as error:
         raise GatewayError(str(error), hint=error.hint) from error
     home = Path(pyspark.__file__).parent
-    with tempfile.TemporaryDirectory(prefix="tidings-gateway-") as directory:
-        info = Path(directory) / "connection"
+    with OwnDirectory("tidings-gateway-") as directory:
+        info = directory.path / "connection"
         process = subprocess.Popen(
             _command(java, home, jars, [f"-Xmx{heap}", *options.split()], conf),
             stdin=subprocess.PIPE,

@@ -13,10 +13,11 @@ from bikes.topics import Record, TechnicalTopics, read_committed, records_of
 
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_translator.changes import RowChange
+from tidings_translator.errors import SequenceError
 from tidings_translator.memory import Memory
 from tidings_translator.records import MAX_VALUE_BYTES
 from tidings_translator.row_bytes import envelope_bytes
-from tidings_translator.spill import Buckets, PlacedRow, SpilledRows
+from tidings_translator.spill import BlockFile, Buckets, PlacedRow, SpilledRows, limit_spill, spilled_bytes
 from tidings_translator.transactions import CompleteTransaction
 
 WIDE = "lorem ipsum " * 4_000
@@ -238,3 +239,19 @@ def test_a_large_transaction_that_is_given_up_is_told_row_by_row(
     assert json.loads(value or b"")["after"]["id"] == 4_322
     assert peak_bytes(sequencer.pid) < 300_000_000
     assert sequencer.terminate() == 0
+
+
+def test_rows_on_disk_take_no_more_than_they_may(tmp_path):
+    limit_spill(tmp_path, 2_000_000, 0)
+    file = BlockFile(tmp_path, bytes)
+    with pytest.raises(SequenceError, match="TIDINGS_SPILL_MAX_BYTES allows 2000000"):
+        file.append(b"x" * 1_000 for _ in range(10_000))
+    assert 1_500_000 < spilled_bytes(tmp_path) <= 2_000_000
+    file.close()
+    file.close()
+    assert spilled_bytes(tmp_path) == 0
+    limit_spill(tmp_path, None, 1 << 60)
+    other = BlockFile(tmp_path, bytes)
+    with pytest.raises(SequenceError, match="TIDINGS_SPILL_FREE_BYTES"):
+        other.append([b"x"])
+    other.close()

@@ -36,6 +36,9 @@ SEQUENCER_BUFFERED_BYTES = Gauge(
 SEQUENCER_SPILLED_ROWS = Gauge(
     "tidings_sequencer_spilled_rows", "Those of them that are on disk, because their transaction is large."
 )
+SEQUENCER_SPILLED_BYTES = Gauge(
+    "tidings_sequencer_spilled_bytes", "What they, and rows that are being sorted, take on disk now."
+)
 
 TRANSLATOR_CHANGE_SETS = Counter(
     "tidings_translator_change_sets_total", "Change sets evaluated, by aggregate.", ["aggregate"]

@@ -22,6 +22,7 @@ from tidings_translator.sequencer_intake import Intake
 from tidings_translator.sequencer_output import Emission
 from tidings_translator.sequencer_session import Session, Sessions
 from tidings_translator.settings import DAY_SECONDS, SequencerSettings
+from tidings_translator.spill import limit_spill, spilled_bytes
 from tidings_translator.stage import Stage
 
 log = get_logger(__name__)
@@ -49,6 +50,7 @@ class Sequencer:
                 "a generation is compared and promoted at a commit position, which rows without transactions have not",
                 hint="unset TIDINGS_GENERATION or TIDINGS_TRANSACTIONS",
             )
+        limit_spill(settings.spill_directory, settings.spill_max_bytes, settings.spill_free_bytes)
         self._settings = settings
         self._stage = stage
         self._tables = frozenset(domain.tables)
@@ -214,6 +216,7 @@ class Sequencer:
         metrics.SEQUENCER_BUFFERED_ROWS.set(assembler.buffered_rows)
         metrics.SEQUENCER_BUFFERED_BYTES.set(assembler.buffered_bytes)
         metrics.SEQUENCER_SPILLED_ROWS.set(assembler.spilled_rows)
+        metrics.SEQUENCER_SPILLED_BYTES.set(spilled_bytes(self._settings.spill_directory))
         metrics.SEQUENCER_SNAPSHOT_ROWS.set(assembler.snapshot_rows_kept)
         metrics.SEQUENCER_DUPLICATES.inc(assembler.duplicates)
         assembler.duplicates = 0

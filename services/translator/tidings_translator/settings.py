@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tidings_service import ServiceSettings
+from tidings_service.disk import DEFAULT_FREE_BYTES
 from tidings_translator.generation import NAME, ORIGINAL, group, ledger_topic, prefix, shadow_topic
 
 DAY_SECONDS = 86_400.0
@@ -81,6 +82,10 @@ class SequencerSettings(StageSettings):
     """Bytes of memory that these rows may take, whichever is reached first; a row takes about 2 kB and its values."""
     spill_directory: Path | None = None
     """Where large transactions wait on disk (about as large there as in JSON); default: the system's temporary directory."""
+    spill_max_bytes: Annotated[int, Field(ge=1_000_000)] | None = None
+    """How many bytes they may take there together; the sequencer stops before it writes more. Default: as many as there is room."""
+    spill_free_bytes: Annotated[int, Field(ge=0)] = DEFAULT_FREE_BYTES
+    """How many bytes of that disk must be left free, for whoever else is on it."""
     read_ahead_rows: Annotated[int, Field(ge=10)] = 20_000
     """Rows of one partition that may wait for the transaction topic before the partition is paused."""
     discovery_seconds: Annotated[float, Field(gt=0, le=3600)] = 3.0

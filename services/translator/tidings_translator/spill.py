@@ -14,6 +14,7 @@ from typing import BinaryIO, Generic, TypeVar, cast
 import msgspec
 
 from tidings_envelope.envelope import Envelope
+from tidings_service.disk import DEFAULT_FREE_BYTES, DiskBudget, NoRoomError
 from tidings_translator.changes import RowChange
 from tidings_translator.errors import SequenceError
 from tidings_translator.records import Partition
@@ -28,6 +29,32 @@ _ARRAY = b"\xdd"
 """msgpack's array of up to 2^32 - 1 items, the number of which follows."""
 _LENGTH_BYTES = 4
 _PAGE_BITS = 1024
+_SETTINGS = ("TIDINGS_SPILL_MAX_BYTES", "TIDINGS_SPILL_FREE_BYTES")
+
+
+_budgets: dict[Path | None, DiskBudget] = {}
+
+
+def limit_spill(directory: Path | None, most_bytes: int | None, free_bytes: int) -> None:
+    """Bound what all files in a directory may take together, from now on.
+
+    Args:
+        directory: None is the system's.
+        most_bytes: None: only what is free on the disk bounds them.
+        free_bytes: what must be left free.
+    """
+    _budgets[directory] = DiskBudget(directory or tempfile.gettempdir(), most_bytes, free_bytes, _SETTINGS)
+
+
+def spilled_bytes(directory: Path | None) -> int:
+    """What the files in a directory take now."""
+    return _budget(directory).used_bytes
+
+
+def _budget(directory: Path | None) -> DiskBudget:
+    if directory not in _budgets:
+        limit_spill(directory, None, DEFAULT_FREE_BYTES)
+    return _budgets[directory]
 
 
 class PlacedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -52,6 +79,7 @@ class BlockFile(Generic[T]):
         self._decode = msgspec.msgpack.Decoder(list[kind]).decode  # type: ignore[valid-type]  # a type at run time
         self._encode_into = msgspec.msgpack.Encoder().encode_into
         self._directory = directory
+        self._budget = _budget(directory)
         self._block = bytearray()
         self._block_rows = 0
         try:
@@ -94,9 +122,14 @@ class BlockFile(Generic[T]):
         data = b"".join((_ARRAY, self._block_rows.to_bytes(4, "big"), self._block))
         self._block, self._block_rows = bytearray(), 0
         try:
+            self._budget.take(_LENGTH_BYTES + len(data))
             self._file.seek(self.size_bytes)
             self._file.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
             self._file.write(data)
+        except NoRoomError as error:
+            raise SequenceError(
+                f"a large transaction cannot be kept on disk: {error}", hint=error.hint
+            ) from error
         except OSError as error:
             raise self._broken(error) from error
         self.size_bytes += _LENGTH_BYTES + len(data)
@@ -112,6 +145,8 @@ class BlockFile(Generic[T]):
 
     def close(self) -> None:
         """Give the space back."""
+        if not self._file.closed:
+            self._budget.give_back(self.size_bytes)
         self._file.close()
 
     def _broken(self, error: OSError) -> SequenceError:

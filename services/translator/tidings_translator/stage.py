@@ -31,6 +31,7 @@ from tidings_translator.transport import GroupConsumer, quieten_faust
 
 log = get_logger(__name__)
 
+_SAY_AGAIN_SECONDS = 60.0
 _TICK_SECONDS = 0.5
 _DRAIN_SECONDS = 10.0
 _STOP_SECONDS = 15.0
@@ -82,6 +83,8 @@ class Stage:
         self._lock = asyncio.Lock()
         self.committed: dict[Partition, int] = {}
         self._ended = False
+        self._away_since: float | None = None
+        self._away_said: float | None = None
         self._measured_at = -_DISTANCE_SECONDS
         self._handled: dict[Partition, int] = {}
 
@@ -210,10 +213,22 @@ class Stage:
         except BrokerError as error:
             # Nothing was done that could be lost; the consumer comes back when the broker does.
             self.health.set("kafka", False, str(error))
-            log.warning("Kafka is away", error=str(error))
+            self._say_away(error)
         else:
             self.health.set("kafka", True)
+            if self._away_since is not None:
+                log.info("Kafka is back", seconds=round(time.monotonic() - self._away_since, 1))
+                self._away_since = self._away_said = None
             self._measure_lag()
+
+    def _say_away(self, error: BrokerError) -> None:
+        """Once, and again every minute while it lasts: ticks come twice a second."""
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        if self._away_said is None or now - self._away_said >= _SAY_AGAIN_SECONDS:
+            self._away_said = now
+            log.warning("Kafka is away", error=str(error), seconds=round(now - self._away_since, 1))
 
     def _group_detail(self, *, joined: bool) -> str:
         if not joined:

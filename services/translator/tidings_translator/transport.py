@@ -9,14 +9,13 @@ It uses parts of Faust 0.15.3 and aiokafka that are not their public interface (
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import faust
 from faust.types import TP
 
+from tidings_service.disk import OwnDirectory
 from tidings_translator.errors import TranslatorError
 from tidings_translator.faust_batches import (
     NEVER_SECONDS,
@@ -69,7 +68,7 @@ class GroupConsumer:
         self._handled = 0
         self._passed = Positions(-1, {})
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._directory = tempfile.TemporaryDirectory(prefix="tidings-faust-")
+        self._directory = OwnDirectory("tidings-faust-")
         assign_all_to_one(exclusive=exclusive)
         self._app = self._make_app(bootstrap, instance, session_timeout_seconds)
         self._channel = self._app.topic(*topics, schema=BatchSchema(), acks=False)
@@ -80,7 +79,7 @@ class GroupConsumer:
         app = faust.App(
             self._group,
             broker=";".join(f"kafka://{server.strip()}" for server in bootstrap.split(",")),
-            datadir=Path(self._directory.name),
+            datadir=self._directory.path,
             autodiscover=False,
             web_enabled=False,
             logging_config=None,
