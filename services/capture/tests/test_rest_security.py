@@ -1,7 +1,9 @@
 """Who is let in at the REST API: TLS with and without client certificates, basic authentication, JAAS files."""
 
+import asyncio
 import base64
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from aiohttp import web
 
 from tidings_capture.errors import WorkerConfigError
+from tidings_capture.rest_guesses import Guesses
 from tidings_capture.rest_security import authentication, read_rest_security
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.worker_cli import serve_rest
@@ -23,12 +26,12 @@ MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginMo
 
 
 @asynccontextmanager
-async def served(properties: Mapping[str, str]) -> AsyncIterator[str]:
+async def served(properties: Mapping[str, str], guesses: Guesses | None = None) -> AsyncIterator[str]:
     """A page behind what the properties say; its URL."""
     security = read_rest_security(properties, {})
     app = web.Application()
     if security.users is not None:
-        app.middlewares.append(authentication(security.users))
+        app.middlewares.append(authentication(security.users, guesses or Guesses(0.0)))
 
     async def page(_request: web.Request) -> web.Response:
         return web.Response(text="in")
@@ -131,6 +134,40 @@ async def test_basic_authentication(tmp_path: Path):
             assert (await get(f"{url}/metrics", Authorization=header))[0] == 401
         assert (await get(f"{url}/connectors"))[0] == 401
         assert (await get(f"{url}/healthz"))[0] == 200
+
+
+async def test_guessing_a_password_is_slow_and_the_right_one_is_not(tmp_path: Path):
+    users = tmp_path / "users.properties"
+    users.write_text("ann=hush")
+    properties = {"rest.extension.classes": BASIC, "tidings.rest.credentials.file": str(users)}
+    late = Guesses(0.2, 3600)
+    async with served({**properties, "listeners": "http://127.0.0.1:0"}, late) as url:
+        for seconds in (0.2, 0.4, 0.8):
+            began = time.monotonic()
+            assert (await get(url, **basic("ann:hash")))[0] == 401
+            assert time.monotonic() - began >= seconds
+        assert await get(f"{url}/connectors", **basic("ann:hush")) == (200, "in")
+        waiting = [asyncio.create_task(late.wrong("127.0.0.1")) for _ in range(50)]
+        await asyncio.sleep(0)
+        # While so many wait, nobody of that address is heard: further guesses gain nothing by coming at the same time.
+        assert (await get(f"{url}/connectors", **basic("ann:hush")))[0] == 429
+        assert (await get(f"{url}/connectors"))[0] == 401  # without a password nothing is guessed
+        assert (await get(f"{url}/healthz"))[0] == 200
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert await get(f"{url}/connectors", **basic("ann:hush")) == (200, "in")
+
+
+async def test_few_addresses_are_remembered():
+    guesses = Guesses(0.0)
+    for number in range(10_050):
+        await guesses.wrong(f"10.0.{number // 256}.{number % 256}")
+    assert guesses.remembered == 10_000
+    for host in range(50):  # one host may have all addresses of a network
+        await guesses.wrong(f"2001:db8::{host:x}")
+    assert guesses.remembered == 10_000
+    assert not guesses.too_many("10.0.0.1")
 
 
 def test_users_by_a_jaas_file_as_for_kafka_connect(tmp_path: Path):

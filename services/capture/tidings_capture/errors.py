@@ -180,6 +180,12 @@ class ConflictError(CaptureError):
     code = "conflict"
 
 
+class TooManyConnectorsError(CaptureError):
+    """The worker's properties allow no further connector."""
+
+    code = "too_many_connectors"
+
+
 class NotStoppedError(CaptureError):
     """A connector has to be stopped for what was asked."""
 

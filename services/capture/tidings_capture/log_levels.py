@@ -27,6 +27,11 @@ LEVELS: Final = {
 _NAMES: Final = {number: name for name, number in LEVELS.items()}
 
 
+MOST_LOGGERS: Final = 1_000
+"""That levels may be set of: Python keeps a logger for ever once it has been named."""
+MOST_CHARACTERS: Final = 200
+
+
 class LogLevels:
     """The levels of one process.
 
@@ -59,6 +64,11 @@ class LogLevels:
             "level": _NAMES.get(number, logging.getLevelName(number)),
             "last_modified": self._modified.get(name),
         }
+
+    def may_set(self, namespace: str) -> bool:
+        """Whether a level of it may be set: of a logger that nobody has used only while few have been named here."""
+        known = namespace.lower() == ROOT or namespace in _loggers() or namespace in self.changed
+        return known or (len(self.changed) < MOST_LOGGERS and len(namespace) <= MOST_CHARACTERS)
 
     def set(self, namespace: str, level: str) -> list[str]:
         """Set the level of a logger and of all below it; their names.

@@ -13,7 +13,9 @@ from prometheus_client.registry import Collector
 from tidings_capture.connector_run import FAILED, RUNNING, UNASSIGNED, ConnectorRun
 from tidings_capture.kafka import QUEUE_RECORDS
 from tidings_capture.losses import REASONS
+from tidings_capture.series_bounds import SeriesBounds
 from tidings_capture.stores import PAUSED, STOPPED
+from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS
 
 _STATES = (RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED)
 _INPUT_ERRORS = ("pgoutput", "conversion")
@@ -23,19 +25,27 @@ _PLUGIN = "postgres"
 class ConnectorCollector(Collector):
     """What ``/metrics`` says about connectors and tasks."""
 
-    def __init__(self, runs: Callable[[], Iterable[ConnectorRun]]) -> None:
+    def __init__(
+        self, runs: Callable[[], Iterable[ConnectorRun]], most_series: int = DEFAULT_MOST_TOPICS
+    ) -> None:
+        """
+        Args:
+            most_series: by topic, and by table, of each connector.
+        """
         self._runs = runs
+        self._bounds = SeriesBounds(most_series)
 
     def collect(self) -> Iterator[Metric]:
         """All families; counters survive a task's restarts, not the worker's."""
         runs = list(self._runs())
         yield from _states(runs)
-        yield from _counters(runs)
+        self._bounds.keep({run.name for run in runs})
+        yield from _counters(runs, self._bounds)
         yield from _losses(runs)
         yield from _tasks(runs)
         yield from _streaming(runs)
-        yield from _snapshots(runs)
-        yield from _own(runs)
+        yield from _snapshots(runs, self._bounds)
+        yield from _own(runs, self._bounds)
 
 
 def _states(runs: list[ConnectorRun]) -> Iterator[Metric]:
@@ -61,7 +71,7 @@ def _states(runs: list[ConnectorRun]) -> Iterator[Metric]:
     yield from (connector, failed, task)
 
 
-def _counters(runs: list[ConnectorRun]) -> Iterator[Metric]:
+def _counters(runs: list[ConnectorRun], bounds: SeriesBounds) -> Iterator[Metric]:
     records = CounterMetricFamily(
         "tidings_capture_records", "Records produced, by topic.", labels=["connector", "topic"]
     )
@@ -104,7 +114,7 @@ def _counters(runs: list[ConnectorRun]) -> Iterator[Metric]:
             letters.add_metric([run.name, "0"], report.dead_letters)
             commits.add_metric([run.name], report.kafka_transactions)
         counters = run.counters()
-        for topic, count in sorted(counters.records.items()):
+        for topic, count in sorted(bounds.fold(run.name, "topic", counters.records).items()):
             records.add_metric([run.name, topic], count)
         transactions.add_metric([run.name], counters.transactions)
         restarts.add_metric([run.name], run.restarts)
@@ -207,7 +217,7 @@ def _streaming(runs: list[ConnectorRun]) -> Iterator[Metric]:
     yield from (behind, since, seen, committed, erroneous, connected, capacity, remaining)
 
 
-def _snapshots(runs: list[ConnectorRun]) -> Iterator[Metric]:
+def _snapshots(runs: list[ConnectorRun], bounds: SeriesBounds) -> Iterator[Metric]:
     running = _debezium("SnapshotRunning", "Whether a snapshot is being taken.")
     completed = _debezium("SnapshotCompleted", "Whether the task's snapshot was taken as a whole.")
     aborted = _debezium("SnapshotAborted", "Whether the task's snapshot ended before it was whole.")
@@ -226,12 +236,17 @@ def _snapshots(runs: list[ConnectorRun]) -> Iterator[Metric]:
         aborted.add_metric(key, float(bool(left) and not now))
         total.add_metric(key, len(tables))
         remaining.add_metric(key, left)
-        for name, table in tables.items():
-            scanned.add_metric([key[0], key[1], key[3], name], table.rows)
+        for name, rows in _table_rows(run, bounds).items():
+            scanned.add_metric([key[0], key[1], key[3], name], rows)
     yield from (running, completed, aborted, total, remaining, scanned)
 
 
-def _own(runs: list[ConnectorRun]) -> Iterator[Metric]:
+def _table_rows(run: ConnectorRun, bounds: SeriesBounds) -> dict[str, float]:
+    tables = run.report.snapshot_tables
+    return bounds.fold(run.name, "table", {name: table.rows for name, table in tables.items()})
+
+
+def _own(runs: list[ConnectorRun], bounds: SeriesBounds) -> Iterator[Metric]:
     """What nobody else has a name for."""
     one, by_table = ["connector"], ["connector", "table"]
     lag = GaugeMetricFamily("tidings_capture_lag_seconds", "Age of the last change; 0 when idle.", labels=one)
@@ -254,6 +269,10 @@ def _own(runs: list[ConnectorRun]) -> Iterator[Metric]:
         "tidings_capture_spilled_bytes",
         "Changes of unfinished transactions that the task has written to its disk since it began.", labels=one,
     )  # fmt: skip
+    on_disk = GaugeMetricFamily(
+        "tidings_capture_spool_bytes",
+        "What changes of unfinished transactions take on the task's disk now.", labels=one,
+    )  # fmt: skip
     rows = GaugeMetricFamily(
         "tidings_capture_snapshot_rows", "Rows the running or last snapshot has read.", labels=one
     )
@@ -268,6 +287,10 @@ def _own(runs: list[ConnectorRun]) -> Iterator[Metric]:
         "Rows the server's statistics estimate for a table of the snapshot.",
         labels=by_table,
     )
+    folded = GaugeMetricFamily(
+        "tidings_capture_folded_series",
+        "Topics and tables that are counted under the label other, because there are too many.", labels=one,
+    )  # fmt: skip
     for run in runs:
         key, report = [run.name], run.report
         lag.add_metric(key, report.lag_seconds)
@@ -278,11 +301,13 @@ def _own(runs: list[ConnectorRun]) -> Iterator[Metric]:
         if (seconds := run.report_age_seconds) is not None:
             age.add_metric(key, seconds)
         spilled.add_metric(key, report.spilled_bytes)
+        on_disk.add_metric(key, report.disk_bytes)
         rows.add_metric(key, report.snapshot_rows)
         tables = report.snapshot_tables
         left.add_metric(key, sum(table.state != "done" for table in tables.values()))
-        for name, table in tables.items():
-            table_rows.add_metric([run.name, name], table.rows)
-            if table.estimated is not None:
-                estimated.add_metric([run.name, name], table.estimated)
-    yield from (lag, queued, trip, pending, age, spilled, rows, left, table_rows, estimated)
+        for name, count in _table_rows(run, bounds).items():
+            table_rows.add_metric([run.name, name], count)
+            if name in tables and (guess := tables[name].estimated) is not None:
+                estimated.add_metric([run.name, name], guess)
+        folded.add_metric(key, bounds.folded(run.name))
+    yield from (lag, queued, trip, pending, age, spilled, on_disk, rows, left, table_rows, estimated, folded)

@@ -9,7 +9,13 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from tidings_capture.errors import ConflictError, NotFoundError, NotStoppedError, OptionError
+from tidings_capture.errors import (
+    ConflictError,
+    NotFoundError,
+    NotStoppedError,
+    OptionError,
+    TooManyConnectorsError,
+)
 from tidings_service import TidingsError, get_logger
 
 _log = get_logger(__name__)
@@ -60,6 +66,7 @@ _STATUS: dict[type[TidingsError], int] = {
     OptionError: 400,
     BadRequestError: 400,
     ForbiddenError: 403,
+    TooManyConnectorsError: 403,
     MalformedBodyError: 500,
 }
 

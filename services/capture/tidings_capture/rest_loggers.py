@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from tidings_capture.errors import NotFoundError
-from tidings_capture.log_levels import LEVELS, LogLevels
+from tidings_capture.log_levels import LEVELS, MOST_CHARACTERS, MOST_LOGGERS, LogLevels
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import read_json, string_map
 from tidings_service import get_logger
@@ -46,6 +46,11 @@ class LoggersApi:
         level = given.upper()
         if level not in LEVELS:
             raise NotFoundError(f"invalid log level '{given}'.")
+        if not self._levels.may_set(name):
+            raise BadRequestError(
+                f"no further logger can be set: {MOST_LOGGERS} have been, or the name has more than "
+                f"{MOST_CHARACTERS} characters"
+            )
         scope = request.query.get("scope", "worker").lower()
         if scope == "cluster":
             await self._set_in_cluster(name, level)

@@ -9,6 +9,7 @@ Kafka's ``SSLUtils``, ``JaasBasicAuthFilter`` and ``PropertyFileLoginModule``.
 
 import base64
 import binascii
+import hashlib
 import hmac
 import re
 import shlex
@@ -24,6 +25,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from tidings_capture.errors import WorkerConfigError
 from tidings_capture.properties import load_properties
+from tidings_capture.rest_guesses import Guesses
 
 DEFAULT_PORT: Final = 8083
 HTTPS_PREFIX: Final = "listeners.https."
@@ -138,13 +140,24 @@ def is_rest_property(name: str) -> bool:
     return name in _READ or name.startswith((HTTPS_PREFIX, f"{ADMIN_LISTENERS}.https."))
 
 
-def authentication(users: Mapping[str, str]) -> Middleware:
+def authentication(users: Mapping[str, str], guesses: Guesses | None = None) -> Middleware:
     """A middleware that lets in who knows a user's password; the answer to others is Kafka Connect's."""
+
+    late = Guesses() if guesses is None else guesses
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path in OPEN_PAGES or _knows(users, request.headers.get("Authorization", "")):
+        given = request.headers.get("Authorization", "")
+        if request.path in OPEN_PAGES:
             return await handler(request)
+        if given and late.too_many(request.remote):
+            return web.Response(
+                status=429, text="Too many wrong passwords, try again later.", headers={"Retry-After": "5"}
+            )
+        if _knows(users, given):
+            return await handler(request)
+        if given:
+            await late.wrong(request.remote)
         return web.Response(
             status=401,
             text="User cannot access the resource.",
@@ -165,8 +178,13 @@ def _knows(users: Mapping[str, str], header: str) -> bool:
     user, colon, password = given.partition(b":")
     expected = users.get(user.decode(errors="replace"))
     # Compared in any case, so that the time it takes does not tell whether there is such a user.
-    same = hmac.compare_digest(password, b"" if expected is None else expected.encode())
+    same = hmac.compare_digest(_digest(password), _digest(b"" if expected is None else expected.encode()))
     return bool(user and colon) and expected is not None and same
+
+
+def _digest(password: bytes) -> bytes:
+    """As long for every password, so that comparing does not tell the right one's length."""
+    return hashlib.sha256(password).digest()
 
 
 def _listeners(name: str, text: str) -> tuple[Listener, ...]:

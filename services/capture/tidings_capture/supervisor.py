@@ -16,7 +16,7 @@ from tidings_capture.conformer import Conformer
 from tidings_capture.connector_offsets import ConnectorOffsets
 from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import ConnectorRun
-from tidings_capture.errors import ConflictError, NotFoundError, NotStoppedError
+from tidings_capture.errors import ConflictError, NotFoundError, NotStoppedError, TooManyConnectorsError
 from tidings_capture.group import AloneGroup, Group, KafkaGroup
 from tidings_capture.log_levels import LEVELS, LogLevels
 from tidings_capture.override_policy import check_overrides
@@ -30,7 +30,7 @@ from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_jobs import task_job
 from tidings_capture.threads import STORAGE
 from tidings_capture.topic_tracking import TopicTracker
-from tidings_capture.worker_config import WorkerConfig
+from tidings_capture.worker_config import MOST_CONNECTORS, WorkerConfig
 from tidings_service import Health, TidingsError, get_logger
 
 _LEADER_SECONDS: Final = 30.0
@@ -200,6 +200,7 @@ class Supervisor:
         Raises:
             ConflictError: it exists and `replace` is False, or this worker does not lead the group.
             OptionError: it overrides a client's setting that the worker's policy protects.
+            TooManyConnectorsError: it would be one more than the worker's properties allow.
         """
         check_overrides(self.worker.override_policy, config)
         async with self._writing:
@@ -207,6 +208,11 @@ class Supervisor:
             created = name not in self.connectors
             if not created and not replace:
                 raise ConflictError(f"Connector {name} already exists")
+            if created and len(self.connectors) >= self.worker.most_connectors:
+                raise TooManyConnectorsError(
+                    f"there are {len(self.connectors)} connectors, and {MOST_CONNECTORS} allows no more",
+                    hint=f"delete some, or set {MOST_CONNECTORS} in the worker's properties",
+                )
             await STORAGE.run(storage.configs.put_connector, name, config, state)
             await self._take_effect(name)
             _log.info("connector configured", connector=name, created=created)
@@ -297,10 +303,10 @@ class Supervisor:
             await STORAGE.run(self.storage.configs.put_log_level, namespace, level)
 
     def _log_level_heard(self, namespace: str, level: str) -> None:
-        if level in LEVELS:
+        if level in LEVELS and self.log_levels.may_set(namespace):
             self.log_levels.set(namespace, level)
         else:
-            _log.warning("the config topic has a log level that there is not", logger_name=namespace)
+            _log.warning("the config topic has a log level that cannot be set", logger_name=namespace)
 
     def _tell_log_levels(self, levels: Mapping[str, str]) -> None:
         for run in self.local_runs.values():

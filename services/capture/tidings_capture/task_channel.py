@@ -8,6 +8,9 @@ log line on standard error.
 
 import msgspec
 
+from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS
+from tidings_service.disk import DEFAULT_FREE_BYTES
+
 
 class TaskJob(msgspec.Struct, frozen=True):
     """All a task has to know."""
@@ -25,6 +28,14 @@ class TaskJob(msgspec.Struct, frozen=True):
     offset_topic: str
     offset_flush_ms: int
     topic_creation: bool
+    internal_topics: list[str] = []
+    """The worker's own, which records may not go to."""
+    most_topics: int = DEFAULT_MOST_TOPICS
+    """How many topics transforms may make up."""
+    spool_bytes: int | None = None
+    """What transactions that are not committed yet may take on disk; None: as much as there is room for."""
+    spool_free_bytes: int = DEFAULT_FREE_BYTES
+    """What must be left free of that disk."""
     group: str = ""
     """The worker's ``group.id``."""
     exactly_once: bool = False
@@ -96,6 +107,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long the heartbeat that is under way has been; 0 while none is."""
     spilled_bytes: int = 0
     """What has gone to disk of transactions that are not committed yet, since the process began."""
+    disk_bytes: int = 0
+    """What transactions that are not committed yet take on disk now."""
     received_lsn: int = 0
     confirmed_lsn: int = 0
     outstanding: int = 0

@@ -41,6 +41,12 @@ def task_job(
         offset_file=worker.offset_file,
         offset_flush_ms=worker.offset_flush_ms,
         topic_creation=worker.topic_creation,
+        internal_topics=[
+            topic.name for topic in (worker.config_topic, worker.offset_topic, worker.status_topic)
+        ],
+        most_topics=worker.most_topics,
+        spool_bytes=worker.spool_bytes,
+        spool_free_bytes=worker.spool_free_bytes,
         group=worker.group_id,
         exactly_once=worker.exactly_once == ENABLED,
         log_level=log_level,

@@ -32,6 +32,7 @@ from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
 from tidings_capture.task_channel import TableProgress, TaskJob
 from tidings_capture.tolerance import Tolerance
+from tidings_capture.topic_bounds import TopicBounds
 from tidings_capture.transforms.chain import make_chain
 from tidings_capture.transforms.output import TransformedOutput
 from tidings_service import get_logger
@@ -78,6 +79,7 @@ class TaskParts:
         self._catalog: Catalog | None = None
         client = dict(job.client)
         self._admin = TopicAdmin({**client, **job.admin})
+        self._bounds = TopicBounds(job.internal_topics, config.topic_prefix, config.topics.heartbeat)
         self._topics: set[str] = set()
         """Topics that were seen to, in this run."""
         self._found_topics: set[str] = set()
@@ -106,6 +108,7 @@ class TaskParts:
                 self.ensure_topic,
                 self.tolerance,
                 self.left_out,
+                most_topics=job.most_topics,
             )
             self.send, converters = output.send, (output.converter, output.converter)
         self.markers = compile_markers(config.conversion, *converters)
@@ -191,6 +194,8 @@ class TaskParts:
         if self._output is not None or not self.job.topic_creation:
             return
         missing = sorted(topic for topic in set(topics) if not self._exists(topic))
+        for topic in missing:
+            self._bounds.check(topic)
         group = self.config.topic_creation.group
         for start in range(0, len(missing), _TOPICS_AT_ONCE):
             some = {topic: group(topic) for topic in missing[start : start + _TOPICS_AT_ONCE]}
@@ -213,7 +218,12 @@ class TaskParts:
         return topic in self._found_topics
 
     def ensure_topic(self, topic: str) -> None:
-        """Create a topic unless it exists, where the worker's ``topic.creation.enable`` allows it."""
+        """Create a topic unless it exists, where the worker's ``topic.creation.enable`` allows it.
+
+        Raises:
+            TopicError: no record may go there.
+        """
+        self._bounds.check(topic)
         if not self.job.topic_creation or self._exists(topic):
             return
         group = self.config.topic_creation.group(topic)

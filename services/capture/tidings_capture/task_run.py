@@ -163,7 +163,10 @@ class TaskRun:
             self._assembler.close()
             self._assembler = None
         if protocol.assembles:
-            reader = self._assembler = Assembler(replication, Spool(protocol.memory_bytes))
+            reader = self._assembler = Assembler(
+                replication,
+                Spool(protocol.memory_bytes, self._job.spool_bytes, self._job.spool_free_bytes),
+            )
         self._unfinished = resume.unfinished
         self._stream = stream = Stream(
             config,
@@ -350,6 +353,7 @@ class TaskRun:
                 last_commit_us=stream.last_commit_ts_us if stream is not None else 0,
                 heartbeat_seconds=self._pulse.seconds,
                 heartbeat_pending_seconds=self._pulse.pending_seconds,
+                disk_bytes=0 if self._assembler is None else self._assembler.disk_bytes,
                 spilled_bytes=0 if self._assembler is None else self._assembler.spilled_bytes,
                 received_lsn=stream.received_lsn if stream is not None else 0,
                 confirmed_lsn=self._checkpoints.confirmed_lsn,

@@ -23,6 +23,7 @@ from tidings_capture.metrics_group import GroupCollector
 from tidings_capture.properties import load_properties
 from tidings_capture.rest import RestApi
 from tidings_capture.rest_forwarding import forwarding
+from tidings_capture.rest_origins import same_origin
 from tidings_capture.rest_security import Listener, authentication
 from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
@@ -126,7 +127,9 @@ async def run_worker(
     wal = WalMonitor(lambda: own_slots(list(runs()), supervisor.resolved), worker.wal_interval_seconds)
     guard = Guard(supervisor, wal)
     slots = SlotCollector(runs, lambda: wal.known, wal.server)
-    tagged = TaggedCollector(ConnectorCollector(runs), lambda: [(run.name, run.config) for run in runs()])
+    tagged = TaggedCollector(
+        ConnectorCollector(runs, worker.most_topics), lambda: [(run.name, run.config) for run in runs()]
+    )
     collectors = (tagged, GroupCollector(supervisor), slots, wal, guard)
     for collector in collectors:
         REGISTRY.register(collector)
@@ -190,6 +193,7 @@ async def serve_rest(supervisor: Supervisor, health: Health) -> list[HttpServer]
         applications.append((made.admin_application(), rest.admin_listeners, rest.admin_tls))
     servers: list[HttpServer] = []
     for application, listeners, tls in applications:
+        application.middlewares.insert(0, same_origin(worker.rest_headers.origins))
         if rest.users is not None:
             application.middlewares.insert(0, authentication(rest.users))
         try:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidings_capture.byte_sizes import parse_size
 from tidings_capture.config_providers import ConfigProviders, is_provider_property, read_config_providers
 from tidings_capture.errors import CaptureError, WorkerConfigError
 from tidings_capture.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
@@ -27,6 +28,9 @@ from tidings_capture.rest_headers import (
     read_rest_headers,
 )
 from tidings_capture.rest_security import RestSecurity, is_rest_property, read_rest_security
+from tidings_capture.spool import FREE_DISK, MOST_DISK
+from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS
+from tidings_service.disk import DEFAULT_FREE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ DEFAULT_OFFSET_FLUSH_MS: Final = 1000
 """Kafka Connect's default is a minute; the slot would hold a minute's WAL for nothing."""
 
 REPORT_TIMEOUT: Final = "tidings.task.report.timeout.ms"
+MOST_CONNECTORS: Final = "tidings.connectors.max"
 _KNOWN: Final = frozenset(
     {
         "bootstrap.servers",
@@ -69,6 +74,10 @@ _KNOWN: Final = frozenset(
         RESPONSE_HEADERS,
         "tidings.wal.interval.ms",
         REPORT_TIMEOUT,
+        MOST_CONNECTORS,
+        MOST_TOPICS,
+        MOST_DISK,
+        FREE_DISK,
     }
 )
 _WITHOUT_MEANING: Final = frozenset(
@@ -161,6 +170,14 @@ class WorkerConfig:
     """All listeners; `host` and `port` are the first one's."""
     rest_headers: RestHeaders = RestHeaders()
     """What is added to the REST API's answers."""
+    most_connectors: int = 1_000
+    """``tidings.connectors.max``: of the group; a further one is refused."""
+    most_topics: int = DEFAULT_MOST_TOPICS
+    """``tidings.task.topics.max``: those that transforms make up, for each task; of metrics, labels by topic or table."""
+    spool_bytes: int | None = None
+    """``tidings.spool.max.bytes``: what unfinished transactions of a task may take on disk; None: as much as there is room."""
+    spool_free_bytes: int = DEFAULT_FREE_BYTES
+    """``tidings.spool.free.bytes``: what must be left free of that disk."""
     unknown: tuple[str, ...] = ()
 
     def common_client(self) -> dict[str, str]:
@@ -231,6 +248,10 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         override_policy=read_override_policy(properties),
         rest=rest,
         rest_headers=read_rest_headers(properties),
+        most_connectors=max(0, _integer(properties, MOST_CONNECTORS, 1_000)),
+        most_topics=max(1, _integer(properties, MOST_TOPICS, DEFAULT_MOST_TOPICS)),
+        spool_bytes=_size(properties, MOST_DISK),
+        spool_free_bytes=_size(properties, FREE_DISK) or DEFAULT_FREE_BYTES,
         unknown=_unknown(properties, scoped),
     )
 
@@ -293,6 +314,13 @@ def _integer(properties: Mapping[str, str], name: str, default: int) -> int:
         return int(properties.get(name, default))
     except ValueError as error:
         raise WorkerConfigError(f"{name} must be a whole number") from error
+
+
+def _size(properties: Mapping[str, str], name: str) -> int | None:
+    try:
+        return parse_size(properties[name]) if properties.get(name, "").strip() else None
+    except ValueError as error:
+        raise WorkerConfigError(f"{name} {error}") from error
 
 
 def _boolean(properties: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -36,6 +36,8 @@ class Chain:
 
     def __init__(self, stages: list[Stage]) -> None:
         self._stages = stages
+        self.router: str | None = None
+        """The last transform that sent a record to another topic."""
 
     def apply(self, record: SourceRecord, where: str) -> SourceRecord | None:
         """The record that comes out at the end; None: a transform dropped it.
@@ -53,7 +55,10 @@ class Chain:
             try:
                 if stage.predicate is not None and stage.predicate.test(current) is stage.negate:
                     continue
-                current = stage.transform.apply(current)
+                made = stage.transform.apply(current)
+                if made is not None and made.topic != current.topic:
+                    self.router = stage.alias
+                current = made
             except Exception as error:  # noqa: BLE001 - a transform may be anybody's code
                 # Without its cause: what other people's exceptions say may be a value.
                 raise _failure(stage, error, where) from None

@@ -10,6 +10,7 @@ from tidings_capture.left_out import LeftOut
 from tidings_capture.plan import NEW_KEY_HEADER, OLD_KEY_HEADER, Record
 from tidings_capture.plan_messages import COLLECTION
 from tidings_capture.tolerance import Tolerance
+from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS, TopicError
 from tidings_capture.transforms.chain import Chain, TransformError
 from tidings_capture.transforms.encoding import Encoding
 from tidings_capture.transforms.intermediate import IntermediateConverter
@@ -36,9 +37,10 @@ class TransformedOutput:
         chain: the transforms.
         converters: the connector's own, for keys and values.
         producer: gets the records.
-        ensure_topic: creates a topic that does not exist; called once per topic that a record goes to.
+        ensure_topic: creates a topic that does not exist, or refuses it; called once per topic that a record goes to.
         tolerance: what becomes of records that a transform fails on; None: they are errors.
         left_out: where events of a transaction are noted that do not come out on the topic they were made for.
+        most_topics: how many topics the transforms may make up.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class TransformedOutput:
         ensure_topic: Callable[[str], None],
         tolerance: Tolerance | None = None,
         left_out: LeftOut | None = None,
+        *,
+        most_topics: int = DEFAULT_MOST_TOPICS,
     ) -> None:
         self.converter = IntermediateConverter()
         """What the plans of this task are compiled with, for keys and values."""
@@ -60,12 +64,16 @@ class TransformedOutput:
         self._left_out = LeftOut() if left_out is None else left_out
         self._warned = False
         self._topics: set[str] = set()
+        self._most_topics = most_topics
+        self._made_up = 0
+        """Topics that are the transforms' own."""
 
     def send(self, topic: str, records: list[Record]) -> None:
         """Transform and queue the records of one change, in order.
 
         Raises:
             TransformError: a transform failed, or made what cannot be encoded.
+            TopicError: a transform sends a record where none may go.
             BrokerError: an earlier record was refused for good.
         """
         read = self.converter.read
@@ -130,9 +138,29 @@ class TransformedOutput:
                 hint="a value does not fit its schema",
             ) from None
         if topic not in self._topics:
-            self._ensure_topic(topic)
-            self._topics.add(topic)
+            self._see_to(topic, original.topic)
         self._producer.send_one(topic, key, value, headers, record.partition, record.timestamp)
+
+    def _see_to(self, topic: str, original: str) -> None:
+        """A topic that no record has gone to before."""
+        routed = topic != original
+        if routed and self._made_up >= self._most_topics:
+            raise TopicError(
+                f"transforms.{self._chain.router} sends a record of topic {original} to topic {topic}: it would be one "
+                f"more than the {self._most_topics} topics that {MOST_TOPICS} allows a task's transforms to make up",
+                hint=f"correct the transform, or set {MOST_TOPICS} in the worker's properties",
+            )
+        try:
+            self._ensure_topic(topic)
+        except TopicError as error:
+            if not routed:
+                raise
+            raise TopicError(
+                f"transforms.{self._chain.router} sends a record of topic {original} to another: {error}",
+                hint=error.hint,
+            ) from None
+        self._made_up += routed
+        self._topics.add(topic)
 
     def close(self) -> None:
         """Close the transforms."""
