@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+KUBERNETES = "1.36.3"
 ROOT = Path(__file__).resolve().parent.parent.parent
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -88,6 +89,25 @@ def dashboard(chart: Path) -> dict[str, Any]:
     return document
 
 
+@pytest.fixture(scope="session")
+def render(root: Path, chart: Path, tool: Callable[..., Any]) -> Callable[..., list[dict[str, Any]]]:
+    """The manifests of a value set: ``render("full")``, also with ``--set`` arguments."""
+
+    rendered: dict[tuple[str | Path, ...], str] = {}
+
+    def template(name: str, *arguments: str | Path) -> list[dict[str, Any]]:
+        values = root / f"helm/tests/values/{name}.yaml"
+        given = (values, *arguments)
+        if given not in rendered:
+            common = ("template", "shop", chart, "--kube-version", KUBERNETES, "-n", "data")
+            result = tool("helm", *common, "-f", *given)
+            assert result.returncode == 0, result.stderr
+            rendered[given] = result.stdout
+        return [document for document in yaml.safe_load_all(rendered[given]) if document]
+
+    return template
+
+
 _WORDS = frozenset(
     [
         "and",
@@ -112,9 +132,10 @@ _WORDS = frozenset(
 @pytest.fixture(scope="session")
 def unknown_metrics(metrics: dict[str, dict[str, Any]]) -> Callable[[str], set[str]]:
     """What a PromQL expression uses that deploy/metrics.yaml does not have: metrics, and labels matched or grouped by."""
-    series = {"up": {"job", "instance"}}
+    everywhere = {"job", "instance", "namespace", "release"}
+    series = {"up": everywhere}
     for name, description in metrics.items():
-        labels = {*description.get("labels", []), "job", "instance"}
+        labels = {*description.get("labels", []), *everywhere}
         if description["type"] == "histogram":
             series |= {f"{name}_bucket": {*labels, "le"}, f"{name}_sum": labels, f"{name}_count": labels}
         else:

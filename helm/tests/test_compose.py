@@ -123,6 +123,8 @@ def test_the_worker_of_compose_reaches_kafka_and_the_registry(compose: dict[str,
 def test_prometheus_scrapes_every_service(compose: dict[str, Any], root: Path) -> None:
     config = yaml.safe_load((root / "deploy/prometheus.yml").read_text())
     targets = {item["job_name"]: item["static_configs"][0]["targets"] for item in config["scrape_configs"]}
+    for item in config["scrape_configs"]:
+        assert set(item["static_configs"][0]["labels"]) == {"namespace", "release"}
     assert targets == {f"tidings-{name}": [f"{name}:{port}"] for name, port in PORTS.items()}
     mounts = dict(volume.split(":")[:2][::-1] for volume in compose["services"]["prometheus"]["volumes"])
     assert mounts["/etc/prometheus/rules"] == "./helm/tidings/rules"

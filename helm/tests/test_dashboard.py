@@ -35,6 +35,19 @@ def test_every_panel_uses_known_metrics_and_labels(
     assert wrong == {}
 
 
+def test_every_panel_is_of_one_release(dashboard: dict[str, Any], metrics: dict[str, Any]) -> None:
+    variables = {item["name"]: item for item in dashboard["templating"]["list"]}
+    for name in ("namespace", "release"):
+        assert not variables[name]["multi"]
+        assert not variables[name]["includeAll"]
+    names = {*metrics, "up", *(f"{name}_{part}" for name in metrics for part in ("bucket", "sum", "count"))}
+    queries = [target["expr"] for panel in panels(dashboard) for target in panel.get("targets", [])]
+    for query in [*queries, variables["slot"]["definition"]]:
+        for name, selector in re.findall(r"\b([a-zA-Z_]\w*)\b(?:\{([^}]*)\})?", query):
+            if name in names:
+                assert selector.startswith('namespace=~"$namespace",release=~"$release"'), query
+
+
 def test_every_service_and_nearly_every_metric_is_on_the_dashboard(
     dashboard: dict[str, Any], metrics: dict[str, Any]
 ) -> None:

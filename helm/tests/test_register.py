@@ -1,6 +1,8 @@
 """The registration of connectors against a worker that answers as told."""
 
+import base64
 import json
+import ssl
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,6 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tidings_stack.authority import Authority
+
 
 class Worker(BaseHTTPRequestHandler):
     """A capture worker's REST API, as far as the registration needs it."""
@@ -17,8 +21,11 @@ class Worker(BaseHTTPRequestHandler):
     configs: ClassVar[dict[str, Any]] = {}
     busy: ClassVar[list[int]] = []
     states: ClassVar[list[str]] = []
+    wants: ClassVar[str] = ""
 
     def do_PUT(self) -> None:
+        if self._refused():
+            return None
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.busy:
             return self._answer(self.busy.pop(0), {"message": "rebalancing"})
@@ -28,9 +35,19 @@ class Worker(BaseHTTPRequestHandler):
         return self._answer(201, {})
 
     def do_GET(self) -> None:
+        if self._refused():
+            return None
+        if self.path == "/connectors?expand=info":
+            return self._answer(200, {})
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         tasks = [{"id": 0, "state": state, **({"trace": "slot is in use"} if state == "FAILED" else {})}]
-        self._answer(200, {"connector": {"state": "RUNNING"}, "tasks": tasks})
+        return self._answer(200, {"connector": {"state": "RUNNING"}, "tasks": tasks})
+
+    def _refused(self) -> bool:
+        refused = bool(self.wants) and self.headers.get("Authorization") != self.wants
+        if refused:
+            self._answer(401, {"message": "who are you?"})
+        return refused
 
     def _answer(self, status: int, body: object) -> None:
         self.send_response(status)
@@ -42,9 +59,35 @@ class Worker(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def register(chart: Path, tmp_path: Path) -> Any:
-    """Runs the registration against a worker that answers as told; returns its outcome and what was configured."""
+def authority() -> Authority:
+    """Signs the worker's certificate."""
+    return Authority("Issuer")
+
+
+@pytest.fixture(params=["http", "https"])
+def register(chart: Path, tmp_path: Path, request: pytest.FixtureRequest, authority: Authority) -> Any:
+    """Runs the registration against a worker that answers as told; returns its outcome and what was configured.
+
+    With https also with a password.
+    """
     server = HTTPServer(("127.0.0.1", 0), Worker)
+    login = {}
+    Worker.wants = ""
+    if request.param == "https":
+        own = authority.issue("worker")
+        for name, text in {"own.pem": own.key + own.chain, "ca.crt": authority.certificate}.items():
+            (tmp_path / name).write_text(text)
+        for name, text in {"username": "chart", "password": "hush\n"}.items():
+            (tmp_path / name).write_text(text)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "own.pem")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        Worker.wants = f"Basic {base64.b64encode(b'chart:hush').decode()}"
+        login = {
+            "TIDINGS_REGISTER_CA": str(tmp_path / "ca.crt"),
+            "TIDINGS_REGISTER_USER_FILE": str(tmp_path / "username"),
+            "TIDINGS_REGISTER_PASSWORD_FILE": str(tmp_path / "password"),
+        }
     thread = Thread(target=server.serve_forever)
     thread.start()
 
@@ -54,8 +97,8 @@ def register(chart: Path, tmp_path: Path) -> Any:
         Worker.configs, Worker.busy, Worker.states = {}, list(busy), list(states)
         (tmp_path / "shop.json").write_text(json.dumps(config))
         program = chart / "files/register_connector.py"
-        address = f"http://127.0.0.1:{server.server_port}"
-        environment = {"TIDINGS_REGISTER_SECONDS": "20", "DATABASE_PASSWORD": "from the secret"}
+        address = f"{request.param}://127.0.0.1:{server.server_port}"
+        environment = {"TIDINGS_REGISTER_SECONDS": "20", "DATABASE_PASSWORD": "from the secret", **login}
         result = subprocess.run(
             [sys.executable, program, address, tmp_path],
             env=environment,

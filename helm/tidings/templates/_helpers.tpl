@@ -123,26 +123,114 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{/* The pod that gives the worker its connectors: PUT of an unchanged configuration changes nothing. */}}
+{{/* Room on the node's disk: (dict "name" "tmp" "size" "10Gi") */}}
+{{- define "tidings.emptyDir" -}}
+- name: {{ .name }}
+  emptyDir: {sizeLimit: {{ .size }}}
+{{- end -}}
+
+{{/* Files of Secrets, at /run/tidings/<name>: certificates, key stores. */}}
+{{- define "tidings.secretFiles.volumes" -}}
+{{- range $name, $source := . }}
+- name: files-{{ $name }}
+  secret: {secretName: {{ $source.secret }}, defaultMode: 288}
+{{- end }}
+{{- end -}}
+
+{{- define "tidings.secretFiles.mounts" -}}
+{{- range $name, $_ := . }}
+- {name: files-{{ $name }}, mountPath: /run/tidings/{{ $name }}, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* All files of capture's worker: those of the values, and those of its REST API. */}}
+{{- define "tidings.capture.files" -}}
+{{- $files := deepCopy .Values.capture.secretFiles -}}
+{{- with .Values.capture.rest.tls.secret }}{{ $_ := set $files "rest-tls" (dict "secret" .) }}{{ end -}}
+{{- with .Values.capture.rest.auth.secret }}{{ $_ := set $files "rest-users" (dict "secret" .) }}{{ end -}}
+{{- toYaml $files -}}
+{{- end -}}
+
+{{- define "tidings.capture.group" -}}
+{{- default (printf "%s-capture" (include "tidings.fullname" .)) .Values.capture.worker.groupId -}}
+{{- end -}}
+
+{{- define "tidings.capture.topics" -}}
+{{- default (printf "%s.connect" (include "tidings.fullname" .)) .Values.capture.worker.topicPrefix -}}
+{{- end -}}
+
+{{- define "tidings.capture.rest" -}}
+{{- printf "%s://%s-capture:8083" (ternary "https" "http" (ne .Values.capture.rest.tls.secret "")) (include "tidings.fullname" .) -}}
+{{- end -}}
+
+{{/* Whose the connectors are: the registration never touches those of others. */}}
+{{- define "tidings.owner" -}}
+{{- printf "%s/%s" .Release.Namespace .Release.Name -}}
+{{- end -}}
+
+{{/* The pod that makes the worker run the connectors of the values: (dict "root" $ "uninstall" false) */}}
 {{- define "tidings.registerPod" -}}
-{{ include "tidings.pod" . }}
+{{- $root := .root -}}
+{{- $capture := $root.Values.capture -}}
+{{ include "tidings.pod" $root }}
 restartPolicy: Never
 containers:
   - name: register
-    image: {{ include "tidings.image" (dict "root" . "image" .Values.capture.image) }}
-    imagePullPolicy: {{ .Values.imagePullPolicy }}
+    image: {{ include "tidings.image" (dict "root" $root "image" $capture.image) }}
+    imagePullPolicy: {{ $root.Values.imagePullPolicy }}
     command: [python, /etc/tidings/register_connector.py]
-    args: [{{ printf "http://%s-capture:8083" (include "tidings.fullname" .) | quote }}, /etc/tidings]
+    args: [{{ include "tidings.capture.rest" $root | quote }}, /etc/tidings]
     env:
-      - {name: TIDINGS_REGISTER_SECONDS, value: {{ .Values.capture.register.deadlineSeconds | quote }}}
+      - {name: TIDINGS_REGISTER_OWNER, value: {{ include "tidings.owner" $root | quote }}}
+      - {name: TIDINGS_REGISTER_ON_REMOVE, value: {{ $capture.register.onRemove | quote }}}
+      {{- if .uninstall }}
+      - {name: TIDINGS_REGISTER_UNINSTALL, value: "1"}
+      - {name: TIDINGS_REGISTER_SECONDS, value: "60"}
+      {{- else }}
+      - {name: TIDINGS_REGISTER_SECONDS, value: {{ $capture.register.deadlineSeconds | quote }}}
+      {{- end }}
+      {{- if $capture.rest.tls.secret }}
+      - {name: TIDINGS_REGISTER_CA, value: {{ printf "/run/tidings/rest-ca/%s" $capture.rest.tls.ca | quote }}}
+      {{- end }}
+      {{- if $capture.rest.auth.secret }}
+      - {name: TIDINGS_REGISTER_USER_FILE, value: {{ printf "/run/tidings/rest-login/%s" $capture.rest.auth.username | quote }}}
+      - {name: TIDINGS_REGISTER_PASSWORD_FILE, value: {{ printf "/run/tidings/rest-login/%s" $capture.rest.auth.password | quote }}}
+      {{- end }}
     resources:
       requests: {cpu: 50m, memory: 64Mi}
       limits: {memory: 128Mi}
-    securityContext: {{- include "tidings.containerSecurity" . | nindent 6 }}
+    securityContext: {{- include "tidings.containerSecurity" $root | nindent 6 }}
     volumeMounts:
       - {name: connectors, mountPath: /etc/tidings, readOnly: true}
+      {{- if $capture.rest.tls.secret }}
+      - {name: rest-ca, mountPath: /run/tidings/rest-ca, readOnly: true}
+      {{- end }}
+      {{- if $capture.rest.auth.secret }}
+      - {name: rest-login, mountPath: /run/tidings/rest-login, readOnly: true}
+      {{- end }}
 volumes:
   - name: connectors
-    configMap: {name: {{ include "tidings.fullname" . }}-connectors}
-{{- include "tidings.scheduling" .Values.capture }}
+    configMap: {name: {{ include "tidings.fullname" $root }}-connectors}
+  {{- with $capture.rest.tls }}
+  {{- if .secret }}
+  # The authority's certificate alone, not the worker's key.
+  - name: rest-ca
+    secret: {secretName: {{ .secret }}, items: [{key: {{ .ca }}, path: {{ .ca }}}]}
+  {{- end }}
+  {{- end }}
+  {{- with $capture.rest.auth }}
+  {{- if .secret }}
+  # One user, not the file of all.
+  - name: rest-login
+    secret: {secretName: {{ .secret }}, items: [{key: {{ .username }}, path: {{ .username }}}, {key: {{ .password }}, path: {{ .password }}}]}
+  {{- end }}
+  {{- end }}
+{{- include "tidings.scheduling" $capture }}
+{{- end -}}
+
+{{/* Whether an option's name speaks of a secret: "yes" or nothing. Names that say where one is are none. */}}
+{{- define "tidings.isSecretName" -}}
+{{- if and (regexMatch "(?i)(password|passwd|secret|token|credential|api[._-]?key|access[._-]?key|private[._-]?key|user\\.info$|jaas\\.config$|ssl\\.key$|keystore\\.key$)" .) (not (regexMatch "(?i)([._]|^)(file|source|path|url|uri|location|class|type|ms|seconds|enabled?)$" .)) -}}
+yes
+{{- end -}}
 {{- end -}}

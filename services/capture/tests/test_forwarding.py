@@ -16,6 +16,7 @@ from tidings_capture.rest_forwarding import place_of
         ("DELETE /connectors/a", ("leader", "a")),
         ("PUT /connectors/a/pause", ("leader", "a")),
         ("DELETE /connectors/a/offsets", ("leader", "a")),
+        ("DELETE /connectors/a/slot", ("leader", "a")),
         ("GET /connectors/a/offsets", (None, "a")),
         ("GET /connectors/a/status", (None, "a")),
         ("POST /connectors/a/restart", ("owner", "a")),

@@ -181,6 +181,7 @@ _TABLE: Final = (
     Option("topic.creation.default.partitions", "int", "-1"),
     Option("topic.creation.default.replication.factor", "int", "-1"),
     Option("tidings.receive.timeout.ms", "int", "300000", check=not_negative_problem),
+    Option("tidings.managed.by"),
     Option("tidings.schema.changes", "boolean", "false"),
     Option("tidings.streaming.mode", default="off", values=("off", "on", "parallel")),
     Option("tidings.streaming.memory.bytes", "int", "16777216", check=not_negative_problem),

@@ -104,6 +104,7 @@ TEXTS: Final = {
     "slot.max.retries": "How often to try again to get at the slot while another process holds it.",
     "slot.retry.delay.ms": "How long to wait between two such attempts, in milliseconds.",
     "status.update.interval.ms": "How often the server is told how far the WAL may be removed, in milliseconds.",
+    "tidings.managed.by": "Whose the connector is: the chart's registration removes its own and no other's.",
     "tidings.schema.changes": "Whether changes of table structures are published on <prefix>.schema-changes.",
     "tidings.streaming.mode": "Whether transactions in progress are streamed by the server before they commit.",
     "tidings.streaming.memory.bytes": "How much of a streamed transaction is kept in memory before it is spilled to disk, in bytes.",

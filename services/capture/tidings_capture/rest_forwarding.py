@@ -30,6 +30,7 @@ _LEADER: Final = frozenset(
         ("PUT", "*/stop"),
         ("PATCH", "*/offsets"),
         ("DELETE", "*/offsets"),
+        ("DELETE", "*/slot"),
     }
 )
 """Those that write to the config topic, or to offsets, by method and path below ``/connectors``."""

@@ -1,13 +1,17 @@
-"""Endpoints that Kafka Connect does not have: a snapshot's progress, and signals for a task."""
+"""Endpoints that Kafka Connect does not have: a snapshot's progress, signals for a task, a stopped connector's slot."""
 
+import asyncio
 import json
 import uuid
 
 from aiohttp import web
 
-from tidings_capture.errors import ConflictError
+from tidings_capture.connector_config import read_endpoint, read_slot_name
+from tidings_capture.errors import ConflictError, NotStoppedError
+from tidings_capture.preparation import drop_slot
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import Handlers, read_object
+from tidings_capture.stores import STOPPED
 from tidings_capture.supervisor import Supervisor
 
 
@@ -17,6 +21,7 @@ def own_endpoints(supervisor: Supervisor) -> dict[str, Handlers]:
     return {
         "/connectors/{name}/snapshot": {"GET": api.snapshot},
         "/connectors/{name}/signals": {"POST": api.signal},
+        "/connectors/{name}/slot": {"DELETE": api.drop_slot},
     }
 
 
@@ -51,3 +56,15 @@ class _OwnApi:
         if not self._supervisor.run_of(request.match_info["name"]).signal(json.dumps(signal)):
             raise ConflictError("no task is running that could take a signal")
         return web.json_response({"id": signal["id"]}, status=202)
+
+    async def drop_slot(self, request: web.Request) -> web.Response:
+        """Ours: drop the replication slot of a connector that is stopped; one that does not exist is dropped already."""
+        name = request.match_info["name"]
+        if self._supervisor.run_of(name).target_state != STOPPED:
+            raise NotStoppedError(
+                f"the slot of connector {name} is in use: stop it first with PUT /connectors/{name}/stop"
+            )
+        async with self._supervisor.stopped(name):
+            config = self._supervisor.resolved(self._supervisor.run_of(name).config)
+            await asyncio.to_thread(drop_slot, read_endpoint(config), read_slot_name(config))
+        return web.Response(status=204)
