@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidings_service.errors import Retry, SettingsError, TidingsError, print_error
 from tidings_service.health import ComponentHealth, Health
-from tidings_service.logs import configure_logging, get_logger
+from tidings_service.logs import configure_logging, get_logger, hide, without_secrets
+from tidings_service.traces import safe_trace
 
 if TYPE_CHECKING:
     from tidings_service.http import (
@@ -46,14 +47,17 @@ __all__ = [
     "add_observability",
     "configure_logging",
     "get_logger",
+    "hide",
     "load_settings",
     "print_error",
     "report_error",
     "run_service",
+    "safe_trace",
     "serve_application",
     "serve_http",
     "serve_http_in_thread",
     "stacks_on_signal",
+    "without_secrets",
 ]
 
 

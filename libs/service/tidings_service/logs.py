@@ -2,17 +2,21 @@
 
 JSON by default, readable on a terminal. Records of the standard library's loggers (aiohttp, faust, py4j) pass through
 the same processors, so that every line of a service has one form. Values of cells, passwords and payloads are never
-given to a logger.
+given to a logger; `hide` takes known secrets out of every line all the same.
 """
 
 import logging
+import re
 import sys
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, TextIO
 
 # structlog loads rich where it finds it, for tracebacks that are not wanted here (they show the variables of each frame):
 # a quarter of the time that a task's process needs to start.
 _rich: Any = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
 import structlog  # noqa: E402
+
+from tidings_service.traces import ExcInfo, safe_trace, trace_entries  # noqa: E402
 
 if _rich is None:
     del sys.modules["rich"]
@@ -62,17 +66,18 @@ def configure_logging(
     )
     last: list[structlog.types.Processor] = (
         [
+            _without_secrets,
             structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
+                colors=sys.stderr.isatty(),
+                exception_formatter=_write_trace,
+            ),
         ]
         if readable
         else [
             _service_name(service),
-            # Neither renderer may show the local variables of a frame, which hold rows and passwords.
-            structlog.processors.ExceptionRenderer(
-                structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-            ),
+            # Neither renderer may show the local variables of a frame, nor what others' exceptions say: both hold rows.
+            structlog.processors.ExceptionRenderer(trace_entries),
+            _without_secrets,
             structlog.processors.JSONRenderer(),
         ]
     )
@@ -89,6 +94,81 @@ def configure_logging(
     root.setLevel(level)
     # A line per request to the registry says nothing that its errors don't.
     logging.getLogger("httpx").setLevel(max(logging.WARNING, root.level))
+
+
+_HIDDEN_FROM = 4
+"""Shorter texts stand in too many words."""
+_NEVER_SECRET = frozenset({"service", "level", "logger", "timestamp", "code", "connector"})
+"""Fields of a line that hold our own words, which a weak password may be one of."""
+
+
+class _Hider:
+    """Puts something else in place of secrets, where they stand as words of their own."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        found = {secret.strip(): shown for secret, shown in secrets.items()}
+        self._shown = {secret: shown for secret, shown in found.items() if len(secret) >= _HIDDEN_FROM}
+        ordered = sorted(self._shown, key=len, reverse=True)
+        self._pattern = re.compile("|".join(_as_word(secret) for secret in ordered)) if ordered else None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to hide."""
+        return self._pattern is None
+
+    def __call__(self, text: str) -> str:
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda match: self._shown[match.group()], text)
+
+
+def _as_word(secret: str) -> str:
+    before = r"(?<![A-Za-z0-9_])" if secret[0].isalnum() else ""
+    after = r"(?![A-Za-z0-9_])" if secret[-1].isalnum() else ""
+    return before + re.escape(secret) + after
+
+
+_hiders = [_Hider({})]
+"""The one of this process."""
+
+
+def hide(secrets: Mapping[str, str]) -> None:
+    """From now on every line of this process's log shows something else in place of secrets.
+
+    Args:
+        secrets: what to show, by secret; those of fewer than four characters cannot be told from other text.
+    """
+    _hiders[0] = _Hider(secrets)
+
+
+def without_secrets(text: str, secrets: Mapping[str, str] | None = None) -> str:
+    """A text with something else in place of secrets; without `secrets` those that `hide` was given."""
+    return (_hiders[0] if secrets is None else _Hider(secrets))(text)
+
+
+def _write_trace(file: TextIO, info: ExcInfo) -> None:
+    file.write("\n" + without_secrets(safe_trace(info[1])))
+
+
+def _without_secrets(
+    _logger: Any, _method: str, event: structlog.types.EventDict
+) -> structlog.types.EventDict:
+    if _hiders[0].idle:
+        return event
+    for name, value in event.items():
+        if name not in _NEVER_SECRET:
+            event[name] = _cleaned(value)
+    return event
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, dict):
+        return {name: _cleaned(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_cleaned(part) for part in value]
+    return value
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
