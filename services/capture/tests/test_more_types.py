@@ -17,6 +17,7 @@ from tidings_capture.conversion_options import (
     HstoreHandling,
     TimePrecision,
 )
+from tidings_capture.java_regex import compile_java
 from tidings_capture.plan_columns import ColumnEncoder, converted_column
 from tidings_capture.relations import Column, ElementType, Table
 from tidings_capture.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
@@ -261,8 +262,8 @@ def test_source_types_are_parameters_of_the_columns_that_are_asked_for() -> None
     serial = Column("id", 23, -1, "int4", not_null=True, default_expression="nextval('t_id_seq'::regclass)")
     name = Column("Name", 1043, 24, "varchar", not_null=True, domain_name="short")
     table = Table("public", "t", 1, (serial, name))
-    by_name = options(propagated_columns=(re.compile(r"public\.t\.Name", re.IGNORECASE),))
-    by_type = options(propagated_types=(re.compile(r".*\.serial"),))
+    by_name = options(propagated_columns=(compile_java(r"public\.t\.Name", re.IGNORECASE),))
+    by_type = options(propagated_types=(compile_java(r".*\.serial"),))
     assert source_type_parameters(table, serial, by_name) == {}
     assert source_type_parameters(table, name, by_name) == {
         "__debezium.source.column.type": "SHORT",
@@ -277,6 +278,6 @@ def test_source_types_are_parameters_of_the_columns_that_are_asked_for() -> None
 @pytest.mark.parametrize(("typmod", "length"), [(3, "3"), (-1, None)])
 def test_the_length_of_a_vector_is_the_number_of_its_dimensions(typmod: int, length: str | None) -> None:
     vector = Column("v", 1, typmod, "vector", not_null=False)
-    everything = options(propagated_columns=(re.compile(".*"),))
+    everything = options(propagated_columns=(compile_java(".*"),))
     parameters = source_type_parameters(Table("public", "t", 1, (vector,)), vector, everything)
     assert parameters.get("__debezium.source.column.length") == length

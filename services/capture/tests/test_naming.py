@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidings_capture.naming import KeyField, NameAdjustment, TopicNames, adjusted, java_pattern, replaced
+from tidings_capture.java_regex import compile_java
+from tidings_capture.naming import KeyField, NameAdjustment, TopicNames, adjusted, replaced
 from tidings_capture.option_table import OPTIONS
 
 REGEX = "io.debezium.schema.SchemaRegexTopicNamingStrategy"
@@ -64,5 +65,5 @@ def test_regular_expressions_route_and_say_in_the_key_where_from():
 
 
 def test_replacements_are_javas():
-    assert replaced(java_pattern("(a)(b)?"), r"\$1=$1$2", "a") == "$1=a"
-    assert replaced(java_pattern("(a)"), "$1", "ab") is None
+    assert replaced(compile_java("(a)(b)?"), r"\$1=$1$2", "a") == "$1=a"
+    assert replaced(compile_java("(a)"), "$1", "ab") is None

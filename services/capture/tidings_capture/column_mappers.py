@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from tidings_capture.column_sizes import column_length
 from tidings_capture.filters import compile_list, matches
+from tidings_capture.java_regex import JavaPattern
 from tidings_capture.relations import Column
 
 _TRUNCATE: Final = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
@@ -48,7 +49,7 @@ Change = Callable[[Any], Any]
 class Rule:
     """One option's columns and what it does to them."""
 
-    patterns: tuple[re.Pattern[str], ...]
+    patterns: tuple[JavaPattern, ...]
     action: Literal["truncate", "mask", "hash", "hash v2"]
     length: int = 0
     algorithm: str = ""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tidings_capture.errors import CaptureError, WorkerConfigError
+from tidings_capture.java_regex import JavaPattern, compile_java
 from tidings_capture.properties import parse_properties
 from tidings_service import Retry
 
@@ -109,7 +110,7 @@ class DirectoryProvider:
 class EnvironmentProvider:
     """Kafka's EnvVarConfigProvider: a variable of the worker's environment, as it was when the worker started."""
 
-    allowlist: re.Pattern[str]
+    allowlist: JavaPattern
     environment: Mapping[str, str] = field(repr=False)
 
     def get(self, path: str, key: str) -> str:
@@ -146,6 +147,15 @@ class ConfigProviders:
                 self._value(name, value)
             except ConfigProviderError as error:
                 found[name] = [str(error)]
+        return found
+
+    def references(self, config: Mapping[str, str]) -> dict[str, str]:
+        """The references of a configuration that `resolve` takes, by what they give."""
+        found: dict[str, str] = {}
+        for name, value in config.items():
+            for match in _REFERENCE.finditer(value):
+                if match.group(1) in self.providers:
+                    found[self._value(name, match.group())] = match.group()
         return found
 
     def missing(self, value: str) -> str | None:
@@ -224,9 +234,9 @@ def _allowed(prefix: str, parameters: dict[str, str]) -> _AllowedPaths:
 def _environment(prefix: str, parameters: dict[str, str], environment: Mapping[str, str]) -> Provider:
     text = parameters.pop("allowlist.pattern", ".*")
     try:
-        return EnvironmentProvider(re.compile(text), environment)
-    except re.error as error:
-        raise WorkerConfigError(f"{prefix}allowlist.pattern is no regular expression: {error.msg}") from error
+        return EnvironmentProvider(compile_java(text, trusted=True), environment)
+    except ValueError as error:
+        raise WorkerConfigError(f"{prefix}allowlist.pattern is no regular expression: {error}") from error
 
 
 _MAKERS: Final[dict[str, _Maker]] = {

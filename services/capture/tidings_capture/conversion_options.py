@@ -1,10 +1,10 @@
 """The connector options that decide how a change becomes a record, named after the options."""
 
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tidings_capture.column_mappers import ColumnMappers
+from tidings_capture.java_regex import JavaPattern
 from tidings_capture.naming import NameAdjustment
 
 DEBEZIUM_VERSION = "3.7.0.Final"
@@ -96,9 +96,9 @@ class ConversionOptions:
     converting_failure: FailureHandling = FailureHandling.WARN
     include_unknown_datatypes: bool = False
     """``include.unknown.datatypes``: columns of unknown types are opaque bytes rather than left out."""
-    propagated_columns: tuple[re.Pattern[str], ...] = ()
+    propagated_columns: tuple[JavaPattern, ...] = ()
     """``column.propagate.source.type``: names ``schema.table.column``."""
-    propagated_types: tuple[re.Pattern[str], ...] = ()
+    propagated_types: tuple[JavaPattern, ...] = ()
     """``datatype.propagate.source.type``: names ``schema.table.type``."""
     tombstones_on_delete: bool = True
     provide_transaction_metadata: bool = False

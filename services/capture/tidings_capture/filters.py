@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tidings_capture.java_regex import compile_java
+from tidings_capture.java_regex import JavaPattern, compile_java
 
 _SEPARATOR: Final = re.compile(r"(?<!\\),")
 _LITERAL: Final = re.compile(r"(?:\w|\\?\.|\\?\$|-)+")
@@ -17,7 +17,7 @@ _KEY_ENTRY: Final = re.compile(r"\s*([^:]+):([^:,]+(?:,[^:,]+)*)\s*")
 _SYSTEM_SCHEMAS: Final = frozenset({"pg_catalog", "information_schema", "pg_toast"})
 
 
-def compile_list(text: str) -> tuple[re.Pattern[str], ...]:
+def compile_list(text: str) -> tuple[JavaPattern, ...]:
     """The patterns of a list.
 
     Raises:
@@ -30,19 +30,19 @@ def compile_list(text: str) -> tuple[re.Pattern[str], ...]:
         raise ValueError(f"not a regular expression: {error}") from error
 
 
-def matches(patterns: Iterable[re.Pattern[str]], name: str) -> bool:
+def matches(patterns: Iterable[JavaPattern], name: str) -> bool:
     """Whether any pattern matches the whole name."""
-    return any(pattern.fullmatch(name) for pattern in patterns)
+    return any(pattern.matches(name) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
     """The four lists that choose tables; the same list never includes and excludes."""
 
-    schema_include: tuple[re.Pattern[str], ...] = ()
-    schema_exclude: tuple[re.Pattern[str], ...] = ()
-    table_include: tuple[re.Pattern[str], ...] = ()
-    table_exclude: tuple[re.Pattern[str], ...] = ()
+    schema_include: tuple[JavaPattern, ...] = ()
+    schema_exclude: tuple[JavaPattern, ...] = ()
+    table_include: tuple[JavaPattern, ...] = ()
+    table_exclude: tuple[JavaPattern, ...] = ()
     signal_table: tuple[str, str] | None = None
     """``signal.data.collection``, which is captured whatever the lists say."""
 
@@ -70,7 +70,7 @@ class TableFilter:
 
         def rank(table: tuple[str, str]) -> tuple[int, str, str]:
             name = f"{table[0]}.{table[1]}"
-            place = next((i for i, p in enumerate(self.table_include) if p.fullmatch(name)), 0)
+            place = next((i for i, p in enumerate(self.table_include) if p.matches(name)), 0)
             return place, *table
 
         return sorted(tables, key=rank)
@@ -81,7 +81,7 @@ class TableFilter:
         return [
             pattern.pattern.replace("\\", "")
             for pattern in self.table_include
-            if _LITERAL.fullmatch(pattern.pattern) and not any(pattern.fullmatch(name) for name in names)
+            if _LITERAL.fullmatch(pattern.pattern) and not any(pattern.matches(name) for name in names)
         ]
 
 
@@ -89,8 +89,8 @@ class TableFilter:
 class MessageFilter:
     """``message.prefix.include.list`` and ``message.prefix.exclude.list``: which logical messages are captured."""
 
-    include: tuple[re.Pattern[str], ...] = ()
-    exclude: tuple[re.Pattern[str], ...] = ()
+    include: tuple[JavaPattern, ...] = ()
+    exclude: tuple[JavaPattern, ...] = ()
 
     def captures(self, prefix: str) -> bool:
         """Whether messages of a prefix are captured."""
@@ -101,13 +101,13 @@ class MessageFilter:
 class KeyColumns:
     """``message.key.columns``: the columns that make the keys of tables, instead of the primary key's."""
 
-    columns: tuple[re.Pattern[str], ...] = ()
+    columns: tuple[JavaPattern, ...] = ()
     """Each matches columns as ``schema.table.column``; a key has them in this order."""
 
     def key(self, schema: str, table: str, columns: Iterable[str]) -> tuple[str, ...]:
         """The columns of a table's key; empty where the option does not speak of the table."""
         names = tuple(columns) if self.columns else ()
-        found = [name for p in self.columns for name in names if p.fullmatch(f"{schema}.{table}.{name}")]
+        found = [name for p in self.columns for name in names if p.matches(f"{schema}.{table}.{name}")]
         return tuple(dict.fromkeys(found))
 
 
@@ -118,7 +118,7 @@ def compile_keys(text: str) -> KeyColumns:
         ValueError: the text is not of this form.
     """
     entries = [entry for entry in text.split(";") if entry.strip()]
-    found: list[re.Pattern[str]] = []
+    found: list[JavaPattern] = []
     for entry in entries:
         if (match := _KEY_ENTRY.fullmatch(entry)) is None:
             raise ValueError("not of the form <table>:<column>,<column>;<table>:<column>")
@@ -131,8 +131,8 @@ def compile_keys(text: str) -> KeyColumns:
 class ColumnFilter:
     """``column.include.list`` and ``column.exclude.list``."""
 
-    include: tuple[re.Pattern[str], ...] = ()
-    exclude: tuple[re.Pattern[str], ...] = ()
+    include: tuple[JavaPattern, ...] = ()
+    exclude: tuple[JavaPattern, ...] = ()
 
     def excluded(self, schema: str, table: str, columns: Iterable[str]) -> frozenset[str]:
         """The columns that are left out of values."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tidings_capture.java_regex import JavaPattern, compile_java
+
 MAX_TOPIC_LENGTH: Final = 249
 """Kafka's limit; longer names are cut."""
 _STRATEGIES: Final = "io.debezium.schema."
@@ -113,18 +115,18 @@ class TopicNames:
         strategy = options("topic.naming.strategy")
         self._names_schema = strategy not in _DEFAULT_STRATEGIES
         self._unicode = strategy in _UNICODE_STRATEGIES
-        self._regex: re.Pattern[str] | None = None
+        self._regex: JavaPattern | None = None
         self._replacement = ""
         self._key_field = ""
-        self._key_regex: re.Pattern[str] | None = None
+        self._key_regex: JavaPattern | None = None
         self._key_replacement = ""
         if strategy in REGEX_STRATEGIES:
-            self._regex = java_pattern(options("topic.regex"))
+            self._regex = compile_java(options("topic.regex"))
             self._replacement = options("topic.replacement")
             if options("topic.key.enforce.uniqueness").lower() == "true":
                 self._key_field = options("topic.key.field.name")
             if options("topic.key.field.regex"):
-                self._key_regex = java_pattern(options("topic.key.field.regex"))
+                self._key_regex = compile_java(options("topic.key.field.regex"))
                 self._key_replacement = options("topic.key.field.replacement")
 
     def of_table(self, schema: str, table: str) -> str:
@@ -156,16 +158,7 @@ class TopicNames:
         return name[:MAX_TOPIC_LENGTH]
 
 
-def java_pattern(text: str) -> re.Pattern[str]:
-    """A Java regular expression, as far as Python's are the same.
-
-    Raises:
-        re.error: it is none.
-    """
-    return re.compile(re.sub(r"\(\?<([A-Za-z]\w*)>", r"(?P<\1>", text))
-
-
-def replaced(pattern: re.Pattern[str], replacement: str, text: str) -> str | None:
+def replaced(pattern: JavaPattern, replacement: str, text: str) -> str | None:
     """What Java's ``replaceFirst`` makes of a text that the pattern matches as a whole; None where it does not match.
 
     Raises:
@@ -187,8 +180,8 @@ def replaced(pattern: re.Pattern[str], replacement: str, text: str) -> str | Non
 def regex_problem(pattern: str, replacement: str) -> str | None:
     """What is wrong with a pattern and its replacement, or None."""
     try:
-        compiled = java_pattern(pattern)
-    except re.error as error:
+        compiled = compile_java(pattern)
+    except ValueError as error:
         return f"is not a regular expression: {error}"
     for literal, name, number in _GROUP.findall(replacement):
         unknown = name not in compiled.groupindex if name else number and int(number) > compiled.groups

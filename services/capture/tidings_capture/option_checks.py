@@ -7,7 +7,7 @@ from typing import Final
 from tidings_capture.byte_sizes import parse_size
 from tidings_capture.conversion_options import placeholder_bytes
 from tidings_capture.filters import compile_keys, compile_list
-from tidings_capture.naming import java_pattern
+from tidings_capture.java_regex import compile_java
 from tidings_capture.replica_identities import compile_identities
 from tidings_capture.signal_options import table_name
 from tidings_capture.wal_options import parse_limit
@@ -44,7 +44,7 @@ patterns_problem: Final = _refused_by(
 )
 message_keys_problem: Final = _refused_by(compile_keys, "is ")
 identities_problem: Final = _refused_by(compile_identities, "is wrong: ")
-java_pattern_problem: Final = _refused_by(java_pattern, "is not a regular expression: ")
+java_pattern_problem: Final = _refused_by(compile_java, "is not a regular expression: ")
 table_problem: Final = _refused_by(table_name)
 size_problem: Final = _refused_by(parse_size)
 limit_problem: Final = _refused_by(parse_limit)
@@ -58,6 +58,15 @@ def operations_problem(value: str) -> str | None:
     if "none" in given and len(given) > 1:
         return "'none' cannot be specified with other skipped operation types"
     return None
+
+
+def require_auth_problem(value: str) -> str | None:
+    given = {part.strip().lower().removeprefix("!") for part in value.split(",")}
+    if given <= {"password", "md5", "scram-sha-256", "gss", "sspi", "none", "oauth"} and (
+        value.count("!") in {0, len(given)}
+    ):
+        return None
+    return "takes password, md5, scram-sha-256, gss, sspi, oauth, none, with commas, each or none with ! before it"
 
 
 def port_problem(value: str) -> str | None:

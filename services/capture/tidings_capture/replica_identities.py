@@ -6,6 +6,7 @@ from typing import Final
 
 from tidings_capture.errors import CatalogError
 from tidings_capture.filters import compile_list
+from tidings_capture.java_regex import JavaPattern
 from tidings_capture.postgres import Session, quote
 
 _ENTRY: Final = re.compile(
@@ -24,7 +25,7 @@ SELECT c.relreplident::text,
 class IdentityRule:
     """Which identity tables get."""
 
-    tables: tuple[re.Pattern[str], ...]
+    tables: tuple[JavaPattern, ...]
     """Each matches ``schema.table``."""
     identity: str
     """DEFAULT, FULL, NOTHING or INDEX."""

@@ -19,7 +19,7 @@ from typing import Final
 from aiohttp import web
 
 from tidings_capture.errors import WorkerConfigError
-from tidings_capture.java_regex import compile_java
+from tidings_capture.java_regex import JavaPattern, compile_java
 
 ALLOWED_ORIGINS: Final = "access.control.allow.origin"
 ALLOWED_METHODS: Final = "access.control.allow.methods"
@@ -52,7 +52,7 @@ class Origins:
     """Which pages of other origins may use the API."""
 
     any: bool
-    patterns: tuple[re.Pattern[str], ...]
+    patterns: tuple[JavaPattern, ...]
     methods: tuple[str, ...]
     """Those that a preflight request is told."""
 
@@ -98,9 +98,7 @@ def read_rest_headers(properties: Mapping[str, str]) -> RestHeaders:
         return RestHeaders(None, rules)
     try:
         patterns = tuple(
-            re.compile(compile_java(origin).pattern, re.ASCII | re.IGNORECASE)
-            for origin in allowed
-            if origin != "*"
+            compile_java(origin, re.IGNORECASE, trusted=True) for origin in allowed if origin != "*"
         )
     except ValueError as error:
         raise WorkerConfigError(f"{ALLOWED_ORIGINS} has an origin that is no regular expression") from error

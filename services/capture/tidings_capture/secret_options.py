@@ -1,33 +1,64 @@
 """Which of a connector's options are secret, and what stands for their values in answers."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tidings_capture.config_providers import is_reference
-from tidings_capture.naming import java_pattern
+from tidings_capture.errors import OptionError
+from tidings_capture.java_regex import compile_java
 from tidings_capture.option_checks import java_pattern_problem
 from tidings_capture.option_table import OPTIONS
+from tidings_capture.secret_targets import misdirected, words
 
 MASK: Final = "********"
 """Stands for a password in answers; a configuration that comes back with it keeps the stored one."""
 _SECRET_NAME: Final = re.compile(
-    r"password|secret|basic\.auth\.user\.info|sasl\.jaas\.config|ssl\.key$|ssl\.keystore\.key$|auth\.token$"
+    r"password|passwd|passphrase|\bpwd\b|secret|token$|credentials?$|user\.info$|sasl\.jaas\.config|"
+    r"(api|access|private|account|auth|shared|encryption)[._-]?key$|ssl\.key$|ssl\.keystore\.key$|authorization",
+    re.IGNORECASE,
 )
-_URL_PASSWORD: Final = re.compile(r"://[^/@\s]*:[^/@\s]+@")
-"""``https://user:password@host``"""
+_SECRET_VALUE: Final = re.compile(
+    r"://[^/\s]*@|"  # https://user:password@host, or a token for the user
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|"
+    r"\b(password|passwd|pwd|secret|token|api[._-]?key)\s*=\s*\S|"  # JAAS, libpq's key=value
+    r"\bpassword\s+'",  # ALTER ROLE ... PASSWORD '...'
+    re.IGNORECASE,
+)
+_PASSWORD_IN: Final = re.compile(
+    r"://[^/\s:@]*:?([^/\s]*)@|\bpassword\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;\"']+))|\A[^:\s/]+:(\S+)\Z",
+    re.IGNORECASE,
+)
+_SALT: Final = re.compile(r"(column\.mask\.hash\..*?\.with\.salt\.)(.+)")
+"""An option whose name ends with a secret."""
 
 
 def passwords(config: Mapping[str, str]) -> frozenset[str]:
     """The names of options in `config` whose values are secret; a reference to a secret is none."""
-    names = secret_options(config) | {name for name, value in config.items() if _URL_PASSWORD.search(value)}
+    names = secret_options(config) | {name for name, value in config.items() if _SECRET_VALUE.search(value)}
     return frozenset(name for name in names if not is_reference(config[name]))
+
+
+def with_stored_secrets(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """A configuration as it came in, with what it left masked taken from the stored one.
+
+    Raises:
+        OptionError: a secret would go somewhere else than where it was meant for.
+    """
+    config = unmasked_names(config, stored)
+    secret = passwords(config) | passwords(stored)
+    kept = [name for name, value in config.items() if value == MASK and name in secret and name in stored]
+    complete = {**config, **{name: stored[name] for name in kept}}
+    found = misdirected(kept, secret, stored, complete)
+    if found:
+        raise OptionError("; ".join(words(found)))
+    return complete
 
 
 def secret_options(config: Mapping[str, str]) -> frozenset[str]:
     """The names of options in `config` that are there for secrets."""
     custom = config.get("custom.sanitize.pattern", "").strip()
-    own = java_pattern(custom) if custom and java_pattern_problem(custom) is None else None
+    own = compile_java(custom) if custom and java_pattern_problem(custom) is None else None
     return frozenset(
         name
         for name in config
@@ -35,3 +66,45 @@ def secret_options(config: Mapping[str, str]) -> frozenset[str]:
         or (name in OPTIONS and OPTIONS[name].kind == "password")
         or _SECRET_NAME.search(name)
     )
+
+
+def masked(config: Mapping[str, str]) -> dict[str, str]:
+    """A configuration without its secrets, be they values or in names."""
+    secret, names = passwords(config), masked_names(config)
+    return {names.get(key, key): MASK if key in secret and value else value for key, value in config.items()}
+
+
+def masked_names(names: Iterable[str]) -> dict[str, str]:
+    """The options whose names hold a salt, with the names that are shown; several of one kind are numbered."""
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        match = _SALT.fullmatch(name)
+        if match is None or match[2].startswith(MASK):
+            continue
+        shown, number = f"{match[1]}{MASK}", 2
+        while shown in found.values():
+            shown, number = f"{match[1]}{MASK}{number}", number + 1
+        found[name] = shown
+    return found
+
+
+def unmasked_names(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """A configuration whose masked names are those that they stand for in the stored one."""
+    names = {shown: name for name, shown in masked_names(stored).items()}
+    return {names.get(name, name): value for name, value in config.items()}
+
+
+def salts(names: Iterable[str]) -> frozenset[str]:
+    """The secrets in the names of options."""
+    return frozenset(match[2] for match in map(_SALT.fullmatch, names) if match is not None)
+
+
+def hidden_texts(config: Mapping[str, str]) -> dict[str, str]:
+    """What stands for the secrets of a resolved configuration, by secret: whole values and the passwords within them."""
+    found, secret = set(salts(config)), passwords(config)
+    for name in secret:
+        found.add(config[name])
+        found |= {part for match in _PASSWORD_IN.finditer(config[name]) for part in match.groups() if part}
+    # One that is shown anyway, as a user's or a database's name, would only take these out of every message.
+    shown = "\n".join(value for name, value in config.items() if name not in secret)
+    return {text: MASK for text in found if text not in shown}

@@ -1,10 +1,10 @@
 """The options of snapshots, typed: ``snapshot.*`` and ``streaming.delay.ms``."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidings_capture.filters import matches
+from tidings_capture.java_regex import JavaPattern
 
 OVERRIDES = "snapshot.select.statement.overrides"
 _BASED = "snapshot.mode.configuration.based."
@@ -27,7 +27,7 @@ class SnapshotOptions:
     threads: int = 1
     order: str = "disabled"
     """``snapshot.tables.order.by.row.count``: ``disabled``, ``ascending`` or ``descending``."""
-    include: tuple[re.Pattern[str], ...] = ()
+    include: tuple[JavaPattern, ...] = ()
     """``snapshot.include.collection.list``"""
     selects: Mapping[str, str] = field(default_factory=dict)
     """``snapshot.select.statement.overrides.<table>`` by ``schema.table``."""

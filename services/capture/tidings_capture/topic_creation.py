@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidings_capture.naming import java_pattern
+from tidings_capture.java_regex import JavaPattern, compile_java
 
 PREFIX: Final = "topic.creation."
 GROUPS: Final = "topic.creation.groups"
@@ -26,8 +26,8 @@ class TopicGroup:
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     config: Mapping[str, str] = field(default_factory=dict)
-    include: tuple[re.Pattern[str], ...] = ()
-    exclude: tuple[re.Pattern[str], ...] = ()
+    include: tuple[JavaPattern, ...] = ()
+    exclude: tuple[JavaPattern, ...] = ()
 
     def matches(self, topic: str) -> bool:
         """Whether the group is for a topic."""
@@ -85,7 +85,7 @@ def _problem(option: str, value: str, group: str) -> str | None:
             return "is for groups only: the default group has every topic that no other has"
         try:
             _patterns(value)
-        except re.error as error:
+        except ValueError as error:
             return f"is not a list of regular expressions: {error}"
     if option in ("partitions", "replication.factor") and not re.fullmatch(r"-1|[1-9]\d*", value.strip()):
         return "must be -1 or a positive whole number"
@@ -104,9 +104,9 @@ def _group(config: Mapping[str, str], name: str, default: TopicGroup) -> TopicGr
     )
 
 
-def _patterns(value: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(java_pattern(entry.strip()) for entry in value.split(",") if entry.strip())
+def _patterns(value: str) -> tuple[JavaPattern, ...]:
+    return tuple(compile_java(entry.strip()) for entry in value.split(",") if entry.strip())
 
 
-def _any(patterns: tuple[re.Pattern[str], ...], topic: str) -> bool:
-    return any(pattern.fullmatch(topic) for pattern in patterns)
+def _any(patterns: tuple[JavaPattern, ...], topic: str) -> bool:
+    return any(pattern.matches(topic) for pattern in patterns)

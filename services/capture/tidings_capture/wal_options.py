@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from tidings_capture.byte_sizes import parse_size
 from tidings_capture.filters import compile_list, matches
+from tidings_capture.java_regex import JavaPattern
 
 LossChoice = Literal["fail", "snapshot", "incremental", "continue"]
 
@@ -47,7 +48,7 @@ class WalOptions:
     """The room there is for ``pg_wal``."""
     limits: Mapping[int, Limit] = field(default_factory=dict)
     """The guard's, by level; empty: no guard."""
-    pauses: tuple[re.Pattern[str], ...] = ()
+    pauses: tuple[JavaPattern, ...] = ()
     """The connectors that rest from step ``pause`` on."""
 
     def may_pause(self, connector: str) -> bool:

@@ -22,7 +22,7 @@ from tidings_envelope.decimals import EXACT
 from tidings_envelope.schema import NO_DEFAULT, ConnectType
 
 _LITERAL = re.compile(r"'([^']*(?:''[^']*)*)'")
-_FUNCTION = re.compile(r"[(]?[A-Za-z0-9_.]+\((?:.+(?:, ?.+)*)?\)")
+_FUNCTION = re.compile(r"[(]?[A-Za-z0-9_.]+\(.*\)")
 _CURRENT: Final = frozenset(
     ("current_timestamp", "current_time", "current_date", "localtime", "localtimestamp")
 )

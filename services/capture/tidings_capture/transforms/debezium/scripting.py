@@ -46,7 +46,7 @@ class _Scripted(Transform):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         pattern = settings.optional("topic.regex")
-        self._matches = compile_java(pattern).fullmatch if pattern else None
+        self._matches = compile_java(pattern).matches if pattern else None
         self._nulls = settings.text("null.handling.mode").lower()
         try:
             self._evaluate = compile_expression(settings.text(self.OPTION))
@@ -56,7 +56,7 @@ class _Scripted(Transform):
 
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         """See `Transform.apply`."""
-        if self._matches is not None and self._matches(record.topic) is None:
+        if self._matches is not None and not self._matches(record.topic):
             return record
         if record.value is None and self._nulls != "evaluate":
             return record if self._nulls == "keep" else None

@@ -18,11 +18,11 @@ class TopicNameMatches(Predicate):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._matches = compile_java(settings.text("pattern")).fullmatch
+        self._matches = compile_java(settings.text("pattern")).matches
 
     def test(self, record: SourceRecord) -> bool:
         """See `Predicate.test`."""
-        return self._matches(record.topic) is not None
+        return self._matches(record.topic)
 
 
 class HasHeaderKey(Predicate):

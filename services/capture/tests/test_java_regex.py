@@ -1,0 +1,93 @@
+"""Java's regular expressions: that none takes for ever, what they mean, and which are refused."""
+
+import re
+import time
+
+import pytest
+
+from tidings_capture.connector_limits import BACKTRACKING, ConnectorLimits, limited
+from tidings_capture.errors import CaptureError
+from tidings_capture.java_regex import LONGEST_TEXT, TopicRewriter, compile_java
+from tidings_capture.options import check_options
+
+EXPONENTIAL = ("(a+)+$", "(a|a)*$", "(.*a){20}", "(a?){30}a{30}", "a*a*a*a*a*a*a*a*$", "(a|a)" * 40)
+
+
+@pytest.mark.parametrize("pattern", EXPONENTIAL)
+def test_no_expression_takes_for_ever(pattern):
+    # An hour and more with an engine that backtracks; the length is what makes it so, not the machine.
+    began = time.monotonic()
+    text = "a" * 60 + "b"
+    assert compile_java(pattern).fullmatch(text) is None
+    assert TopicRewriter(pattern, "x")(text) is None
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"public\.orders", ["public.orders", "PUBLIC.Orders"], ["public_orders", "public.orders2"]),
+        (r"\Qa.b\E(c|d)+(e|f)+", ["a.bcdE", "A.Bcf"], ["axbce"]),
+        (r"[a-c_\d-]+x*y*", ["ABC_1-XY", "a"], ["d", "é"]),
+        (r"[^a-c]+x*y*", ["dEf"], ["B", "b"]),
+        (r"\p{Alpha}+\d*\w*", ["Ab1_"], ["é", ""]),
+        ("(?<n>É|k)+x*", ["Ék", "Kk"], ["é"]),  # the case of ASCII only, as in Java
+        ("(?-i)Ab*c*", ["Abc"], ["abc"]),
+        ("\\x41\\u0042\\t*(c)+", ["abC", "AB\tc"], ["ab"]),
+        (r"^(?!.*_tmp$).*", ["a", "tmp"], ["a_tmp"]),
+        (r"(.)\1", ["aa", "aA"], ["ab"]),
+        (r"a++b", ["aab"], ["a"]),
+    ],
+)
+def test_expressions_mean_what_they_mean_in_java(pattern, yes, no):
+    compiled = compile_java(pattern, re.IGNORECASE)
+    assert [text for text in yes if not compiled.matches(text)] == []
+    assert [text for text in no if compiled.matches(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(?=a)(b+)+", "lookahead"),
+        ("(?<!a)b*c*d*", "lookbehind"),
+        (r"(a*)*\1", "backreferences"),
+        ("(a++)+", "possessive"),
+        ("(?>a+)+", "atomic"),
+        ("[a-z&&[^b]]", "set operations"),
+        ("(?x)a", "flag x"),
+        (r"\R", r"\\R"),
+        ("(", "not closed"),
+        ("a)", "unmatched"),
+        ("[a", "unterminated"),
+        ("*", "nothing to repeat"),
+        ("((a{100}){100}){100}", "repetition"),
+        ("a" * 10_001, "10000 characters"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(pattern, words):
+    with pytest.raises(ValueError, match=words):
+        compile_java(pattern)
+    (text,) = check_options({"table.include.list": pattern.replace(",", "\\,")})["table.include.list"]
+    assert re.search(words, text)
+
+
+def test_a_worker_may_allow_backtracking():
+    pattern = "(?=a)(b|a)+"
+    with pytest.raises(ValueError, match=BACKTRACKING):
+        compile_java(pattern)
+    with limited(ConnectorLimits(backtracking=True)):
+        assert compile_java(pattern).matches("ab")
+    # What is bounded by its form is bounded by the text as well.
+    with pytest.raises(CaptureError, match="characters"):
+        compile_java("(?!b).*").matches("a" * (LONGEST_TEXT + 1))
+
+
+def test_groups_and_replacements():
+    compiled = compile_java("(?<schema>[a-z]+)\\.(?<table>.*)_(\\d+)")
+    assert compiled.groupindex == {"schema": 1, "table": 2}
+    match = compiled.fullmatch("public.é_x_12")
+    assert match is not None
+    assert match.groups() == ("public", "é_x", "12")
+    assert TopicRewriter(compiled.pattern, "${table}-$3-$1")("public.é_x_12") == "é_x-12-public"
+    assert compiled == compile_java(compiled.pattern)
+    assert compiled != compile_java(compiled.pattern, re.IGNORECASE)
