@@ -90,7 +90,8 @@ class Scenario:
 def worker_url(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The REST API of one capture worker for all tests."""
     with CaptureWorkers(tmp_path_factory.mktemp("worker"), kafka_bootstrap) as workers:
-        yield workers.start(workers.properties(f"conformance-{os.getpid()}", REST_HEADERS)).url
+        own = {"tidings.signal.directory": str(tmp_path_factory.getbasetemp())}
+        yield workers.start(workers.properties(f"conformance-{os.getpid()}", REST_HEADERS | own)).url
 
 
 @pytest.fixture

@@ -34,7 +34,9 @@ def workers(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="session")
-def worker_properties(workers: CaptureWorkers) -> Callable[..., Path]:
+def worker_properties(
+    workers: CaptureWorkers, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
     """Writes a worker's properties file: `worker_properties("group", key="value")`."""
 
     def write(group: str, **changes: str) -> Path:
@@ -42,6 +44,7 @@ def worker_properties(workers: CaptureWorkers) -> Callable[..., Path]:
             "key.converter.schemas.enable": "false",
             "value.converter.schemas.enable": "false",
             "offset.flush.interval.ms": "100",
+            "tidings.signal.directory": str(tmp_path_factory.getbasetemp()),
         }
         return workers.properties(
             group, settings | {name.replace("_", "."): value for name, value in changes.items()}

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from tidings_capture.connector_limits import ConnectorLimits, limited
 from tidings_capture.converters import make_converter
 from tidings_capture.options import check_options
 from tidings_capture.transforms.chain import TransformError, check_transforms, make_chain
@@ -104,9 +105,10 @@ def apply(made, one):
     ],
 )  # fmt: skip
 def test_wrong_options_are_named(options, option, words):
-    (text,) = check_transforms(options)[option]
-    assert words in text
-    assert text in check_options(options)[option]
+    with limited(ConnectorLimits(transform_modules=("no.such", "json"))):
+        (text,) = check_transforms(options)[option]
+        assert words in text
+        assert text in check_options(options)[option]
 
 
 def test_every_class_is_known_by_its_java_name():
@@ -203,7 +205,8 @@ def own(tmp_path, monkeypatch):
         return name
 
     monkeypatch.syspath_prepend(str(tmp_path))
-    yield write
+    with limited(ConnectorLimits(transform_modules=(f"own_transforms_{tmp_path.name.replace('-', '_')}",))):
+        yield write
     for name in [name for name in sys.modules if name.startswith("own_transforms_")]:
         del sys.modules[name]
 

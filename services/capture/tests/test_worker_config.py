@@ -128,10 +128,10 @@ def test_override_policy(policy, refused):
     }
     assert worker.unknown == ()
     if not refused:
-        check_overrides(worker.override_policy, config)
+        check_overrides(worker.override_policy, config, "a:9092")
         return
     with pytest.raises(OptionError) as caught:
-        check_overrides(worker.override_policy, config)
+        check_overrides(worker.override_policy, config, "a:9092")
     assert {name for name in config if name in str(caught.value)} == refused
 
 

@@ -1,5 +1,7 @@
 """The table that an incremental snapshot is reading: what it is now, its largest key, its next rows."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 from tidings_capture.chunk_query import chunk_columns, chunk_query, count_query, maximum_query
 from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.event_context import EventContext
@@ -70,7 +72,8 @@ class ChunkTable:
         if not found:
             return None
         if self._parts.notifier.enabled:
-            self.total = self._parts.session.slow_value(count_query(self.route.table, self._condition))
+            with self._reading():
+                self.total = self._parts.session.slow_value(count_query(self.route.table, self._condition))
         return [_text(cell) for cell in parse_copy_line(found[0])]
 
     def rows(self, after: Key | None, maximum: Key | None, limit: int) -> list[Cells]:
@@ -95,7 +98,12 @@ class ChunkTable:
         return [_text(cells[places[column.name]]) for column in self._columns]
 
     def _lines(self, statement: str) -> list[bytes]:
-        return [line for lines in self._parts.session.copy_out(statement) for line in lines]
+        with self._reading():
+            return [line for lines in self._parts.session.copy_out(statement) for line in lines]
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """A signal's filter may call a function that writes: then it is read in a transaction that cannot."""
+        return self._parts.session.read_only() if self._condition else nullcontext()
 
 
 def _text(cell: object) -> str | None:

@@ -32,9 +32,10 @@ from tidings_capture.filters import (
     compile_keys,
     compile_list,
 )
+from tidings_capture.java_regex import JavaPattern
 from tidings_capture.kafka_settings import translate_client_settings
 from tidings_capture.naming import NameAdjustment, TopicNames
-from tidings_capture.option_table import OPTIONS, PRODUCER_OVERRIDE, TRANSFORM_PREFIXES
+from tidings_capture.option_table import OPTIONS, PRODUCER_OVERRIDE, REQUIRE_AUTH, TRANSFORM_PREFIXES
 from tidings_capture.options import check_options
 from tidings_capture.postgres import Endpoint
 from tidings_capture.protocol import ProtocolOptions
@@ -47,6 +48,10 @@ from tidings_capture.transforms.chain import has_transforms
 from tidings_capture.wal_options import WalOptions, read_wal_options
 
 _CHAIN = ("transforms", "predicates")
+_LOGIN = re.compile(
+    r"\.(basic\.auth|bearer\.auth|apicurio\.auth|(schema\.registry|apicurio\.registry\.request)\.(ssl|basic|bearer))\."
+)
+"""A converter's options about logging in to its registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,7 @@ def read_endpoint(config: Mapping[str, str]) -> Endpoint:
         initial_statements=_initial_statements(value.text("database.initial.statements")),
         query_timeout_ms=value.integer("database.query.timeout.ms"),
         answer_seconds=value.integer("tidings.receive.timeout.ms") / 1000,
+        require_auth=value.text(REQUIRE_AUTH).lower(),
         extra=tuple((libpq, config[name]) for name, libpq in names.items() if config.get(name)),
     )
 
@@ -334,7 +340,22 @@ def _converters(config: Mapping[str, str]) -> dict[str, str]:
 def _overridden(worker: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
     # A connector that names its own converter does not inherit the options of the worker's.
     dropped = tuple(name for name in ("key.converter", "value.converter") if name in config)
-    return {n: v for n, v in worker.items() if not dropped or not n.startswith(dropped)}
+    inherited = {n: v for n, v in worker.items() if not dropped or not n.startswith(dropped)}
+    # One that keeps the worker's, but names another registry or says how to trust it, logs in with what it gives itself.
+    elsewhere = tuple(
+        f"{side}.converter."
+        for side in ("key", "value")
+        if _leads_elsewhere(f"{side}.converter.", worker, config)
+    )
+    return {n: v for n, v in inherited.items() if not (n.startswith(elsewhere) and _LOGIN.search(n))}
+
+
+def _leads_elsewhere(prefix: str, worker: Mapping[str, str], config: Mapping[str, str]) -> bool:
+    return any(
+        value.strip() != worker.get(name, "").strip()
+        for name, value in config.items()
+        if name.startswith(prefix) and (_LOGIN.search(name) or name.endswith(".url"))
+    )
 
 
 class _Values:
@@ -356,5 +377,5 @@ class _Values:
     def names(self, name: str) -> frozenset[str]:
         return frozenset(part.strip().lower() for part in self.text(name).split(",")) - {""}
 
-    def patterns(self, name: str) -> tuple[re.Pattern[str], ...]:
+    def patterns(self, name: str) -> tuple[JavaPattern, ...]:
         return compile_list(self.text(name))

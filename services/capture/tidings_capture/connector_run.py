@@ -6,7 +6,6 @@ between two attempts it is FAILED, with the error and the time of the next attem
 
 import asyncio
 import random
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,7 +20,7 @@ from tidings_capture.task_channel import Failure, Report, TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_process import TaskProcess
 from tidings_capture.threads import TASKS
-from tidings_service import Retry, TidingsError, get_logger
+from tidings_service import Retry, TidingsError, get_logger, safe_trace
 
 UNASSIGNED: Final = "UNASSIGNED"
 RUNNING: Final = "RUNNING"
@@ -249,7 +248,7 @@ class ConnectorRun:
         except Exception as error:  # noqa: BLE001 - logged, and the task is FAILED by it
             _log.exception("a task could not be followed", connector=self.name)
             message = f"the task could not be followed: {type(error).__name__}"
-            failure = Failure("unexpected", message, str(Retry.TIMED), None, traceback.format_exc())
+            failure = Failure("unexpected", message, str(Retry.TIMED), None, safe_trace(error))
         return self._retry_options(), failure
 
     def _retry_options(self) -> RetryOptions:

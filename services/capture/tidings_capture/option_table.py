@@ -31,16 +31,19 @@ from tidings_capture.option_checks import (
     positive_long_problem,
     positive_problem,
     queue_problem,
+    require_auth_problem,
     size_problem,
     slot_name_problem,
     table_problem,
     topic_prefix_problem,
 )
+from tidings_capture.signal_file import DEFAULT_FILE
 from tidings_capture.snapshot_options import OVERRIDES
 from tidings_capture.wal_options import GUARD, ON_LOSS, PAUSED_CONNECTORS, STEPS, VOLUME
 
 Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
 
+REQUIRE_AUTH: Final = "tidings.database.require.auth"
 CONNECTOR_VERSION: Final = "3.7.0.Final"
 
 
@@ -129,7 +132,7 @@ _TABLE: Final = (
     Option("message.prefix.exclude.list", "list", check=patterns_problem),
     Option("signal.data.collection", check=table_problem),
     Option("signal.enabled.channels", "list", "source", check=channels_among({"source", "kafka", "file"})),
-    Option("signal.file", default="file-signals.txt"),
+    Option("signal.file", default=DEFAULT_FILE, documentation="Within the worker's tidings.signal.directory."),
     Option("signal.kafka.topic"),
     Option("signal.kafka.groupId", default="kafka-signal"),
     Option("signal.kafka.bootstrap.servers"),
@@ -180,6 +183,7 @@ _TABLE: Final = (
     Option("poll.interval.ms", "long", "500", check=positive_problem, documentation="Nothing is polled: accepted, without effect."),
     Option("topic.creation.default.partitions", "int", "-1"),
     Option("topic.creation.default.replication.factor", "int", "-1"),
+    Option(REQUIRE_AUTH, check=require_auth_problem, documentation="How the server may ask for a login, as libpq's require_auth. Default: no password in the clear unless database.sslmode is verify-ca or verify-full."),
     Option("tidings.receive.timeout.ms", "int", "300000", check=not_negative_problem),
     Option("tidings.managed.by"),
     Option("tidings.schema.changes", "boolean", "false"),

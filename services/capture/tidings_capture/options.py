@@ -22,6 +22,7 @@ from tidings_capture.option_table import (
     Option,
     is_refused,
 )
+from tidings_capture.signal_file import DEFAULT_FILE, signal_file_problem
 from tidings_capture.snapshot_options import OVERRIDES, select_overrides
 from tidings_capture.topic_creation import topic_creation_problems
 from tidings_capture.transforms.chain import check_transforms
@@ -99,6 +100,11 @@ def _missing_partners(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 topic, "Notification topic name must be provided when kafka notification channel is enabled"
             ),
         )
+    channels = {part.strip().lower() for part in config.get("signal.enabled.channels", "").split(",")}
+    if "file" in channels:
+        wrong = signal_file_problem(config.get("signal.file", DEFAULT_FILE).strip() or DEFAULT_FILE)
+        if wrong is not None:
+            yield "signal.file", _worded("signal.file", wrong)
     queue, batch = "max.queue.size", "max.batch.size"
     sizes = [config.get(name) or OPTIONS[name].default or "" for name in (queue, batch)]
     if all(size.isdigit() for size in sizes) and int(sizes[0]) <= int(sizes[1]):

@@ -11,6 +11,8 @@ from tidings_capture.errors import OptionError, WorkerConfigError
 
 OVERRIDE_POLICY: Final = "connector.client.config.override.policy"
 _OVERRIDES: Final = ("producer.override.", "consumer.override.", "admin.override.")
+SIGNAL_BROKERS: Final = "signal.kafka.bootstrap.servers"
+SIGNAL_CONSUMER: Final = "signal.consumer."
 _ALLOWED: Final[dict[str, frozenset[str] | None]] = {
     "All": None,
     "None": frozenset(),
@@ -34,8 +36,21 @@ def read_override_policy(properties: Mapping[str, str]) -> str:
     return name
 
 
-def check_overrides(policy: str, config: Mapping[str, str]) -> None:
+def same_cluster(given: str, bootstrap_servers: str) -> bool:
+    """Whether brokers that a connector names are among the worker's; it is so where it names none."""
+    named, own = (
+        {part.strip().lower() for part in text.split(",")} - {""} for text in (given, bootstrap_servers)
+    )
+    return named <= own
+
+
+def check_overrides(policy: str, config: Mapping[str, str], bootstrap_servers: str) -> None:
     """Refuse a connector that overrides what the policy does not allow.
+
+    ``signal.consumer.`` counts as long as the signals come from the worker's own brokers.
+
+    Args:
+        bootstrap_servers: the worker's.
 
     Raises:
         OptionError: naming the options.
@@ -43,10 +58,13 @@ def check_overrides(policy: str, config: Mapping[str, str]) -> None:
     allowed = _ALLOWED[policy]
     if allowed is None:
         return
+    prefixes: tuple[str, ...] = _OVERRIDES
+    if same_cluster(config.get(SIGNAL_BROKERS, ""), bootstrap_servers):
+        prefixes = (*_OVERRIDES, SIGNAL_CONSUMER)
     wrong = [
         name
         for name in sorted(config)
-        for prefix in _OVERRIDES
+        for prefix in prefixes
         if name.startswith(prefix) and name.removeprefix(prefix) not in allowed
     ]
     if wrong:

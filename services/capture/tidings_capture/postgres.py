@@ -11,6 +11,7 @@ import select
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,12 +21,13 @@ from psycopg import pq, sql
 from tidings_capture.errors import PostgresError
 from tidings_service import Retry
 
-_FORMATS: Final = "-c DateStyle=ISO,MDY -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 -c bytea_output=hex"
+_FORMATS: Final = "-c DateStyle=ISO,MDY -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 -c bytea_output=hex -c standard_conforming_strings=on"
 _COPY_BYTES: Final = 1_000_000
 """About how much of a COPY is held in memory at once."""
 _READ_BYTES: Final = 4_000_000
 """About how much of the stream is held in memory at once, whatever the rows' size."""
 _POSTGRES_EPOCH_US: Final = 946_684_800_000_000
+_READ_ONLY: Final = "25006"
 _CONNECT_SECONDS: Final = 10
 _WAIT_INTERVAL_SECONDS: Final = 0.1
 _LOOK_SECONDS: Final = 0.25
@@ -59,6 +61,9 @@ class Endpoint:
     answer_seconds: float = 300.0
     """How long an ordinary session waits for the answer to a statement before it takes the connection for lost; 0: for
     ever. Of COPY only the kernel knows."""
+    require_auth: str = ""
+    """libpq's ``require_auth`` (``tidings.database.require.auth``); empty: no password in the clear to a server that has not
+    proved who it is."""
     extra: tuple[tuple[str, str], ...] = ()
     """Further libpq parameters, for example ``sslrootcert``."""
 
@@ -79,9 +84,21 @@ class Endpoint:
             "tcp_user_timeout": "60000",  # else what is sent to a host that is gone is repeated for a quarter of an hour
             **dict(self.extra),
         }
+        require_auth = self.require_auth or _default_require_auth(self.sslmode)
+        if require_auth:
+            found.setdefault("require_auth", require_auth)
         if replication:
             found["replication"] = "database"
         return found
+
+
+def _default_require_auth(sslmode: str) -> str:
+    """Every method but a password in the clear, unless a certificate has shown whose server it is.
+
+    A server chooses how it is logged in to: whoever answers in its place would only have to ask. With ``require`` and less
+    anybody can answer; LDAP, PAM and tokens, which need a password in the clear, belong on ``verify-full``.
+    """
+    return "" if sslmode in {"verify-ca", "verify-full"} else "!password"
 
 
 def read_url(url: str) -> Endpoint:
@@ -119,6 +136,14 @@ def read_url(url: str) -> Endpoint:
 
 def _refused(endpoint: Endpoint, text: str) -> PostgresError:
     where = f"database.hostname={endpoint.host} database.port={endpoint.port}"
+    if "cleartext password" in text and "requirement" in text:
+        return PostgresError(
+            f"the server at {where} asks for the password in the clear, and it is not sent to a server that has not proved "
+            f"who it is (database.sslmode={endpoint.sslmode})",
+            hint="set database.sslmode=verify-full, or scram-sha-256 in the server's pg_hba.conf; or allow it with "
+            "tidings.database.require.auth=password",
+            retry=Retry.NEVER,
+        )
     sqlstate = next((state for pattern, state in _SQLSTATE_OF_REFUSAL if pattern.search(text)), None)
     if sqlstate is not None and sqlstate.startswith("28"):
         return PostgresError(
@@ -137,15 +162,33 @@ def _refused(endpoint: Endpoint, text: str) -> PostgresError:
     return PostgresError(f"cannot connect to PostgreSQL at {where}: {reason}", sqlstate=sqlstate)
 
 
+def _words(sqlstate: str | None, words: str) -> str:
+    """What the server says of an error, or only its kind where its words repeat a cell.
+
+    Data exceptions (class 22, ``invalid input syntax for type integer: "..."``) and violated constraints (23) do.
+    """
+    if sqlstate is None or sqlstate[:2] not in {"22", "23"}:
+        return words
+    try:
+        return psycopg.errors.lookup(sqlstate).__name__
+    except KeyError:
+        return "a value was refused"
+
+
 def _translated(action: str, error: psycopg.Error) -> PostgresError:
     state = error.sqlstate
-    words = error.diag.message_primary or str(error).strip().splitlines()[0]
+    words = _words(state, error.diag.message_primary or str(error).strip().splitlines()[0])
     return PostgresError(f"{action}: {words}" + (f" (SQLSTATE {state})" if state else ""), sqlstate=state)
 
 
 def quote(name: str) -> str:
     """An SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _doubled(text: str) -> str:
+    """What stands between single quotes in a replication command."""
+    return text.replace("'", "''")
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -218,7 +261,11 @@ class Session:
         """As `value`, of a query whose answer takes as long as it takes."""
         usual, self._connection.answer_seconds = self._connection.answer_seconds, 0.0
         try:
-            return self.value(query)
+            # Prepared, and so one statement: it holds a signal's filter.
+            found = self._connection.execute(query.encode(), prepare=True).fetchone()
+            return found[0] if found else None
+        except psycopg.Error as error:
+            raise _translated("PostgreSQL refused a query of the connector's", error) from error
         finally:
             self._connection.answer_seconds = usual
 
@@ -228,12 +275,29 @@ class Session:
         return found[0][0] if found else None
 
     def columns(self, query: str) -> list[str]:
-        """The names of a query's columns; `query` is the user's and may hold ``%``."""
+        """The names of a query's columns; `query` is the user's and may hold ``%``. It is not run."""
+        connection = self._connection.pgconn
         try:
-            cursor = self._connection.execute(query.encode())
-            return [column.name for column in cursor.description or ()]
+            for described in (connection.prepare(b"", query.encode()), connection.describe_prepared(b"")):
+                if described.status != pq.ExecStatus.COMMAND_OK:
+                    raise _result_error(
+                        connection, described, "PostgreSQL refused a query of the connector's"
+                    )
+            return [(described.fname(number) or b"").decode() for number in range(described.nfields)]
         except psycopg.Error as error:
             raise _translated("PostgreSQL refused a query of the connector's", error) from error
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """A transaction that changes nothing, for statements with somebody else's SQL in them."""
+        self.execute("BEGIN TRANSACTION READ ONLY")
+        try:
+            yield
+        except BaseException:
+            with suppress(PostgresError):  # the connection may be why it failed
+                self.execute("ROLLBACK")
+            raise
+        self.execute("ROLLBACK")  # what a function has set for the session goes with it
 
     def execute(self, statement: str) -> None:
         """Run a statement that returns nothing."""
@@ -241,10 +305,10 @@ class Session:
 
     def copy_out(self, statement: str, limit: int = 2000) -> Iterator[list[bytes]]:
         """The lines of a ``COPY ... TO STDOUT`` in lists of at most `limit` lines and about a megabyte; each line ends
-        with a newline."""
+        with a newline. Sent with the extended protocol, in which a string is one statement."""
         connection = self._connection.pgconn
         try:
-            result = connection.exec_(statement.encode())
+            result = connection.exec_params(statement.encode(), None)
             if result.status != pq.ExecStatus.COPY_OUT:
                 raise _result_error(connection, result, "COPY")
             while True:
@@ -273,9 +337,14 @@ def _take_lines(connection: pq.abc.PGconn, limit: int) -> tuple[list[bytes], boo
 
 
 def _finish(connection: pq.abc.PGconn, action: str) -> None:
-    while (result := connection.get_result()) is not None:
+    failed = None
+    while (
+        result := connection.get_result()
+    ) is not None:  # to the end: else the next command finds this one under way
         if result.status == pq.ExecStatus.FATAL_ERROR:
-            raise _result_error(connection, result, action)
+            failed = failed or _result_error(connection, result, action)
+    if failed is not None:
+        raise failed
 
 
 def _result_error(connection: pq.abc.PGconn, result: pq.abc.PGresult, action: str) -> PostgresError:
@@ -285,6 +354,15 @@ def _result_error(connection: pq.abc.PGconn, result: pq.abc.PGresult, action: st
         (primary or connection.error_message or b"the connection was lost").decode(errors="replace").strip()
     )
     sqlstate = state.decode() if state else None
+    words = _words(sqlstate, words)
+    if sqlstate == _READ_ONLY and action == "COPY":
+        # Of a read: no server that became a standby, but SQL of the user's that wants to write.
+        return PostgresError(
+            f"COPY: {words} (SQLSTATE {sqlstate})",
+            sqlstate=sqlstate,
+            hint="a signal's filter and a select statement must not write",
+            retry=Retry.NEVER,
+        )
     return PostgresError(
         f"{action}: {words}" + (f" (SQLSTATE {sqlstate})" if sqlstate else ""), sqlstate=sqlstate
     )
@@ -377,7 +455,7 @@ class Replication:
 
     def start(self, slot: str, lsn: str, options: Sequence[tuple[str, str]]) -> None:
         """START_REPLICATION; afterwards only `read`, `wait` and `send_status`."""
-        given = ", ".join(f"{name} '{value}'" for name, value in options)
+        given = ", ".join(f"{name} '{_doubled(value)}'" for name, value in options)
         statement = f"START_REPLICATION SLOT {quote(slot)} LOGICAL {lsn} ({given})"
         result = self._connection.exec_(statement.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:

@@ -36,6 +36,7 @@ from tidings_capture.rest_routing import (
     read_object,
     string_map,
 )
+from tidings_capture.secret_options import masked, masked_names
 from tidings_capture.stores import INITIAL_STATES, PAUSED, STARTED, STOPPED, TASK_CLASS
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.validation import (
@@ -43,7 +44,6 @@ from tidings_capture.validation import (
     given,
     in_turn,
     invalid_message,
-    masked,
     require_connector_class,
     validate_for,
 )
@@ -192,7 +192,10 @@ class RestApi:
         run = self._run(request)
         if patch is None:
             raise MalformedBodyError("the request has no body")
-        merged = {key: value for key, value in {**run.config, **patch}.items() if value is not None}
+        # What the patch does not name is kept, secrets too: they come back masked, as in a PUT.
+        names = masked_names(run.config)
+        asked = {names.get(key, key): value for key, value in patch.items()}
+        merged = {key: value for key, value in {**masked(run.config), **asked}.items() if value is not None}
         return await self._store(request, name, await self._checked(name, self._named(name, merged)))
 
     async def _store(self, request: web.Request, name: str, config: dict[str, str]) -> web.Response:

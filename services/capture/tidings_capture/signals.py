@@ -6,20 +6,21 @@ data, a JSON object; Debezium's documentation, "Sending signals to a Debezium co
 the worker's REST API. A signal that cannot be understood is a warning in the log that names its id, as in Debezium.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tidings_capture.errors import CaptureError
-from tidings_capture.java_regex import compile_java
+from tidings_capture.java_regex import JavaPattern, compile_java
 from tidings_capture.kafka_topics import SignalConsumer
+from tidings_capture.override_policy import same_cluster
 from tidings_capture.pgoutput_messages import Cells
+from tidings_capture.signal_file import SignalFile
 from tidings_capture.signal_options import SignalOptions
+from tidings_capture.sql_fragment import enclosed
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -46,7 +47,7 @@ class Signal:
         return found if isinstance(found, str) else ""
 
 
-def table_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+def table_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> JavaPattern:
     """An entry of ``data-collections`` as the regular expression that it may be.
 
     Raises:
@@ -94,15 +95,37 @@ def condition_for(signal: Signal, name: str) -> str:
     """The filter of the first of a signal's ``additional-conditions`` that is about a table.
 
     Raises:
-        CaptureError: the conditions are not of their form.
+        CaptureError: see `conditions_of`.
     """
+    return next((text for pattern, text in conditions_of(signal) if pattern.matches(name)), "")
+
+
+def conditions_of(signal: Signal) -> list[tuple[JavaPattern, str]]:
+    """A signal's ``additional-conditions``: tables and filters.
+
+    Raises:
+        CaptureError: the conditions are not of their form, or a filter is more than stands between parentheses.
+    """
+    found = []
     for condition in signal.data.get("additional-conditions") or []:
         try:
-            if compile_java(condition["data-collection"], re.IGNORECASE).fullmatch(name):
-                return str(condition["filter"])
+            pattern = compile_java(condition["data-collection"], re.IGNORECASE)
+            found.append((pattern, enclosed(str(condition["filter"]))))
         except (KeyError, TypeError, ValueError) as error:
-            raise CaptureError(f"additional-conditions of signal {signal.id} is malformed") from error
-    return ""
+            reason = f": {error}" if isinstance(error, ValueError) else ""
+            raise CaptureError(f"additional-conditions of signal {signal.id} is malformed{reason}") from error
+    return found
+
+
+def consumer_settings(client: Mapping[str, str], options: SignalOptions) -> dict[str, str]:
+    """librdkafka's settings for the topic's consumer.
+
+    The worker's own, its password among them, go to the worker's brokers only: a connector may name others.
+    """
+    own = options.kafka_settings
+    if not same_cluster(own.get("bootstrap.servers", ""), client.get("bootstrap.servers", "")):
+        return dict(own)
+    return {**client, **own}
 
 
 class SignalChannels:
@@ -114,12 +137,10 @@ class SignalChannels:
     """
 
     def __init__(self, options: SignalOptions, client: Mapping[str, str], key: str) -> None:
-        self._file = Path(options.file) if "file" in options.channels else None
-        self._taken = 0
+        self._file = SignalFile(options.file) if "file" in options.channels else None
         self._consumer: SignalConsumer | None = None
         if "kafka" in options.channels:
-            settings = {**client, **options.kafka_settings}
-            self._consumer = SignalConsumer(settings, options.kafka_topic)
+            self._consumer = SignalConsumer(consumer_settings(client, options), options.kafka_topic)
         self._key = key.encode()
 
     @property
@@ -136,42 +157,16 @@ class SignalChannels:
                 if key == self._key and value is not None
             ]
         if self._file is not None:
-            found += [signal_of_json(line) for line in self._lines(self._file)]
+            found += [signal_of_json(line) for line in self._file.lines()]
         return [signal for signal in found if signal is not None]
 
     def done(self) -> None:
         """What `poll` gave has been dealt with, and what came of it is stored."""
         if self._consumer is not None:
             self._consumer.commit()
-        if self._file is not None and self._taken:
-            try:
-                _drop_start(self._file, self._taken)
-            except OSError as error:
-                raise CaptureError(f"signal.file={self._file} cannot be written: {error.strerror}") from error
-            self._taken = 0
+        if self._file is not None:
+            self._file.take()
 
     def close(self) -> None:
         if self._consumer is not None:
             self._consumer.close()
-
-    def _lines(self, path: Path) -> list[bytes]:
-        try:
-            data = path.read_bytes()
-        except (FileNotFoundError, IsADirectoryError):
-            return []
-        except OSError as error:
-            raise CaptureError(f"signal.file={path} cannot be read: {error.strerror}") from error
-        end = data.rfind(b"\n") + 1  # a line that is still being written waits
-        self._taken = end
-        return [line for line in data[:end].splitlines() if line.strip()]
-
-
-def _drop_start(path: Path, size: int) -> None:
-    """Take the first bytes out of a file; what was written behind them since stays."""
-    with path.open("r+b") as file:
-        file.seek(size)
-        rest = file.read()
-        file.seek(0)
-        file.write(rest)
-        file.truncate(len(rest))
-        os.fsync(file.fileno())

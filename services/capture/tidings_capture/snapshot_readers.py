@@ -11,8 +11,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from tidings_capture.errors import CatalogError
 from tidings_capture.postgres import Endpoint, Session, quote
 from tidings_capture.relations import Table
+from tidings_capture.sql_fragment import enclosed
 
 _BATCHES_PER_READER: Final = 2
 _WAIT_SECONDS: Final = 0.2
@@ -39,8 +41,12 @@ def copy_statement(session: Session, table: Table, select: str | None = None) ->
     names = [quote(column.name) for column in table.columns]
     source = f"{quote(table.schema)}.{quote(table.name)}"
     if select is not None:
-        # The statement may end as in psql, or in a comment.
-        select = select.rstrip().rstrip(";") + "\n"
+        try:
+            select = enclosed(select)  # it may end as in psql, or in a comment
+        except ValueError as error:
+            raise CatalogError(
+                f"the select statement for {table.schema}.{table.name} cannot be used: {error}"
+            ) from error
         given = set(session.columns(f"SELECT * FROM ({select}) AS selected LIMIT 0"))  # noqa: S608 - the user's own
         names = [
             name if column.name in given else f"NULL AS {name}"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tidings_capture.errors import CaptureError, LossError
 from tidings_capture.fault_points import reached
 from tidings_capture.filters import matches
+from tidings_capture.java_regex import JavaPattern
 from tidings_capture.loss_recovery import check_published, recover
 from tidings_capture.losses import Found, choice_of, find_losses
 from tidings_capture.postgres import Replication
@@ -24,7 +25,7 @@ from tidings_capture.preparation import (
     server_lsn,
 )
 from tidings_capture.replica_identities import set_identities
-from tidings_capture.signals import Signal, condition_for, table_pattern
+from tidings_capture.signals import Signal, condition_for, conditions_of, table_pattern
 from tidings_capture.snapshot_work import SnapshotWork, Start
 from tidings_capture.source_history import history_now, read_publication, with_publication
 from tidings_capture.source_offset import SourceOffset, decode_offset
@@ -172,15 +173,16 @@ def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffse
     return start
 
 
-def blocking_patterns(signal: Signal) -> list[re.Pattern[str]]:
+def blocking_patterns(signal: Signal) -> list[JavaPattern]:
     """Which tables a signal asks to be read by a blocking snapshot; unlike an incremental one's in any case.
 
     Raises:
-        CaptureError: they are not named, or one is no regular expression.
+        CaptureError: they are not named, one is no regular expression, or a filter cannot be used.
     """
     names = signal.names()
     if names is None:
         raise CaptureError("data-collections is missing or is no list of strings")
+    conditions_of(signal)  # to be refused now, not when the stream has ended for it
     return [table_pattern(name.replace('"', ""), re.IGNORECASE) for name in names]
 
 

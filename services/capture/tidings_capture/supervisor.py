@@ -20,7 +20,7 @@ from tidings_capture.errors import ConflictError, NotFoundError, NotStoppedError
 from tidings_capture.group import AloneGroup, Group, KafkaGroup
 from tidings_capture.log_levels import LEVELS, LogLevels
 from tidings_capture.override_policy import check_overrides
-from tidings_capture.secret_options import MASK, passwords
+from tidings_capture.secret_options import with_stored_secrets
 from tidings_capture.storage import KafkaStorage, Storage
 from tidings_capture.storage_memory import MemoryStorage
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, StoredConnector
@@ -182,13 +182,13 @@ class Supervisor:
         return self.worker.providers.resolve(config)
 
     def with_passwords(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
-        """A configuration as it came in, with passwords it left masked taken from the stored one."""
+        """A configuration as it came in, with passwords it left masked taken from the stored one.
+
+        Raises:
+            OptionError: one of them would go somewhere else than where it was meant for.
+        """
         stored = self.connectors.get(name)
-        known = {} if stored is None else stored.config
-        return {
-            key: known.get(key, value) if value == MASK and key in passwords(config) else value
-            for key, value in config.items()
-        }
+        return dict(config) if stored is None else with_stored_secrets(config, stored.config)
 
     # What is asked for: written by the leader
 
@@ -202,7 +202,7 @@ class Supervisor:
             OptionError: it overrides a client's setting that the worker's policy protects.
             TooManyConnectorsError: it would be one more than the worker's properties allow.
         """
-        check_overrides(self.worker.override_policy, config)
+        check_overrides(self.worker.override_policy, config, self.worker.bootstrap_servers)
         async with self._writing:
             storage = await self.leading()
             created = name not in self.connectors

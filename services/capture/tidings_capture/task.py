@@ -13,18 +13,26 @@ import select
 import signal
 import sys
 import time
-import traceback
 import uuid
 from typing import Final, NoReturn
 
 from tidings_capture.connector_config import read_connector_config
+from tidings_capture.connector_limits import set_limits
 from tidings_capture.errors import LeaseError
 from tidings_capture.log_levels import apply_levels
 from tidings_capture.signals import Signal, signal_of_json
 from tidings_capture.task_channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
 from tidings_capture.task_run import TaskRun
 from tidings_envelope.errors import EnvelopeError
-from tidings_service import TidingsError, configure_logging, get_logger, stacks_on_signal
+from tidings_service import (
+    TidingsError,
+    configure_logging,
+    get_logger,
+    hide,
+    safe_trace,
+    stacks_on_signal,
+    without_secrets,
+)
 
 EXIT_FAILED: Final = 1
 _STDIN: Final = 0
@@ -152,6 +160,8 @@ def main() -> int:
         build_info=False,
     )
     apply_levels(job.log_levels)
+    set_limits(job.limits)
+    hide(job.hidden)
     log = get_logger("tidings_capture.task")
     try:
         config = read_connector_config(
@@ -159,16 +169,22 @@ def main() -> int:
         )
         TaskRun(job, config, pipes).run()
     except (TidingsError, EnvelopeError) as error:
-        failure = Failure(error.code, str(error), str(error.retry), error.hint, traceback.format_exc())
+        failure = _failure(error.code, str(error), str(error.retry), error.hint, error)
         log.error(str(error), connector=job.connector, code=error.code, hint=error.hint)  # noqa: TRY400 - one line
     except Exception as error:
-        failure = Failure("unexpected", type(error).__name__, "manual", None, traceback.format_exc())
+        failure = _failure("unexpected", type(error).__name__, "manual", None, error)
         log.exception("the task stopped on an unexpected error", connector=job.connector)
     else:
         pipes.last_report(Report(state="stopped"))
         return 0
     pipes.last_report(Report(state="failed", failure=failure))
     return EXIT_FAILED
+
+
+def _failure(code: str, message: str, retry: str, hint: str | None, error: Exception) -> Failure:
+    """What the status shows to everybody: without secrets, and without what others' exceptions say."""
+    shown = None if hint is None else without_secrets(hint)
+    return Failure(code, without_secrets(message), retry, shown, without_secrets(safe_trace(error)))
 
 
 def end_with_parent(parent: int) -> None:

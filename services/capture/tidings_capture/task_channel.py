@@ -8,6 +8,7 @@ log line on standard error.
 
 import msgspec
 
+from tidings_capture.connector_limits import ConnectorLimits
 from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS
 from tidings_service.disk import DEFAULT_FREE_BYTES
 
@@ -46,6 +47,10 @@ class TaskJob(msgspec.Struct, frozen=True):
     """The guard's level when the task begins."""
     lease: float | None = None
     """Until when the task may run (`time.monotonic`, which is the machine's), unless a later one comes; None: for good."""
+    hidden: dict[str, str] = {}
+    """What logs and statuses show in place of secrets, by secret."""
+    limits: ConnectorLimits = ConnectorLimits()
+    """What the connector may name."""
     log_level: str = "INFO"
     log_levels: dict[str, str] = {}
     """Levels that were set by logger while the worker ran (`log_levels`)."""

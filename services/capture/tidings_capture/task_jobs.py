@@ -4,8 +4,17 @@ from collections.abc import Mapping
 
 from tidings_capture.exactly_once import ENABLED
 from tidings_capture.override_policy import check_overrides
+from tidings_capture.secret_options import hidden_texts
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.worker_config import WorkerConfig
+
+
+def worker_secrets(worker: WorkerConfig) -> dict[str, str]:
+    """What logs show in place of the worker's own secrets, by secret."""
+    found: dict[str, str] = {}
+    for settings in (worker.client, worker.producer, worker.consumer, worker.admin, worker.converters):
+        found |= hidden_texts(settings)
+    return found
 
 
 def task_job(
@@ -27,11 +36,19 @@ def task_job(
         OptionError: the configuration overrides a client's setting that the worker's policy protects.
         ConfigProviderError: a reference to a secret cannot be resolved.
     """
-    check_overrides(worker.override_policy, config)  # the policy may be stricter than when it was stored
+    check_overrides(
+        worker.override_policy, config, worker.bootstrap_servers
+    )  # the policy may be stricter than when it was stored
+    resolved = worker.providers.resolve(config)
     return TaskJob(
         connector=name,
         task=0,
-        config=worker.providers.resolve(config),
+        config=resolved,
+        hidden={
+            **worker_secrets(worker),
+            **hidden_texts(resolved),
+            **worker.providers.references(config),
+        },
         converters=worker.converters,
         client=worker.common_client(),
         producer=worker.producer,
@@ -49,6 +66,7 @@ def task_job(
         spool_free_bytes=worker.spool_free_bytes,
         group=worker.group_id,
         exactly_once=worker.exactly_once == ENABLED,
+        limits=worker.limits,
         log_level=log_level,
         log_levels=dict(log_levels),
         log_format=log_format,

@@ -6,6 +6,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from tidings_capture.class_names import CONNECTOR_CLASS, CONNECTOR_NAMES
 from tidings_capture.config_providers import ConfigProviders
 from tidings_capture.connector_config import read_endpoint
+from tidings_capture.connector_limits import limited
 from tidings_capture.converters import JSON_CONVERTER, ConverterError, make_converter
 from tidings_capture.definitions import (
     PLUGIN_VERSION,
@@ -24,9 +25,10 @@ from tidings_capture.options import check_options
 from tidings_capture.plugins import PLUGINS
 from tidings_capture.postgres import Session
 from tidings_capture.preparation import check_server
-from tidings_capture.secret_options import MASK, passwords, secret_options
+from tidings_capture.secret_options import hidden_texts, masked, masked_names, passwords, secret_options
 from tidings_capture.threads import VALIDATION, Places
 from tidings_capture.worker_config import WorkerConfig
+from tidings_service import without_secrets
 
 Options = Mapping[str, str | None]
 """A configuration as it comes in; null is a value that is not given."""
@@ -36,6 +38,7 @@ _AT_A_SERVER: Final = Places(2)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_CANNOT_CONNECT = "Error while validating connector config:"
 _NULL = "Null value can not be supplied as the configuration value."
 
 
@@ -70,7 +73,8 @@ async def in_turn(config: Options, check: Callable[P, T], *args: P.args, **kwarg
 
 def validate_for(worker: WorkerConfig, config: Options) -> dict[str, list[str]]:
     """As `validate`, on a worker."""
-    return validate(config, worker.providers, worker.exactly_once)
+    with limited(worker.limits):
+        return validate(config, worker.providers, worker.exactly_once)
 
 
 def validate(
@@ -93,7 +97,12 @@ def validate(
             ]
     if problems:
         return problems
-    options = providers.resolve(options)
+    unresolved, options = options, providers.resolve(options)
+    found = _problems(config, options, exactly_once)
+    return without_values(found, unresolved, options, providers.references(unresolved))
+
+
+def _problems(config: Options, options: dict[str, str], exactly_once: str) -> dict[str, list[str]]:
     problems = check_options(options)
     own = _framework_problems(options), preflight(options, exactly_once)
     for name, found in (item for problems_of in own for item in problems_of.items()):
@@ -111,8 +120,35 @@ def validate(
                 session.close()
         except CaptureError as error:
             hint = f" ({error.hint})" if error.hint else ""
-            problems["database.hostname"] = [f"Error while validating connector config: {error}{hint}"]
+            problems["database.hostname"] = [f"{_CANNOT_CONNECT} {error}{hint}"]
     return problems
+
+
+def without_values(
+    problems: Mapping[str, list[str]],
+    unresolved: Mapping[str, str],
+    options: Mapping[str, str],
+    references: Mapping[str, str],
+) -> dict[str, list[str]]:
+    """Problems in words that tell no secret: an answer goes to whoever wrote the configuration.
+
+    What is wrong with a value that a provider gave is not said, because the words would quote it, or parts of it.
+    """
+    hidden = {**hidden_texts(options), **references}
+    names = masked_names(options)
+    found = {}
+    for name, texts in problems.items():
+        given_by = unresolved[name] if options.get(name) != unresolved.get(name) else None
+        found[names.get(name, name)] = [
+            _without_value(name, text, given_by, {**hidden, **names}) for text in texts
+        ]
+    return found
+
+
+def _without_value(name: str, text: str, given_by: str | None, hidden: Mapping[str, str]) -> str:
+    if given_by is not None and not text.startswith(_CANNOT_CONNECT):
+        return f"{name}: what {given_by} gives is not a value of this option; it is not shown"
+    return without_secrets(text, hidden)
 
 
 def _framework_problems(options: Mapping[str, str]) -> dict[str, list[str]]:
@@ -218,12 +254,6 @@ def _of(name: str) -> Definition | None:
     if option is None:
         return None
     return Definition(name, "STRING", option.required, option.default, "MEDIUM", None, -1, "MEDIUM", name)
-
-
-def masked(config: Mapping[str, str]) -> dict[str, str]:
-    """A configuration without its passwords."""
-    secret = passwords(config)
-    return {key: MASK if key in secret and value else value for key, value in config.items()}
 
 
 def _java_map(config: Options) -> str:

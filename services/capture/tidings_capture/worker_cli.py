@@ -16,6 +16,7 @@ from aiohttp import web
 from prometheus_client import REGISTRY
 
 from tidings_capture.connector_files import ConnectorFile, read_connector_file
+from tidings_capture.connector_limits import set_limits
 from tidings_capture.errors import OptionError, WorkerConfigError
 from tidings_capture.guard import Guard
 from tidings_capture.metrics import ConnectorCollector
@@ -29,6 +30,7 @@ from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.tagged_collector import TaggedCollector
 from tidings_capture.task_forks import TaskForks
+from tidings_capture.task_jobs import worker_secrets
 from tidings_capture.validation import in_turn, invalid_message, require_connector_class, validate
 from tidings_capture.wal import WalMonitor
 from tidings_capture.wal_slots import SlotCollector, own_slots
@@ -42,6 +44,7 @@ from tidings_service import (
     add_observability,
     configure_logging,
     get_logger,
+    hide,
     load_settings,
     report_error,
     run_service,
@@ -109,6 +112,8 @@ async def run_worker(
         SettingsError: the listener's address cannot be used.
     """
     log = get_logger("tidings_capture.worker")
+    set_limits(worker.limits)
+    hide(worker_secrets(worker))
     for name in worker.unknown:
         log.warning("unknown worker property is ignored", property=name)
     health = Health()

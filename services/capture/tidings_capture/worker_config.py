@@ -11,6 +11,7 @@ from typing import Final
 
 from tidings_capture.byte_sizes import parse_size
 from tidings_capture.config_providers import ConfigProviders, is_provider_property, read_config_providers
+from tidings_capture.connector_limits import LIMIT_PROPERTIES, ConnectorLimits, read_limits
 from tidings_capture.errors import CaptureError, WorkerConfigError
 from tidings_capture.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
 from tidings_capture.kafka_settings import (
@@ -78,6 +79,7 @@ _KNOWN: Final = frozenset(
         MOST_TOPICS,
         MOST_DISK,
         FREE_DISK,
+        *LIMIT_PROPERTIES,
     }
 )
 _WITHOUT_MEANING: Final = frozenset(
@@ -166,6 +168,8 @@ class WorkerConfig:
     """``topic.tracking.allow.reset``."""
     override_policy: str = "All"
     """What connectors may override of their clients' settings; see `override_policy`."""
+    limits: ConnectorLimits = ConnectorLimits()
+    """What connectors may name: modules, files, expressions."""
     rest: RestSecurity = field(default_factory=RestSecurity)
     """All listeners; `host` and `port` are the first one's."""
     rest_headers: RestHeaders = RestHeaders()
@@ -246,6 +250,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         topic_tracking=_boolean(properties, "topic.tracking.enable", default=True),
         topic_tracking_reset=_boolean(properties, "topic.tracking.allow.reset", default=True),
         override_policy=read_override_policy(properties),
+        limits=read_limits(properties),
         rest=rest,
         rest_headers=read_rest_headers(properties),
         most_connectors=max(0, _integer(properties, MOST_CONNECTORS, 1_000)),

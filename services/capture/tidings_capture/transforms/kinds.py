@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
+from tidings_capture.connector_limits import TRANSFORM_MODULES, current_limits
 from tidings_capture.transforms import debezium, kafka
 from tidings_capture.transforms.config import SettingError
 from tidings_capture.transforms.record import Predicate, Transform
@@ -32,7 +33,8 @@ def find_transform(kind: str) -> type[Transform]:
     """The class of a transform.
 
     Args:
-        kind: a Java class name that is known here, or ``package.module:Class`` of a transform in Python.
+        kind: a Java class name that is known here, or ``package.module:Class`` of a transform in Python,
+            whose module the worker's properties allow.
 
     Raises:
         SettingError: there is none; about option ``type``.
@@ -62,9 +64,14 @@ def _find(kind: str, known: Mapping[str, type[T]], base: type[T]) -> type[T]:
 
 def _imported(path: str) -> type:
     module_name, _, class_name = path.partition(":")
+    if not current_limits().allows_module(module_name):
+        # To import a module is to run it, and whoever posts a connector may name any.
+        raise SettingError(
+            "type", f"{path}\0the worker's {TRANSFORM_MODULES} does not allow module {module_name}"
+        )
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module may end its process when it is imported
         raise SettingError(
             "type", f"{path}\0module {module_name} cannot be imported: {type(error).__name__}"
         ) from error

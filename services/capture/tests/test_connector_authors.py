@@ -1,0 +1,431 @@
+"""What whoever may post a connector must not be able to do: to the worker, to its secrets, to files and to databases."""
+
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tidings_capture.connector_config import read_connector_config, read_endpoint
+from tidings_capture.connector_limits import ConnectorLimits, limited
+from tidings_capture.errors import CaptureError, OptionError, PostgresError
+from tidings_capture.override_policy import check_overrides
+from tidings_capture.postgres import Session
+from tidings_capture.secret_options import masked, passwords, with_stored_secrets
+from tidings_capture.signal_file import MOST_BYTES, SignalFile
+from tidings_capture.signals import consumer_settings
+from tidings_capture.sql_fragment import enclosed
+from tidings_service import Retry
+
+PLUGIN = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
+
+
+def errors_of(answer: tuple[int, dict]) -> dict[str, list[str]]:
+    status, body = answer
+    assert status == 200, body
+    return {c["value"]["name"]: c["value"]["errors"] for c in body["configs"] if c["value"]["errors"]}
+
+
+# Credentials go where they were meant for
+
+
+@contextmanager
+def listening(serve=None) -> Iterator[tuple[int, list[bytes]]]:
+    """A server of somebody's own: its port, and what it was sent."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        thread = threading.Thread(target=_answer, args=(server, serve, heard), daemon=True)
+        thread.start()
+        yield server.getsockname()[1], heard
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(30)
+
+
+def _answer(server, serve, heard) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with connection:
+            connection.settimeout(10)
+            try:
+                while data := connection.recv(65536):
+                    heard.append(data)
+                    if serve is not None:
+                        connection.sendall(serve(data))
+            except OSError:
+                pass
+
+
+def asks_for_the_password(data: bytes) -> bytes:
+    """A PostgreSQL server that has neither TLS nor GSS and sends AuthenticationCleartextPassword."""
+    if len(data) == 8 and struct.unpack(">II", data)[1] in {80877103, 80877104}:
+        return b"N"
+    return b"R" + struct.pack(">II", 8, 3)
+
+
+def test_no_password_in_the_clear_to_a_server_that_has_not_proved_who_it_is(connector_config):
+    canary = "canary-of-the-database"
+    with listening(asks_for_the_password) as (port, heard):
+        config = connector_config | {
+            "database.hostname": "127.0.0.1",
+            "database.port": str(port),
+            "database.password": canary,
+        }
+        with pytest.raises(PostgresError, match="in the clear") as caught:
+            Session(read_endpoint(config))
+        assert caught.value.retry == Retry.NEVER
+        assert "tidings.database.require.auth" in str(caught.value.hint)
+        assert heard
+        assert canary.encode() not in b"".join(heard)
+        # Whoever needs it may ask for it.
+        with pytest.raises(PostgresError):
+            Session(read_endpoint(config | {"tidings.database.require.auth": "password"}))
+        assert canary.encode() in b"".join(heard)
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_stored_password_goes_nowhere_else(worker, create, connector_config, method):
+    name = create(connector_config | {"database.sslmode": "prefer"})
+    shown = worker.request("GET", f"/connectors/{name}/config")[1]
+    assert shown["database.password"] == "********"
+    with listening(asks_for_the_password) as (port, heard):
+        for change in (
+            {"database.port": str(port), "database.hostname": "127.0.0.1"},
+            {"database.user": "somebody"},
+            {"database.sslmode": "disable"},
+        ):
+            body = {**shown, **change} if method == "PUT" else change
+            path = f"/connectors/{name}/config"
+            status, answer = worker.request(method, path, body)
+            assert status == 400, answer
+            assert "database.password: give the value again" in answer["message"]
+            assert next(iter(change)) in answer["message"]
+        assert not heard
+    # What does not say where it goes may change, and so may all of it for who knows the password.
+    body = {
+        **shown,
+        "database.sslmode": "allow",
+        "database.password": connector_config["database.password"],
+        "heartbeat.interval.ms": "1000",
+    }
+    assert worker.request("PUT", f"/connectors/{name}/config", body)[0] == 200
+    body = {**shown, "database.sslmode": "prefer", "heartbeat.interval.ms": "2000"}
+    assert worker.request("PUT", f"/connectors/{name}/config", body)[0] == 200
+
+
+def signal_options(config, **changes):
+    changes = {f"signal.{name}": value for name, value in changes.items()}
+    made = read_connector_config(
+        "c", {**config, "signal.enabled.channels": "kafka", **changes}, {}, run_id="r"
+    )
+    return made.signals
+
+
+def test_the_workers_login_to_kafka_stays_with_its_brokers(connector_config):
+    client = {
+        "bootstrap.servers": "a:9092,b:9092",
+        "sasl.password": "canary",
+        "security.protocol": "SASL_PLAINTEXT",
+    }
+    own = consumer_settings(client, signal_options(connector_config))
+    assert own["sasl.password"] == "canary"
+    assert consumer_settings(
+        client, signal_options(connector_config, **{"kafka.bootstrap.servers": "B:9092"})
+    ) == {
+        **own,
+        "bootstrap.servers": "B:9092",
+    }
+    other = {"kafka.bootstrap.servers": "b:9092,evil:9092", "consumer.security.protocol": "PLAINTEXT"}
+    assert consumer_settings(client, signal_options(connector_config, **other)) == {
+        "group.id": "kafka-signal",
+        "bootstrap.servers": "b:9092,evil:9092",
+        "security.protocol": "PLAINTEXT",
+    }
+
+
+@pytest.mark.parametrize("policy", ["None", "Principal"])
+def test_the_override_policy_is_for_signals_too(policy):
+    config = {"signal.consumer.client.id": "x"}
+    with pytest.raises(OptionError, match=r"signal\.consumer\.client\.id"):
+        check_overrides(policy, config, "a:9092")
+    check_overrides(policy, config | {"signal.kafka.bootstrap.servers": "evil:9092"}, "a:9092")
+
+
+def test_the_workers_login_to_the_registry_stays_with_its_registry(connector_config):
+    login = {
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": "http://registry",
+        "value.converter.basic.auth.credentials.source": "USER_INFO",
+        "value.converter.basic.auth.user.info": "worker:canary",
+        "value.converter.schema.registry.ssl.keystore.password": "canary",
+    }
+    worker = login | {name.replace("value.", "key."): value for name, value in login.items()}
+
+    def converters(**changes):
+        config = {**connector_config, **{f"value.converter.{name}": value for name, value in changes.items()}}
+        for name in (
+            "key.converter",
+            "value.converter",
+            "key.converter.schemas.enable",
+            "value.converter.schemas.enable",
+        ):
+            config.pop(name, None)
+        return read_connector_config("c", config, worker, run_id="r").converters
+
+    assert "canary" in str(converters())
+    assert "canary" in str(converters(**{"schema.registry.url": "http://registry"}))
+    for elsewhere in (
+        {"schema.registry.url": "http://evil"},
+        {"schema.registry.ssl.truststore.location": "/evil.pem"},
+    ):
+        made = converters(**elsewhere)
+        assert "canary" not in str({n: v for n, v in made.items() if n.startswith("value.")})
+        assert made["key.converter.basic.auth.user.info"] == "worker:canary"
+
+
+# Files
+
+
+def test_signals_come_from_a_file_where_the_worker_lets_it_be(worker, connector_config, tmp_path):
+    def problem(file: str) -> list[str] | None:
+        config = connector_config | {"signal.enabled.channels": "file", "signal.file": file}
+        return errors_of(worker.request("PUT", PLUGIN, config)).get("signal.file")
+
+    assert problem(str(tmp_path / "signals")) is None
+    for outside in ("/etc/passwd", "/dev/zero", f"{tmp_path}/../../../signals", "../signals", "."):
+        (text,) = problem(outside) or [""]
+        assert "tidings.signal.directory" in text, outside
+    with limited(ConnectorLimits()), pytest.raises(CaptureError, match=r"tidings\.signal\.directory"):
+        SignalFile(str(tmp_path / "signals"))
+
+
+def test_a_signal_file_is_a_regular_file_of_bounded_size(tmp_path):
+    with limited(ConnectorLimits(signal_directory=str(tmp_path))):
+        target = tmp_path / "target"
+        target.write_text("precious\n")
+        (tmp_path / "link").symlink_to(target)
+        (tmp_path / "hard").hardlink_to(target)
+        os.mkfifo(tmp_path / "fifo")
+        (tmp_path / "out").symlink_to("/dev")
+        for name in ("link", "hard", "fifo"):
+            file = SignalFile(name)
+            with pytest.raises(CaptureError, match=r"signal\.file"):
+                file.lines()
+            with pytest.raises(CaptureError, match=r"signal\.file"):
+                SignalFile("out/zero")
+        assert target.read_text() == "precious\n"
+        large = SignalFile("large")
+        (tmp_path / "large").write_bytes(b"x" * MOST_BYTES + b"\n")
+        with pytest.raises(CaptureError, match=str(MOST_BYTES)):
+            large.lines()
+        large.take()
+        assert (tmp_path / "large").stat().st_size == MOST_BYTES + 1
+        with pytest.raises(CaptureError, match="regular file"):
+            _device_file().lines()
+
+
+def _device_file() -> SignalFile:
+    with limited(ConnectorLimits(signal_directory="/dev")):
+        return SignalFile("zero")
+
+
+# Code
+
+
+def test_a_transform_names_no_module_that_the_worker_does_not_allow(worker, connector_config):
+    for kind, prefix in (("transforms", "transforms.t."), ("predicates", "predicates.p.")):
+        config = connector_config | {kind: prefix[-2], f"{prefix}type": "lib2to3.__main__:main"}
+        problems = errors_of(worker.request("PUT", PLUGIN, config))
+        (text,) = problems[f"{prefix}type"]
+        assert "tidings.transforms.allowed.modules" in text
+    assert worker.request("GET", "/connectors")[0] == 200
+    assert worker.process.poll() is None
+
+
+# SQL
+
+
+def test_a_filter_stays_within_its_parentheses():
+    for text, kept in (
+        ("a = 1 -- why", "a = 1"),
+        ("a = ';)' AND b = $x$ ;) $x$ /* ) /* ; */ */ ;", "a = ';)' AND b = $x$ ;) $x$"),
+        ("\"a)\" = E'\\n' AND c[1] IN (SELECT 1)", "\"a)\" = E'\\n' AND c[1] IN (SELECT 1)"),
+    ):
+        assert enclosed(text).strip() == kept
+    for text in (
+        "1=1; DROP TABLE a",
+        "true) TO PROGRAM 'x' --",
+        "true) UNION ALL SELECT 1 FROM (b",
+        "a = 'x",
+        "a = E'\\' ) --'",
+        "a /* b",
+        "$a$ b $$",
+        "€$$ ) TO PROGRAM 'x' --$$",
+        "(a",
+        "a]",
+    ):
+        with pytest.raises(ValueError, match=r"holds|leaves|closes"):
+            enclosed(text)
+
+
+@pytest.mark.parametrize("kind", ["incremental", "blocking"])
+def test_a_signals_filter_runs_no_statement_of_its_own(
+    worker, create, connector_config, sql, wait_until, kind
+):
+    sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)", "CREATE TABLE victim (id int)")
+    sql("CREATE SEQUENCE s", "CREATE TABLE signals (id text PRIMARY KEY, type text, data text)")
+    notes = f"{connector_config['topic.prefix']}.notes"
+    name = create(
+        connector_config
+        | {
+            "snapshot.mode": "no_data",
+            "table.include.list": "public.a",
+            "signal.data.collection": "public.signals",
+            "notification.enabled.channels": "sink",
+            "notification.sink.topic.name": notes,
+        }
+    )
+    select = "SELECT * FROM public.a WHERE " if kind == "blocking" else ""
+    filters = (
+        f"{select}true) TO STDOUT; DROP TABLE victim; --",
+        f"{select}true; DROP TABLE victim",
+        f"{select}nextval('s') > 0",
+        f"{select}set_config('search_path', 'evil', false) IS NOT NULL",
+    )
+    for text in filters:
+        condition = {"data-collection": "public.a", "filter": text}
+        data = {"data-collections": ["public.a"], "type": kind, "additional-conditions": [condition]}
+        asked = {"type": "execute-snapshot", "data": data}
+        assert worker.request("POST", f"/connectors/{name}/signals", asked)[0] == 202
+    done = {"type": "log", "data": {"message": f"all of {name}"}}
+    assert worker.request("POST", f"/connectors/{name}/signals", done)[0] == 202
+    wait_until("the signals", lambda: f"all of {name}" in worker.log.read_text())
+    assert sql("SELECT count(*) FROM victim") == [(0,)]
+    assert sql("SELECT is_called FROM s") == [(False,)]
+    assert worker.task(name)["state"] == "RUNNING"
+
+
+def test_names_with_quotes_are_names(worker, create, connector_config, sql, wait_records):
+    sql("CREATE TABLE a (id int PRIMARY KEY)")
+    publication = "it's \"x\", y', proto_version '9"
+    name = create(connector_config | {"publication.name": publication, "snapshot.mode": "no_data"})
+    sql("INSERT INTO a VALUES (1)")
+    wait_records(f"{name}.public.a", 1)
+    assert (publication,) in sql("SELECT pubname FROM pg_publication")
+
+
+# Secrets and cells
+
+
+def test_no_secret_and_no_cell_is_told(worker_properties, start_worker, connector_config, sql, tmp_path):
+    """A canary of each kind is looked for in everything that leaves the worker."""
+    secret, salt, cell = "canary-of-a-secret", "canary-of-a-salt", "canary-of-a-cell"
+    (tmp_path / "secrets.properties").write_text(f"it={secret}\n")
+    reference = f"${{file:{tmp_path}/secrets.properties:it}}"
+    provider = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
+    group = connector_config["topic.prefix"]
+    properties = worker_properties(group, **provider)
+    worker = start_worker(properties)
+    answers = []
+
+    def ask(method, path, body=None):
+        status, answer = worker.request(method, path, body)
+        answers.append(json.dumps(answer))
+        return status, answer
+
+    sql("CREATE TABLE a (id int PRIMARY KEY, note text)", f"INSERT INTO a VALUES (1, '{cell}')")
+    sql(f"CREATE ROLE {group} LOGIN SUPERUSER PASSWORD '{secret}'")
+    # What a check would quote.
+    for name in ("snapshot.mode", "signal.enabled.channels", "slot.name", "table.include.list", "tasks.max",
+                 "publication.autocreate.mode", "column.mask.with.x.chars", "no.such.option",
+                 "database.hostname", "database.dbname", "key.converter"):  # fmt: skip
+        config = connector_config | {"name": group, name: reference}
+        if name == "table.include.list":
+            config[name] = f"({reference}"
+        status, answer = ask("PUT", PLUGIN, config)
+        assert status == 200
+        assert answer["error_count"] > 0, name
+        assert ask("PUT", f"/connectors/{group}/config", config)[0] == 400
+    # What a task would say: the server's words repeat a cell, and the option's name holds a salt.
+    config = connector_config | {
+        "database.user": group,
+        "database.password": secret,
+        f"column.mask.hash.SHA-256.with.salt.{salt}": "public.a.note",
+        "table.include.list": "public.a",
+        "snapshot.select.statement.overrides": "public.a",
+        "snapshot.select.statement.overrides.public.a": "SELECT note::int AS id FROM a",
+        "heartbeat.action.query": f"SELECT dblink_connect('password={secret}')",
+        "heartbeat.interval.ms": "100",
+    }
+    assert ask("PUT", f"/connectors/{group}/config", config)[0] == 201
+    worker.wait_task(group, "FAILED")
+    status = ask("GET", f"/connectors/{group}/status")[1]
+    assert "InvalidTextRepresentation" in status["tasks"][0]["trace"]
+    for path in (
+        "/connectors?expand=info&expand=status",
+        f"/connectors/{group}",
+        f"/connectors/{group}/config",
+        f"/connectors/{group}/tasks",
+    ):
+        assert ask("GET", path)[0] == 200
+    shown = ask("GET", f"/connectors/{group}/config")[1]
+    name = "column.mask.hash.SHA-256.with.salt.********"
+    assert shown[name] == "public.a.note"
+    # What came back masked is what is stored: the salt is not replaced by its mask.
+    assert (
+        ask("PUT", f"/connectors/{group}/config", shown | {"snapshot.select.statement.overrides": ""})[0]
+        == 200
+    )
+    worker.wait_task(group, "RUNNING")
+    assert ask("GET", f"/connectors/{group}/config")[1][name] == "public.a.note"
+    assert worker.request("DELETE", f"/connectors/{group}")[0] == 204
+    assert worker.stop() == 0
+    sql(f"REASSIGN OWNED BY {group} TO CURRENT_USER", f"DROP ROLE {group}")
+    told = {"REST": "\n".join(answers), "log": worker.log.read_text()}
+    for what in (secret, salt, cell):
+        for where, text in told.items():
+            assert what not in text, f"{what} is in {where}: {text[max(0, text.find(what) - 300) :][:400]}"
+
+
+def test_names_and_values_that_are_secret():
+    secret = {
+        "value.converter.api.key": "x",
+        "X.API_KEY": "x",
+        "transforms.a.auth.token": "x",
+        "transforms.a.passwd": "x",
+        "transforms.a.PWD": "x",
+        "transforms.a.credentials": "x",
+        "transforms.a.private.key": "x",
+        "producer.override.SASL.JAAS.CONFIG": "x",
+        "value.converter.schema.registry.url": "https://token@registry",
+        "heartbeat.action.query": "SELECT dblink_connect('host=a password=x')",
+    }
+    shown = {
+        "value.converter.basic.auth.credentials.source": "USER_INFO",
+        "message.key.columns": "public.tokens:id",
+        "table.include.list": "public.password,public.api_key",
+        "database.sslkey": "/a/path",
+        "database.password": "${env:X}",
+        "value.converter.schema.registry.url": "https://registry/a",
+    }
+    assert passwords(secret) == secret.keys()
+    assert not passwords(shown)
+    config = {
+        f"column.mask.hash.{kind}.with.salt.{salt}": kind
+        for kind in ("MD5", "v2.MD5")
+        for salt in ("a", "b.c")
+    }
+    answer = masked(config)
+    assert len(answer) == 4
+    assert all("********" in name for name in answer)
+    assert with_stored_secrets(answer, config) == config
