@@ -42,14 +42,21 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 
 @pytest.mark.stack
-def test_up_status_down(run: Run, alive: Callable[[int], bool]) -> None:
-    up = run("up", "--members", "pg", "--pg", "17")
+def test_up_status_down(run: Run, alive: Callable[[int], bool], tmp_path: Path) -> None:
+    extension = tmp_path / "share/postgresql/extension"
+    extension.mkdir(parents=True)
+    (tmp_path / "lib/postgresql").mkdir(parents=True)
+    (extension / "tiny.control").write_text("default_version = '1'\n")
+    (extension / "tiny--1.sql").write_text("CREATE FUNCTION tiny() RETURNS int LANGUAGE sql AS 'SELECT 7';\n")
+    up = run("up", "--members", "pg", "--pg", "17", "--extensions", str(tmp_path))
     assert up.returncode == 0, up.stderr
     url = next(line for line in up.stdout.splitlines() if line.startswith("export TIDINGS_PG=")).partition(
         "="
     )[2]
     with psycopg.connect(url) as connection:
         assert connection.info.server_version // 10000 == 17
+        connection.execute("CREATE EXTENSION tiny")
+        assert connection.execute("SELECT tiny()").fetchone() == (7,)
 
     again = run("up", "--members", "pg")
     assert again.returncode == 1

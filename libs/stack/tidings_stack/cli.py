@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from tidings_jvm import JvmError, default_progress, prefetch
 from tidings_stack.errors import StackError
@@ -53,6 +54,14 @@ def parser() -> argparse.ArgumentParser:
         "--pg", choices=PG_VERSIONS, default="16", help="PostgreSQL's version (default: %(default)s)"
     )
     up.add_argument("--directory", help="keep the data there when the stack ends (default: a temporary one)")
+    up.add_argument(
+        "--extensions",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="an installation of the same PostgreSQL (with lib/postgresql and share/postgresql/extension) whose extensions"
+        " the server gets beside its own; repeatable",
+    )
     up.add_argument("--foreground", action="store_true", help="stay until Ctrl-C instead of returning")
     up.set_defaults(run=_up)
 
@@ -67,11 +76,18 @@ def parser() -> argparse.ArgumentParser:
 def _up(options: argparse.Namespace) -> int:
     if is_held(options.name):
         raise StackError(f"the stack {options.name!r} is up already", hint="tidings-stack status shows it")
+    for installation in options.extensions:
+        if not (Path(installation) / "share/postgresql/extension").is_dir():
+            raise StackError(
+                f"--extensions {installation}: it has no share/postgresql/extension",
+                hint="name the directory of an installation of PostgreSQL",
+            )
     settings = Settings(
         name=options.name,
         members=with_requirements(options.members),
         pg_version=options.pg,
         directory=None if options.directory is None else os.path.abspath(options.directory),  # noqa: PTH100 (may not exist)
+        extensions=tuple(str(Path(one).resolve()) for one in options.extensions),
     )
     # Downloads happen here, where a terminal can show their progress.
     prefetch(configurations_of(settings.members, settings.pg_version), progress=default_progress())

@@ -45,6 +45,8 @@ class Settings:
     members: tuple[str, ...]
     pg_version: str
     directory: str | None = None
+    extensions: tuple[str, ...] = ()
+    """Installations of PostgreSQL whose extensions the server gets."""
 
 
 def state_directory() -> Path:
@@ -99,7 +101,11 @@ def keep(settings: Settings, progress: Progress, on_ready: Callable[[State], Non
     with (
         held(settings.name),
         Stack(
-            settings.members, pg_version=settings.pg_version, directory=settings.directory, progress=progress
+            settings.members,
+            pg_version=settings.pg_version,
+            pg_extensions=[Path(one) for one in settings.extensions],
+            directory=settings.directory,
+            progress=progress,
         ) as stack,
     ):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -142,7 +148,9 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("settings")
     values = json.loads(parser.parse_args().settings)
-    settings = Settings(**{**values, "members": tuple(values["members"])})
+    settings = Settings(
+        **{**values, "members": tuple(values["members"]), "extensions": tuple(values["extensions"])}
+    )
 
     def write(text: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # the command that started this process has returned

@@ -42,7 +42,7 @@ class Stack:
 
     `members` are started by `start` or on entering the context; more can follow with `ensure`. A given `directory` is
     kept at the end, with the data; otherwise the stack makes one and removes it. `pg_settings` and `kafka_settings` add
-    to the servers' configuration.
+    to the servers' configuration; `pg_extensions` are installations whose extensions PostgreSQL gets beside its own.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Stack:
         *,
         pg_version: str = "16",
         pg_settings: Mapping[str, str] | None = None,
+        pg_extensions: Sequence[Path] = (),
         kafka_settings: Mapping[str, str] | None = None,
         kafka_heap: str = "384m",
         directory: Path | str | None = None,
@@ -59,6 +60,7 @@ class Stack:
         self._wanted = with_requirements(members)
         self._pg_version = pg_version
         self._pg_settings = dict(pg_settings or {})
+        self._pg_extensions = tuple(pg_extensions)
         self._kafka_settings = dict(kafka_settings or {})
         self._kafka_heap = kafka_heap
         self._given_directory = None if directory is None else Path(directory).absolute()
@@ -233,7 +235,12 @@ class Stack:
             case "pg":
                 from tidings_stack.postgres import PostgresServer  # noqa: PLC0415
 
-                return PostgresServer(place, version=self._pg_version, settings=self._pg_settings)
+                return PostgresServer(
+                    place,
+                    version=self._pg_version,
+                    settings=self._pg_settings,
+                    extensions=self._pg_extensions,
+                )
             case "kafka":
                 from tidings_stack.kafka import KafkaServer  # noqa: PLC0415
 

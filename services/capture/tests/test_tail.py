@@ -1,5 +1,6 @@
 """`tidings-capture tail`: what a newcomer sees, and that nothing stays behind in his database."""
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from tidings_capture.pgoutput_messages import UNCHANGED, Relation, RelationColum
 from tidings_capture.postgres import Session, read_url
 from tidings_capture.tail_cli import opened
 from tidings_capture.tail_output import JsonOutput, Moment, TextOutput
+from tidings_capture.tail_setup import TailOptions, chosen_tables
 from tidings_capture.updatable import by_updatable
 
 COMMAND = [str(Path(sys.executable).with_name("tidings-capture")), "tail"]
@@ -305,6 +307,11 @@ def test_a_server_that_ends_the_stream(tail, sql, wait_until, tmp_path, unique_n
 def test_what_is_wrong_is_said(pg_database, sql, unique_name, pg_server):
     sql(*SETUP)
     assert "did you mean public.orders" in refused(pg_database, "ordes")
+    sql('CREATE TABLE "Order lines" (id int PRIMARY KEY)')
+    with contextlib.closing(Session(read_url(pg_database))) as session:
+        for shown in ('"Order lines"', 'public."Order lines"', '"public"."Order lines"', "Order lines"):
+            options = TailOptions(read_url(pg_database), (shown, "orders"))
+            assert chosen_tables(session, options) == [("public", "Order lines"), ("public", "orders")]
     assert "cannot be read" in refused("postgresql://user:secret-word@[")
     assert "contains invalid character" in refused(pg_database, "--slot", "Bad Name")
     assert left_behind(sql) == []
@@ -352,6 +359,14 @@ RELATION = Relation(
     1, "public", "t",  "d",
     (RelationColumn("id", 23, -1, True), RelationColumn("v", 25, -1, False), RelationColumn("n", 1700, -1, False)),
 )  # fmt: skip
+
+
+def test_a_quote_in_a_value_does_not_end_it():
+    relation = Relation(
+        1, "s", "t", "f", (RelationColumn("a", 25, -1, True), RelationColumn("b", 25, -1, False))
+    )
+    line = TextOutput(colours=False).change("insert", relation, None, [b"it's", b"' b='"], Moment(1, 2))
+    assert line == "  INSERT   s.t  a='it''s' b=''' b='''\n"
 
 
 def test_values_cannot_move_the_cursor_and_long_ones_are_cut():

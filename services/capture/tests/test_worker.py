@@ -152,7 +152,7 @@ def streams(sql, name):
 
 
 def test_pause_resume_stop_restart_delete(worker, create, connector_config, sql, wait_records, wait_until):
-    sql("CREATE TABLE a (id int PRIMARY KEY)")
+    sql("CREATE DOMAIN label AS text", "CREATE TABLE a (id int PRIMARY KEY, labels label[], at pg_lsn)")
     name = create(connector_config)
     wait_until("the stream", lambda: streams(sql, name))
     assert worker.request("PUT", f"/connectors/{name}/pause")[0] == 202
@@ -160,6 +160,10 @@ def test_pause_resume_stop_restart_delete(worker, create, connector_config, sql,
     sql("INSERT INTO a VALUES (1)")
     assert worker.request("PUT", f"/connectors/{name}/resume")[0] == 202
     assert len(wait_records(f"{name}.public.a", 1)) == 1
+    lines = [
+        json.loads(line) for line in worker.log.read_text().splitlines() if "left out of the topic" in line
+    ]
+    assert ("public.a", ["labels", "at"]) in [(line["table"], line["columns"]) for line in lines]
     assert worker.request("PUT", f"/connectors/{name}/stop")[0] == 204
     assert worker.request("GET", f"/connectors/{name}/status")[1]["tasks"] == []
     assert worker.request("GET", f"/connectors/{name}/status")[1]["connector"]["state"] == "STOPPED"
@@ -169,6 +173,10 @@ def test_pause_resume_stop_restart_delete(worker, create, connector_config, sql,
     assert worker.request("POST", f"/connectors/{name}/restart?includeTasks=true")[0] == 202
     worker.wait_task(name, "RUNNING")
     assert worker.request("DELETE", f"/connectors/{name}")[0] == 204
+    lines = [json.loads(line) for line in worker.log.read_text().splitlines() if f'"{name}"' in line]
+    (told,) = [line for line in lines if "retains WAL until somebody drops it" in line["event"]]
+    assert told["slot"] == connector_config["slot.name"]
+    assert f"SELECT pg_drop_replication_slot('{told['slot']}')" in told["hint"]
     assert worker.request("GET", f"/connectors/{name}") == (
         404,
         {"error_code": 404, "message": f"Connector {name} not found"},

@@ -13,7 +13,9 @@ from tidings_capture.errors import PostgresError
 from tidings_capture.pgoutput_messages import Relation
 from tidings_capture.plan import Plan, compile_plan
 from tidings_capture.relations import Table
-from tidings_service import Retry
+from tidings_service import Retry, get_logger
+
+_log = get_logger(__name__)
 
 
 class Route:
@@ -131,4 +133,12 @@ class Routes:
             table, self._config.conversion, self._key, self._value, topic, key_field=key_field
         )
         plan.renew = self.renew
+        if plan.omitted_columns:
+            _log.warning(
+                "columns are left out of the topic: Debezium does not read their types",
+                table=table.qualified_name,
+                columns=list(plan.omitted_columns),
+                hint="include.unknown.datatypes=true sends most of them as the bytes of their text (of arrays, as arrays"
+                " of these); column.exclude.list says that they are not wanted",
+            )
         return plan

@@ -227,13 +227,27 @@ class Supervisor:
         """
         async with self._writing:
             storage = await self.leading()
-            self.run_of(name)
+            config = self.run_of(name).config
             await STORAGE.run(storage.configs.delete_connector, name)
             await self._take_effect(name)
             storage.statuses.delete(name)
             await self.reset_topics(name)
             self._runs.tell_health()
             _log.info("connector deleted", connector=name)
+            if config.get("slot.drop.on.stop", "false").strip().lower() != "true":
+                slot, publication = (
+                    config.get("slot.name", "debezium"),
+                    config.get("publication.name", "dbz_publication"),
+                )
+                _log.warning(
+                    "the deleted connector's replication slot and publication stay in its database, and the slot"
+                    " retains WAL until somebody drops it",
+                    connector=name,
+                    slot=slot,
+                    publication=publication,
+                    hint=f"to go on later, create the connector again; else SELECT pg_drop_replication_slot('{slot}'); "
+                    f'DROP PUBLICATION "{publication}"',
+                )
 
     async def set_target(self, name: str, state: str) -> None:
         """Pause, resume or stop a connector.

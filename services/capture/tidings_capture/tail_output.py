@@ -185,7 +185,10 @@ def _shown(cell: bytes, *, quoted: bool) -> str:
     if len(text) > _LONGEST:
         text = text[:_LONGEST] + "…"
     text = _printable(text)
-    return f"'{text}'" if quoted else text
+    if not quoted:
+        return text
+    doubled = text.replace("'", "''")  # as in SQL, so that it is clear where a value ends
+    return f"'{doubled}'"
 
 
 def _printable(text: str) -> str:

@@ -39,9 +39,17 @@ def chosen_tables(session: Session, options: TailOptions) -> list[tuple[str, str
     """
     found: list[tuple[str, str]] = session.rows(_TABLES)
     names = {f"{schema}.{table}": (schema, table) for schema, table in found}
+    quoted = {
+        f"{shown}.{quote(table)}": (schema, table)
+        for schema, table in found
+        for shown in (schema, quote(schema))
+    } | {quote(table): (schema, table) for schema, table in found if schema == "public"}
     chosen = []
     for given in options.tables:
         name = given if given in names else f"public.{given}"
+        if given in quoted:  # as psql shows it, and as SQL wants it
+            chosen.append(quoted[given])
+            continue
         if name not in names:
             near = difflib.get_close_matches(name, names, n=3)
             raise CatalogError(

@@ -8,12 +8,15 @@ successor goes on where it was: every record comes out once, in order.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from bikes.topics import read_committed
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from tidings_service import Health
 from tidings_translator import stage as stage_module
 from tidings_translator.kafka import Offsets, TopicPlan
 from tidings_translator.records import Batch, Output, Partition
@@ -43,6 +46,9 @@ class Copy:
         return []
 
     async def tick(self) -> None: ...
+
+    def unrestored(self) -> int:
+        return 0
 
     def handed_out(self) -> int:
         """Batches that Faust has fetched and queued."""
@@ -143,6 +149,19 @@ class Run:
 def run(kafka_bootstrap: str, unique_name: str, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(stage_module, "_leave", lambda code: code)
     return Run(kafka_bootstrap, unique_name)
+
+
+def test_a_stage_is_not_ready_before_its_state_is_read_back() -> None:
+    stage = SimpleNamespace(health=Health(), consumer=SimpleNamespace(assignment=lambda: {1, 2, 3}))
+    for missing, ok, detail in (
+        (3, False, "reading back the state of 3 of 3 partitions"),
+        (1, False, "reading back the state of 1 of 3 partitions"),
+        (0, True, "3 partitions"),
+    ):
+        Stage._show_group(
+            cast(Stage, stage), cast(Any, SimpleNamespace(unrestored=lambda n=missing: n)), joined=True
+        )
+        assert stage.health.snapshot()["components"] == {"group": {"ok": ok, "detail": detail}}
 
 
 async def test_a_crash_in_the_middle_commits_nothing_behind_it_and_nothing_overtakes(run: Run) -> None:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client import REGISTRY
 
+from tidings_translator.kafka_generations import GenerationAdmin
 from tidings_translator.kafka_readers import Readers
 from tidings_translator.lifecycle import Lifecycle
 from tidings_translator.readers import Reader, ReaderMetrics, Version, table
@@ -77,6 +78,18 @@ def test_readers_of_a_topic(
         future.result()
     (late,) = readers.of(dict.fromkeys(topics, 2))
     assert late.distance == 6
+
+
+@pytest.mark.stack
+def test_control_records_are_not_behind(kafka_bootstrap: str, unique_name: str, topics: list[str]) -> None:
+    """An idle generation is not behind for ever by what nobody is ever given."""
+    group, admin = f"{unique_name}-translator", GenerationAdmin(kafka_bootstrap)
+    consumer = Consumer({"bootstrap.servers": kafka_bootstrap, "group.id": group})
+    for second, behind in ((9, 0), (7, 1), (0, 5)):
+        offsets = [TopicPartition(topics[0], 0, 9), TopicPartition(topics[0], 1, second)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+        assert admin.behind(group, {topics[0]: 2}) == behind
+    consumer.close()
 
 
 @pytest.mark.stack

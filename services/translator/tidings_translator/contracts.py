@@ -25,6 +25,7 @@ _LOGICAL = frozenset(
     {("int", "date"), ("long", "time-micros"), ("long", "timestamp-micros"), ("long", "timestamp-millis")}
     | {("long", "local-timestamp-micros"), ("string", "uuid"), ("bytes", "decimal"), ("fixed", "decimal")}
 )
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _NAMED = frozenset({"record", "enum", "fixed"})
 
 
@@ -139,6 +140,9 @@ def _parse(path: str, text: str, origin: str) -> Contract:
         raise ContractError(f"{origin}:{error.lineno}: not JSON: {error.msg}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ContractError(f"{origin}: an event is an Avro record")
+    symbols = "".join(f"\n{origin}: {problem}" for problem in _symbol_problems(schema, ""))
+    if symbols:  # before fastavro, which names neither the symbol nor its field
+        raise ContractError(symbols.lstrip("\n"))
     try:
         fastavro.parse_schema(schema)
     except (SchemaParseException, fastavro.schema.UnknownType, KeyError, TypeError, ValueError) as error:
@@ -194,6 +198,29 @@ def _complex_problems(schema: Mapping[str, Any], path: str, named: set[str]) -> 
         named.add(schema["name"])
     elif logical is None:
         yield from _type_problems(kind, path, named)
+
+
+def _symbol_problems(schema: Any, path: str) -> Iterator[str]:
+    """Symbols of enums, wherever they are, that are not Avro names."""
+    if isinstance(schema, list):
+        for branch in schema:
+            yield from _symbol_problems(branch, path)
+    if not isinstance(schema, dict):
+        return
+    for field in schema.get("fields") or ():
+        if isinstance(field, dict):
+            yield from _symbol_problems(
+                field.get("type"), ".".join(filter(None, (path, str(field.get("name")))))
+            )
+    for inner in ("type", "items", "values"):
+        yield from _symbol_problems(schema.get(inner), path if inner == "type" else f"{path}[]")
+    symbols = schema.get("symbols") if schema.get("type") == "enum" else None
+    for symbol in symbols if isinstance(symbols, list) else ():
+        if not isinstance(symbol, str) or not _SYMBOL.match(symbol):
+            yield (
+                f"field '{path}': '{symbol}' is not an Avro enum's symbol: letters, digits and underscores, no digit first;"
+                " let the rule translate the database's label, or make the field a string"
+            )
 
 
 def newest(contracts: Iterable[Contract]) -> dict[tuple[str, str], Contract]:

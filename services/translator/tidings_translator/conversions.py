@@ -69,7 +69,8 @@ def event_plan(
             raise mistake(
                 site,
                 f"{topic_of(older)} is live, but nothing makes it of {newer.__name__}",
-                hint=f"write a function with @down_conversion({newer.__name__}, to={older.__name__})",
+                hint=f"write a function with @down_conversion({newer.__name__}, to={older.__name__}); "
+                "from tidings_translator.events import down_conversion",
             )
         if len(found) > 1:
             raise mistake(

@@ -6,9 +6,17 @@ import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Final
 
 from tidings_translator.definition import Site, mistake, nearest
 from tidings_translator.errors import DomainError
+
+_HOMES: Final = {
+    **dict.fromkeys(("Aggregate", "Row", "children", "reference"), "tidings_translator.model"),
+    **dict.fromkeys(("Change", "rule"), "tidings_translator.rules"),
+    **dict.fromkeys(("BusinessEvent", "down_conversion"), "tidings_translator.events"),
+}
+"""The module of each name that a domain's author imports."""
 
 
 def import_all(package: str) -> Iterator[ModuleType]:
@@ -36,7 +44,9 @@ def _import(name: str, package: str) -> ModuleType:
         raise
     except Exception as error:
         site = _last_site(error) or Site(name, 0)
-        raise mistake(site, f"importing it raises {type(error).__name__}: {error}") from error
+        missing = str(error.name) if isinstance(error, NameError) else ""
+        hint = f"from {_HOMES[missing]} import {missing}" if missing in _HOMES else None
+        raise mistake(site, f"importing it raises {type(error).__name__}: {error}", hint=hint) from error
 
 
 def _import_mistake(error: ImportError, name: str, package: str) -> DomainError:
@@ -51,6 +61,8 @@ def _import_mistake(error: ImportError, name: str, package: str) -> DomainError:
         return mistake(site, f"import fails: {error}")
     offered = [word for word in vars(sys.modules.get(error.name, ModuleType(""))) if not word.startswith("_")]
     close = nearest(wanted[1], offered)
+    if wanted[1] in _HOMES:
+        close = f"did you mean: from {_HOMES[wanted[1]]} import {wanted[1]}"
     return mistake(
         site,
         f"{error.name} has no '{wanted[1]}'",

@@ -38,6 +38,8 @@ from tidings_translator.records import MAX_RECORD_BYTES, Headers, Output, Partit
 
 _REQUEST_SECONDS = 30.0
 _CATCH_UP_SECONDS = 60.0
+_FEW_OFFSETS = 32
+"""Between a group's offset and the end of a partition: so few are looked at one by one."""
 _GONE = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.GROUP_ID_NOT_FOUND,
@@ -201,7 +203,10 @@ class GenerationAdmin:
         return found
 
     def behind(self, group: str, topics: Mapping[str, int]) -> int:
-        """Records between what a group has committed and the ends of its partitions; control records count.
+        """Records between what a group has committed and the ends of its partitions.
+
+        Where only a few offsets are between the two they are read, because they may be a transaction's control records,
+        which nobody ever gets; of more than that control records count, too.
 
         Args:
             group: need not exist.
@@ -223,7 +228,16 @@ class GenerationAdmin:
             if error.args[0].code() not in _GONE:
                 raise broken(error, f"the offsets of group {group} cannot be read") from error
         ends = partition_ends(self._admin, committed)
-        return sum(max(0, ends[partition] - offset) for partition, offset in committed.items())
+        return sum(
+            self._records(partition, offset, ends[partition])
+            for partition, offset in committed.items()
+            if ends[partition] > offset
+        )
+
+    def _records(self, partition: Partition, start: int, end: int) -> int:
+        if end - start > _FEW_OFFSETS:
+            return end - start
+        return sum(1 for _ in read_partition(self._bootstrap, partition, end, start=start))
 
     def first_offsets(self, topics: Mapping[str, int]) -> dict[Partition, int]:
         """The first offset that each partition still has.

@@ -172,8 +172,8 @@ class RowPlan:
         except msgspec.ValidationError as error:
             raise RowError(
                 f"{self.table} does not fit {self.cls.__name__}: {_words(error)}",
-                hint=f"compare the table's columns with {self.cls.__name__} at {self.cls.__site__}; numeric columns need"
-                " decimal.handling.mode=string or Avro",
+                hint=f"compare the table's columns with {self.cls.__name__} at {self.cls.__site__}"
+                + _advice(error),
             ) from error
 
     def key(self, raw: Raw) -> Any:
@@ -266,6 +266,18 @@ def _text(key: object) -> str:
         columns = [str(number) for number in range(len(key))]
         return identity(dict(zip(columns, key, strict=True)), columns)
     return str(key)
+
+
+def _advice(error: msgspec.ValidationError) -> str:
+    """What is likely the cause of a mistake of this kind; nothing where none is likelier than another."""
+    text = str(error)
+    if text.startswith("Invalid enum value"):
+        return (
+            "; the column has a value that its type does not list: add it there, or declare the column as str"
+        )
+    if "decimal" in text.lower():
+        return "; numeric columns need decimal.handling.mode=string or Avro"
+    return ""
 
 
 def _words(error: msgspec.ValidationError) -> str:

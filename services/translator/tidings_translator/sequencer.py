@@ -176,6 +176,10 @@ class Sequencer:
 
     # --- ticks
 
+    def unrestored(self) -> int:
+        """All partitions that are ours until the session has begun: they have one state."""
+        return len(self._stage.consumer.assignment()) if self._sessions.current is None else 0
+
     async def tick(self) -> None:
         """Look for new topics, end a snapshot, give up what can't complete, and say how it goes."""
         # Also while no batch comes: a promotion, a gap and the metrics wait for nobody.

@@ -49,6 +49,9 @@ class Work(Protocol):
     async def tick(self) -> None:
         """Twice a second."""
 
+    def unrestored(self) -> int:
+        """Of the partitions that are ours those whose state is not read back yet."""
+
     def source_topics(self, topics: dict[str, int]) -> tuple[list[str], str | None]:
         """Of the topics that exist those to read, and what is missing to begin with, in words."""
 
@@ -202,9 +205,10 @@ class Stage:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             joined = self.consumer.joined
-            self.health.set("group", joined, self._group_detail(joined=joined))
+            self._show_group(work, joined=joined)
             if joined:
                 await self._tick(work)
+                self._show_group(work, joined=self.consumer.joined)
 
     async def _tick(self, work: Work) -> None:
         try:
@@ -230,11 +234,15 @@ class Stage:
             self._away_said = now
             log.warning("Kafka is away", error=str(error), seconds=round(now - self._away_since, 1))
 
-    def _group_detail(self, *, joined: bool) -> str:
+    def _show_group(self, work: Work, *, joined: bool) -> None:
+        mine, missing = (len(self.consumer.assignment()), work.unrestored()) if joined else (0, 0)
         if not joined:
-            return "joining the consumer group"
-        mine = self.consumer.assignment()
-        return f"{len(mine)} partitions" if mine else "standing by: another member has all partitions"
+            detail = "joining the consumer group"
+        elif missing:
+            detail = f"reading back the state of {missing} of {mine} partitions"
+        else:
+            detail = f"{mine} partitions" if mine else "standing by: another member has all partitions"
+        self.health.set("group", joined and not missing, detail)
 
     async def _measure_distance(self) -> None:
         now = time.monotonic()

@@ -321,6 +321,15 @@ class Translator:
         metrics.STATE_ENTRIES.labels("translator").set(sum(len(shard.states) for shard in shards))
         self._stage.health.set("aggregates", True, self._held_metrics.show(shards))
 
+    def unrestored(self) -> int:
+        """Partitions that are ours and have no state here yet; those that are ignored never have any."""
+        mine = self._stage.consumer.assignment()
+        return sum(
+            1
+            for one in mine
+            if one not in self._shards and (not self._partitions or one.partition < self._partitions)
+        )
+
     async def _take_over(self) -> None:
         """Look at each partition that is ours, also where no change set comes."""
         generation = self._stage.consumer.membership().generation

@@ -123,6 +123,21 @@ def test_a_contract_knows_its_topic_and_subject() -> None:
             r"field 'id': a union may only be null and one",
         ),
         (
+            changed(
+                "fields",
+                0,
+                "type",
+                to=["null", {"type": "enum", "name": "S", "symbols": ["new", "in progress"]}],
+            ),
+            PATH,
+            r"v1\.avsc: field 'id': 'in progress' is not an Avro enum's symbol: letters",
+        ),
+        (
+            changed(*PART, "fields", 0, "type", to={"type": "enum", "name": "S", "symbols": ["2nd"]}),
+            PATH,
+            r"field 'parts\[\]\.no': '2nd' is not an Avro enum's symbol",
+        ),
+        (
             changed("fields", 0, "type", to={"type": "long", "logicalType": "timestamp-nanos"}),
             PATH,
             r"field 'id': logical type 'timestamp-nanos' of long is not supported",

@@ -108,6 +108,22 @@ def test_what_does_not_fit_is_told_without_the_value(column: str, raw: Any, says
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("column", "raw", "says", "not_about"),
+    [
+        ("state", "secret", "the column has a value that its type does not list", "decimal"),
+        ("amount", "secret", "numeric columns need decimal.handling.mode=string or Avro", "list"),
+        ("numbers", ["secret"], "compare the table's columns with Wide", "decimal"),
+    ],
+)
+def test_a_hint_is_about_the_kind_of_value(column: str, raw: Any, says: str, not_about: str) -> None:
+    with pytest.raises(RowError) as caught:
+        RowPlan(Wide).load({"id": 1, column: raw}, None, {})
+    hint = caught.value.hint or ""
+    assert says in hint
+    assert not_about not in hint
+
+
 def test_a_missing_column_is_told_with_a_hint() -> None:
     with pytest.raises(RowError, match="missing required field `id`") as caught:
         RowPlan(Wide).load({"identifier": 1}, None, {})

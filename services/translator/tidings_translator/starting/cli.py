@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +25,11 @@ _DOMAIN = re.compile(r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")
 _PYPROJECT = """[tool.tidings-schemas]
 schemas = "schemas"
 classes = {{ {domain} = "{package}/events.py" }}
+"""
+_PYTEST = """
+[tool.pytest.ini_options]
+# The domain's tests are plain functions; where pytest-asyncio is installed it would warn of a setting it lacks.
+addopts = ["-p", "no:asyncio"]
 """
 
 
@@ -158,12 +164,14 @@ def _summary(into: Path, package: str, proposal: Proposal) -> str:
     settings = _PYPROJECT.format(domain=domain, package=package)
     pyproject = into / "pyproject.toml"
     if pyproject.exists():
-        if "[tool.tidings-schemas]" not in pyproject.read_text(encoding="utf-8"):
+        tool = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("tool", {})
+        table = tool.get("tidings-schemas")
+        if table is None:
             lines += ["", f"Add to {pyproject}:", "", settings.rstrip()]
-        else:
+        elif domain not in table.get("classes", {}):
             lines += ["", f'Add to classes in {pyproject}: {domain} = "{package}/events.py"']
     else:
-        pyproject.write_text(settings, encoding="utf-8")
+        pyproject.write_text(settings + _PYTEST, encoding="utf-8")
     lines += [
         "",
         f"Written: {package}/, schemas/{domain}/, test_{package}.py. Next: pytest {into / f'test_{package}.py'}",
