@@ -151,6 +151,18 @@ def test_metrics_of_readers() -> None:
     assert sample("seen_timestamp_seconds", "v1", "gone") is None
 
 
+def test_groups_too_many_have_no_series_and_those_that_have_stay() -> None:
+    shown = ReaderMetrics(most=2)
+    groups = [Reader(f"group{number}", V1.topic, "stable", 1, 0, {0: 1}) for number in range(4)]
+    shown.show([V1], groups[1:3], now=1000.0)
+    shown.show([V1], groups, now=1010.0)
+    assert [sample("members", "v1", f"group{number}") for number in range(4)] == [None, 1, 1, None]
+    assert REGISTRY.get_sample_value("tidings_business_readers_left_out") == 2
+    shown.show([V1], groups[:1], now=1020.0)
+    assert [sample("members", "v1", f"group{number}") for number in range(4)] == [1, None, None, None]
+    shown.show([V1], [], now=1030.0)
+
+
 def test_the_table_shows_every_version() -> None:
     billing = Reader("billing", V1.topic, "stable", 2, 7, {0: 5})
     assert table([V1, V2], [(billing, 1_790_000_000_000), (billing._replace(group="new"), None)]) == (

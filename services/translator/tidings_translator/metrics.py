@@ -78,6 +78,10 @@ TRANSLATOR_SUNSET = Gauge(
     "From when a live version may be gone, by its contract (seconds since 1970); absent for others.",
     ["event", "version"],
 )
+READERS_LEFT_OUT = Gauge(
+    "tidings_business_readers_left_out",
+    "Consumer groups of business topics that have no series: there are too many.",
+)
 READER_MEMBERS = Gauge(
     "tidings_business_reader_members",
     "Members of a consumer group that has offsets on a business topic.",

@@ -52,10 +52,18 @@ def live_versions(domain: Domain) -> list[Version]:
     return sorted(versions, key=lambda version: version.topic)
 
 
+_MOST_READERS = 1_000
+
+
 class ReaderMetrics:
     """Keeps the gauges of readers; those of a group that has left no trace any more disappear."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST_READERS) -> None:
+        """
+        Args:
+            most: series of each gauge: a group is whatever a client of Kafka calls itself.
+        """
+        self._most = most
         self._shown: set[tuple[str, str, str]] = set()
         self._positions: dict[tuple[str, str, str], dict[int, int]] = {}
         self._distances: set[tuple[str, str, str]] = set()
@@ -69,10 +77,13 @@ class ReaderMetrics:
             now: seconds since 1970. A group is seen when it has members, or when its offsets have moved.
         """
         names = {version.topic: (version.event, version.name) for version in versions}
-        shown = set()
-        for reader in readers:
-            labels = (*names[reader.topic], reader.group)
-            shown.add(labels)
+        found = {(*names[reader.topic], reader.group): reader for reader in readers}
+        # Those that are shown already stay: a gauge that comes and goes tells nothing.
+        wanted = sorted(found, key=lambda labels: labels not in self._shown)
+        metrics.READERS_LEFT_OUT.set(len(wanted[self._most :]))
+        shown = set(wanted[: self._most])
+        for labels in wanted[: self._most]:
+            reader = found[labels]
             metrics.READER_MEMBERS.labels(*labels).set(reader.members)
             metrics.READER_LAG.labels(*labels).set(reader.behind)
             if reader.distance is not None:

@@ -17,6 +17,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidings_envelope.decimals import MOST_DIGITS
 from tidings_translator.changes import identity
 from tidings_translator.errors import TranslatorError
 from tidings_translator.model import Row
@@ -120,6 +121,11 @@ class RowPlan:
             for field in fields
             if (convert := _conversion(field.type)) is not None
         )
+        self._decimals = tuple(
+            (field.encode_name, field.name)
+            for field in fields
+            if any(kind is Decimal for kind, _ in _parts(field.type))
+        )
         self.may_be_unavailable = tuple(
             (field.encode_name, field.name) for field in fields if _may_be_toasted(field.type)
         )
@@ -168,13 +174,19 @@ class RowPlan:
         for reference in self.references:
             changed[reference.field] = self._refer(reference, raw, previous, references)
         try:
-            return msgspec.convert({**raw, **changed} if changed else raw, self.cls)
+            row = msgspec.convert({**raw, **changed} if changed else raw, self.cls)
         except msgspec.ValidationError as error:
             raise RowError(
                 f"{self.table} does not fit {self.cls.__name__}: {_words(error)}",
                 hint=f"compare the table's columns with {self.cls.__name__} at {self.cls.__site__}"
                 + _advice(error),
             ) from error
+        for column, name in self._decimals:
+            value = getattr(row, name)
+            # An int of 1E+999999, which any rule may make of it, takes half a minute.
+            if type(value) is Decimal and value.adjusted() >= MOST_DIGITS:
+                raise RowError(f"{self.table}.{column} has more digits than any database's number")
+        return row
 
     def key(self, raw: Raw) -> Any:
         """The key of a row of which only the key columns can be trusted, comparable with `key_of`.

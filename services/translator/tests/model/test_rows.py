@@ -228,3 +228,12 @@ def test_keys_of_dates_are_the_same_in_rows_and_in_states() -> None:
     }
     assert plan.refresh(known, fresh) == {"calendar": Day(shop=2, day=date(2026, 1, 15), name="b")}
     assert plan.load({**raw, "shop": 3}, known, {}).calendar is None  # type: ignore[attr-defined]
+
+
+def test_a_number_that_no_database_has_comes_to_no_rule() -> None:
+    """A rule's `int` of it would take half a minute."""
+    plan = RowPlan(Wide)
+    with pytest.raises(RowError, match=r"public\.wide\.amount has more digits"):
+        plan.load({"id": 1, "amount": "1E+999999"}, None, {})
+    longest = "9" * 131_072 + ".5"
+    assert plan.load({"id": 1, "amount": longest}, None, {}) == Wide(id=1, amount=Decimal(longest))
