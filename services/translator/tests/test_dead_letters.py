@@ -8,6 +8,7 @@ from bikes.history import Change, History, Transaction
 from bikes.processes import StageProcess, wait_for
 from bikes.running import count, expected, in_order, published
 from bikes.topics import TechnicalTopics, records_of
+from confluent_kafka import Consumer, TopicPartition
 
 from tidings_translator import dead_letters_cli
 
@@ -43,6 +44,16 @@ def command(
         return code, out + err
 
     return run
+
+
+def first_offset(bootstrap: str, source: str) -> int:
+    """Where the dead-letter topic begins."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    try:
+        place = TopicPartition(f"tidings.{source}.dead-letters", 0)
+        return consumer.get_watermark_offsets(place, timeout=30)[0]
+    finally:
+        consumer.close()
 
 
 @pytest.mark.timeout(300)
@@ -108,6 +119,8 @@ def test_a_held_aggregate_survives_a_kill_and_is_released_by_a_replay(
     assert (code, "incremental snapshot" in said) == (1, True)
     assert command("discard", str(garbage["number"])) == (0, f"{garbage['number']}: discarded\n")
     assert command("discard", str(garbage["number"]))[0] == 1
+    # Rows are kept no longer than until somebody has dealt with all letters up to theirs.
+    assert first_offset(kafka_bootstrap, unique_name) == int(number) > 0
 
     # The translator was killed. Its successor finds the aggregate held; a replay that fails leaves it so.
     translator = make_stage("translator", TIDINGS_ON_FAILURE="placed=hold")

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from pydantic import Field
 from tidings_service import ServiceSettings, TidingsError, load_settings, print_error
 from tidings_translator.changes import decode_change_set
 from tidings_translator.dead_letters import Letter, Origin, open_letters, resolution
-from tidings_translator.errors import ChangeSetError, TranslatorError
+from tidings_translator.errors import BrokerError, ChangeSetError, TranslatorError
 from tidings_translator.generation import NAME, ORIGINAL, prefix
 from tidings_translator.kafka_letters import LetterBox
 from tidings_translator.records import Output
@@ -96,7 +96,9 @@ def _run(options: argparse.Namespace, settings: LettersSettings) -> int:
         return 0
     if options.command == "show":
         return _show(box, options.number, payload=options.payload)
-    return _deal(box, options, f"{own}.change-sets")
+    code = _deal(box, options, f"{own}.change-sets")
+    _forget(box)
+    return code
 
 
 def _wanted(options: argparse.Namespace, letter: Letter) -> bool:
@@ -183,6 +185,25 @@ def _deal(box: LetterBox, options: argparse.Namespace, change_sets: str) -> int:
         sys.stdout.write(f"{len(outputs)} requests written\n")
         return 0
     return _answers(box, chosen, start, options.timeout)
+
+
+def _forget(box: LetterBox) -> None:
+    """Delete what stands before the oldest letter that nobody has dealt with: rows are kept no longer than they are needed."""
+    end = 0
+
+    def counted() -> Iterator[Letter]:
+        nonlocal end
+        for letter in box.letters():
+            end = letter.number + 1
+            yield letter
+
+    oldest = min((letter.number for letter in open_letters(counted())), default=end)
+    if not oldest:
+        return
+    try:
+        box.forget(oldest)
+    except BrokerError as error:
+        sys.stderr.write(f"{error}: letters that were dealt with stay there (it takes the right to DELETE)\n")
 
 
 def _chosen(box: LetterBox, options: argparse.Namespace) -> list[Letter]:

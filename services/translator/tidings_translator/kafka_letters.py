@@ -15,6 +15,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient
 
 from tidings_translator.dead_letters import Letter, read_letter
 from tidings_translator.errors import BrokerError
@@ -57,6 +58,16 @@ class LetterBox:
             raise broken(error, f"{self.topic} cannot be read") from error
         finally:
             consumer.close()
+
+    def forget(self, before: int) -> None:
+        """Delete the records below an offset: rows are in them."""
+        admin = AdminClient(client_settings(self._bootstrap))
+        place = TopicPartition(self.topic, 0, before)
+        try:
+            for future in admin.delete_records([place], request_timeout=_REQUEST_SECONDS).values():
+                future.result()
+        except KafkaException as error:
+            raise broken(error, f"{self.topic} cannot be trimmed") from error
 
     def send(self, outputs: Iterable[Output]) -> None:
         """Write records and wait until Kafka has them."""

@@ -106,7 +106,7 @@ class Sequencer:
                 kept_seconds=settings.change_sets_days * DAY_SECONDS,
             ),
             TopicPlan(settings.sequencer_state_topic, 1, compacted=True),
-            TopicPlan(settings.dead_letters_topic, 1, unlimited=True),
+            TopicPlan(settings.dead_letters_topic, 1, kept_seconds=settings.dead_letters_days * DAY_SECONDS),
             TopicPlan(settings.ledger_topic, 1, compacted=True),
         ]
 

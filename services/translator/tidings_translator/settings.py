@@ -42,6 +42,10 @@ class StageSettings(ServiceSettings):
     transaction_deadline_seconds: Annotated[float, Field(ge=5, le=600)] = 45.0
     """After this long without an answer to a commit the process ends, to be started again."""
 
+    dead_letters_days: Annotated[float, Field(ge=0, le=36_500)] = 0.0
+    """How long Kafka keeps dead letters, with the rows in them, whether or not somebody has dealt with them; 0 keeps them until
+    then."""
+
     @property
     def change_sets_topic(self) -> str:
         return f"{prefix(self.source, self.generation)}.change-sets"

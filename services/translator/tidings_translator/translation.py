@@ -33,7 +33,7 @@ from tidings_translator.policies import Policies
 from tidings_translator.publishing import Made, Publisher
 from tidings_translator.readers import ReaderMetrics, live_versions
 from tidings_translator.records import Batch, Partition
-from tidings_translator.settings import TranslatorSettings
+from tidings_translator.settings import DAY_SECONDS, TranslatorSettings
 from tidings_translator.shard import Shard, Workings
 from tidings_translator.stage import Stage
 
@@ -102,7 +102,7 @@ class Translator:
         topics_for = self._names if settings.generation == ORIGINAL else self._shadows.values()
         return [
             TopicPlan(settings.state_topic, topics[settings.change_sets_topic], compacted=True),
-            TopicPlan(settings.dead_letters_topic, 1, unlimited=True),
+            TopicPlan(settings.dead_letters_topic, 1, kept_seconds=settings.dead_letters_days * DAY_SECONDS),
             TopicPlan(settings.ledger_topic, 1, compacted=True),
             *self._event_plans(topics_for),
         ]
