@@ -1,6 +1,8 @@
 """Lines that repeat themselves: some of a kind in a minute, and how many were left out."""
 
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -70,3 +72,14 @@ def test_memory_is_bounded(lab: Lab) -> None:
     limit = lab.kept.filters[0]
     assert isinstance(limit, LogLimit)
     assert len(limit._minutes) <= 1_000
+
+
+def test_every_service_has_the_limit() -> None:
+    code = """
+from tidings_service import configure_logging, get_logger
+configure_logging("test", format="json")
+for number in range(50):
+    get_logger("a").warning("again", number=number)
+"""
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stderr.count("again") == 20

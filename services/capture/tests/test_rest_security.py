@@ -249,3 +249,19 @@ async def test_log_levels_by_https_of_their_own(authority: Authority, tmp_path: 
         assert url.startswith("http:")
         context = client(authority, tmp_path, certified=False)
         assert (await get(f"{admin}/admin/loggers", context))[0] == 200
+
+
+async def test_pages_of_other_origins_reach_neither_server():
+    async with (
+        rest(
+            {"admin.listeners": "http://127.0.0.1:0", "access.control.allow.origin": "https://a.example"}
+        ) as (url, admin),
+        aiohttp.ClientSession() as session,
+    ):
+        for asked in (f"{url}/connector-plugins/x/config/validate", f"{admin}/admin/loggers/x"):
+            found = []
+            for headers in ({"Origin": "https://evil.example"}, {"Origin": "https://a.example"}, {}):
+                async with session.put(asked, json={}, headers=headers) as answer:
+                    found.append(answer.status)
+            assert found[0] == 403
+            assert found[1] == found[2] != 403
