@@ -11,7 +11,7 @@ import re
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
 import fastavro
@@ -47,8 +47,20 @@ _RETRIED_STATUS = 500
 """From this HTTP status on the registry itself is in trouble, so that trying again can help."""
 
 
+_REFUSED_STATUS = frozenset({401, 403})
 _NO_SCHEMA = 40403
 """The API's error code for an id that no schema has; a 404 without it comes from somebody else."""
+
+
+class _Login(httpx.Auth):
+    """Puts the header Authorization on each request, as it is at that moment."""
+
+    def __init__(self, authorization: Callable[[], str]) -> None:
+        self._authorization = authorization
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = self._authorization()
+        yield request
 
 
 class RegistryClient:
@@ -60,6 +72,8 @@ class RegistryClient:
         settings: further ones of Confluent's client, for TLS and a user (``ssl.ca.location``, ``basic.auth.user.info``);
             files that they name are read at once.
         apicurio_url: Apicurio's own API (version 2), when schemas are to be registered there.
+        authorization: gives the header of that name for each request, so that a secret may change meanwhile.
+        login: who logs in and which settings say so, for the message when the registry refuses.
     """
 
     def __init__(
@@ -69,6 +83,8 @@ class RegistryClient:
         timeout_seconds: float = 10.0,
         settings: Mapping[str, str] | None = None,
         apicurio_url: str | None = None,
+        authorization: Callable[[], str] | None = None,
+        login: str = "",
     ) -> None:
         url = url.rstrip("/")
         self.url = _PASSWORD_IN_URL.sub("//", url)
@@ -83,6 +99,9 @@ class RegistryClient:
                 hint="check TIDINGS_REGISTRY",
                 retry="never",
             ) from error
+        if authorization is not None:
+            self._client._rest_client.session.auth = _Login(authorization)  # noqa: SLF001 - it knows fixed logins only
+        self._login = login
         # Whoever forgets a registry need not have closed it.
         self._close = weakref.finalize(self, self._client.close)
         self._apicurio_url = None if apicurio_url is None else apicurio_url.rstrip("/")
@@ -191,6 +210,12 @@ class RegistryClient:
             told = f"the schema registry at {self.url} would not {what}: {error.error_message} (error {error.error_code})"
             if error.error_code == _NO_SCHEMA:
                 raise UnknownSchemaError(told) from error
+            if error.http_status_code in _REFUSED_STATUS:
+                raise RegistryError(
+                    f"{told} to {self._login}" if self._login else told,
+                    hint="is the login right, and has it the right?",
+                    retry="manual",
+                ) from error
             retry = "timed" if error.http_status_code >= _RETRIED_STATUS else "manual"
             raise RegistryError(told, retry=retry) from error
         except httpx.HTTPError as error:
