@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tidings_service import Health
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator import stage as stage_module
 from tidings_translator.kafka import Offsets, TopicPlan
 from tidings_translator.records import Batch, Output, Partition
@@ -121,7 +122,7 @@ class Run:
         return found
 
     def committed(self) -> list[int]:
-        offsets = Offsets(self.bootstrap, f"tidings-translator-{self.name}")
+        offsets = Offsets(KafkaAccess(self.bootstrap), f"tidings-translator-{self.name}")
         try:
             return list(offsets.committed(self.places).values())
         finally:

@@ -22,6 +22,7 @@ from bikes.topics import Published, TechnicalTopics, read_events, records_of
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.generations import Generations
 from tidings_translator.kafka_generations import GenerationAdmin
 
@@ -40,7 +41,7 @@ def cut_log(
             lines = partitions[record[0], topics.partition_of(record)]
             parts = [b"null" if part is None else part for part in record[1:]]
             lines.append(b'{"offset":%d,"key":%b,"value":%b,"headers":null}\n' % (len(lines), *parts))
-    ids = GenerationAdmin(topics.bootstrap).topic_ids({topic for topic, _ in partitions})
+    ids = GenerationAdmin(KafkaAccess(topics.bootstrap)).topic_ids({topic for topic, _ in partitions})
     manifest: dict[str, dict[str, object]] = {
         topic: {"id": topic_id, "partitions": {}} for topic, topic_id in ids.items()
     }
@@ -111,7 +112,7 @@ def test_history_goes_on_where_the_log_ends_without_gap_or_repeat(
         fault.write_text(f"{point} kill 0")
         assert start(GENERATION, *lake).returncode == -signal.SIGKILL
         assert not fault.exists()
-    generations = Generations(kafka_bootstrap, unique_name)
+    generations = Generations(KafkaAccess(kafka_bootstrap), unique_name)
     assert generations.ledger().status(GENERATION) == "filling"
     wait_for(lambda: "reads the lakehouse's log" in sequencer.detail("topics"), "it to wait for the log")
     for again in (False, True):

@@ -16,6 +16,7 @@ from bikes.topics import TechnicalTopics, records_of
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.kafka import Offsets, Topics
 from tidings_translator.records import Partition
 
@@ -59,10 +60,10 @@ class Source:
         wait_for(lambda: set(numbers) <= self.placed(), f"orders {numbers}", every=0.3, alive=alive)
 
     def end(self, partition: Partition) -> int:
-        return Topics(self.bootstrap).ends([partition])[partition]
+        return Topics(KafkaAccess(self.bootstrap)).ends([partition])[partition]
 
     def committed(self, stage: str, partition: Partition) -> int:
-        offsets = Offsets(self.bootstrap, f"tidings-{stage}-{self.name}")
+        offsets = Offsets(KafkaAccess(self.bootstrap), f"tidings-{stage}-{self.name}")
         try:
             return offsets.committed([partition])[partition]
         finally:

@@ -3,6 +3,7 @@
 import pytest
 from bikes.topics import TechnicalTopics
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.dead_letters import Origin, dead_letter, resolution
 from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError
@@ -40,12 +41,12 @@ class Boxes:
             aggregate="Order",
             id=f"{offset}",
         )
-        LetterBox(self.bootstrap, letter.topic).send([letter])
+        LetterBox(KafkaAccess(self.bootstrap), letter.topic).send([letter])
 
     def close(self, generation: str, offset: int, *, of: str = "") -> None:
         own = prefix(self.source, generation)
         origin = Origin(of or f"{own}.change-sets", 0, offset, None if of else "placed")
-        LetterBox(self.bootstrap, "").send(
+        LetterBox(KafkaAccess(self.bootstrap), "").send(
             [resolution(f"{own}.dead-letters", b"Order/1", origin, "discarded")]
         )
 
@@ -55,7 +56,7 @@ def boxes(kafka_bootstrap: str, unique_name: str) -> Boxes:
     TechnicalTopics(kafka_bootstrap, unique_name, partitions=1)
     boxes = Boxes(kafka_bootstrap, unique_name)
     topics = [f"{prefix(unique_name, one)}.dead-letters" for one in ("original", "next")]
-    Topics(kafka_bootstrap).create([TopicPlan(topic, 1) for topic in topics], replication=1)
+    Topics(KafkaAccess(kafka_bootstrap)).create([TopicPlan(topic, 1) for topic in topics], replication=1)
     return boxes
 
 
@@ -63,7 +64,7 @@ def boxes(kafka_bootstrap: str, unique_name: str) -> Boxes:
 def test_letters_that_would_be_left_behind_are_a_reason_to_refuse(
     kafka_bootstrap: str, unique_name: str, boxes: Boxes
 ) -> None:
-    generations = Generations(kafka_bootstrap, unique_name)
+    generations = Generations(KafkaAccess(kafka_bootstrap), unique_name)
     generations.start("next", Domain("bikes", "bikes", {}, (), {}, {}, {}), partitions=1)
     rows = f"{unique_name}.public.orders"
 
@@ -93,7 +94,7 @@ def test_letters_that_would_be_left_behind_are_a_reason_to_refuse(
     refused("no sequencer of generation 'original'")
 
     # As if it had been promoted: what the old one has left out only the old one can publish.
-    with LedgerWriter(kafka_bootstrap, unique_name) as turn:
+    with LedgerWriter(KafkaAccess(kafka_bootstrap), unique_name) as turn:
         turn.write("promotion", Promotion("original", "next"))
         turn.write("stopped/original", Fact(1))
         turn.write("switched/next", Fact(1))
@@ -105,4 +106,4 @@ def test_letters_that_would_be_left_behind_are_a_reason_to_refuse(
         generations.discard("original")
     assert generations.discard("original", despite_letters=True) == []
     assert generations.ledger().status("original") == "discarded"
-    assert ledger_topic(unique_name) in Topics(kafka_bootstrap).partitions()
+    assert ledger_topic(unique_name) in Topics(KafkaAccess(kafka_bootstrap)).partitions()

@@ -16,6 +16,7 @@ from bikes.topics import Published, TechnicalTopics, read_events, records_of
 from confluent_kafka import KafkaException
 
 from tidings_envelope.registry import RegistryClient
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import Ledger
 from tidings_translator.generations import Generations
@@ -72,7 +73,7 @@ class Source:
         self.name = name
         self.history = History(5)
         self.topics = TechnicalTopics(bootstrap, name, 5)
-        self.generations = Generations(bootstrap, name)
+        self.generations = Generations(KafkaAccess(bootstrap), name)
         self._make_stage = make_stage
         self.environment = {
             **os.environ,
@@ -134,7 +135,7 @@ def source(
 @pytest.fixture
 def ledger(kafka_bootstrap: str, source: Source) -> Iterator[Callable[[], Ledger]]:
     """The ledger as it is now."""
-    reader = LedgerReader(kafka_bootstrap, source.name)
+    reader = LedgerReader(KafkaAccess(kafka_bootstrap), source.name)
 
     def now() -> Ledger:
         reader.poll(0.1)
@@ -271,9 +272,9 @@ def test_a_promotion_leaves_no_gap_and_no_repeat_although_every_process_is_kille
     after = {one["topic"]: one for one in command("diff", "capitals", "--json", "--examples", "0")}
     assert {topic: one["changed"] for topic, one in after.items()} == dict.fromkeys(live, 0)
     with pytest.raises(GenerationError, match="only the one that was promoted"):
-        Corrector(source.bootstrap, name, RegistryClient(source.environment["TIDINGS_REGISTRY"])).look(
-            "original"
-        )
+        Corrector(
+            KafkaAccess(source.bootstrap), name, RegistryClient(source.environment["TIDINGS_REGISTRY"])
+        ).look("original")
 
     # The old generation is done with; its processes are idle, and can be removed with what is theirs.
     wait_for(lambda: "retired" in old[0].detail("generation"), "the old one to say so", alive=old)
@@ -285,11 +286,11 @@ def test_a_promotion_leaves_no_gap_and_no_repeat_although_every_process_is_kille
     for process in old:
         assert process.terminate() == 0
     groups = [f"tidings-sequencer-{name}", f"tidings-translator-{name}"]
-    admin = GenerationAdmin(source.bootstrap)
+    admin = GenerationAdmin(KafkaAccess(source.bootstrap))
     wait_for(lambda: not any(admin.members(groups).values()), "Kafka to see that they have gone", every=0.5)
     removed = source.generations.discard("original")
     own = {f"tidings.{name}.{it}" for it in ("change-sets", "sequencer-state", "state")}
-    wait_for(lambda: not own & Topics(source.bootstrap).partitions().keys(), "the topics to go")
+    wait_for(lambda: not own & Topics(KafkaAccess(source.bootstrap)).partitions().keys(), "the topics to go")
     assert own | set(groups) == set(removed)
     standings = command("status", "--json")
     assert [(one["name"], one["status"]) for one in standings] == [

@@ -16,6 +16,7 @@ from bikes.topics import TechnicalTopics, read_committed, records_of
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.generations import Generations
 from tidings_translator.kafka import Topics
 from tidings_translator.kafka_generations import LedgerReader
@@ -49,7 +50,7 @@ class Source:
         self.history = History(9)
         self.topics = TechnicalTopics(bootstrap, name, 9)
         self.make_stage = make_stage
-        self.generations = Generations(bootstrap, name)
+        self.generations = Generations(KafkaAccess(bootstrap), name)
 
     def commit(self, transactions: int) -> None:
         self.topics.write([r for one in self.history.grow(transactions) for r in records_of(self.name, one)])
@@ -112,7 +113,7 @@ def test_raised_partitions_are_refused_and_a_new_generation_has_more(source: Sou
         stage.start(TIDINGS_RAISED_PARTITIONS="ignore")
     source.commit(60)
     source.wait_for_all(*old)
-    ends = Topics(source.bootstrap).ends([Partition(change_sets, number) for number in range(6)])
+    ends = Topics(KafkaAccess(source.bootstrap)).ends([Partition(change_sets, number) for number in range(6)])
     assert {one.partition for one, end in ends.items() if end > 0} == {0, 1, 2, 3}
 
     # The new generation, with as many as are wanted; its promotion does not wait for anything to be committed.
@@ -139,10 +140,13 @@ def test_raised_partitions_are_refused_and_a_new_generation_has_more(source: Sou
     generations = source.generations
     promotion = generations.promote("wider", max_behind=1_000)
     assert generations.watch(promotion, print, timeout_seconds=120)
-    assert Topics(source.bootstrap).partitions()[f"tidings.{name}.generation.wider.change-sets"] == 9
+    assert (
+        Topics(KafkaAccess(source.bootstrap)).partitions()[f"tidings.{name}.generation.wider.change-sets"]
+        == 9
+    )
     source.commit(60)
     source.wait_for_all(*new)
-    reader = LedgerReader(source.bootstrap, name)
+    reader = LedgerReader(KafkaAccess(source.bootstrap), name)
     ledger = reader.catch_up()
     reader.close()
     recorded = [ledger.fact("partitions", one) for one in ("original", "wider")]

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client import REGISTRY
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.kafka_generations import GenerationAdmin
 from tidings_translator.kafka_readers import Readers
 from tidings_translator.lifecycle import Lifecycle
@@ -60,7 +61,7 @@ def member(kafka_bootstrap: str, unique_name: str, topics: list[str]) -> Iterato
 def test_readers_of_a_topic(
     kafka_bootstrap: str, unique_name: str, topics: list[str], member: Consumer
 ) -> None:
-    readers = Readers(kafka_bootstrap)
+    readers = Readers(KafkaAccess(kafka_bootstrap))
     (found,) = readers.of(dict.fromkeys(topics, 2))
     # Five events in each partition, and a control record behind each.
     assert found == Reader(f"{unique_name}-billing", topics[0], "stable", 1, 10, {0: 10})

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.kafka import Offsets, Topics
 from tidings_translator.records import Partition
 
@@ -76,7 +77,7 @@ def test_three_translators_come_and_go_and_a_fourth_begins_from_a_compacted_stat
 ) -> None:
     state = f"tidings.{unique_name}.state"
     change_sets = [Partition(f"tidings.{unique_name}.change-sets", n) for n in range(PARTITIONS)]
-    offsets = Offsets(kafka_bootstrap, f"tidings-translator-{unique_name}")
+    offsets = Offsets(KafkaAccess(kafka_bootstrap), f"tidings-translator-{unique_name}")
 
     def hot_states() -> set[tuple[int, int]]:
         records = [message for _, message in read_committed(kafka_bootstrap, [state])]
@@ -85,7 +86,10 @@ def test_three_translators_come_and_go_and_a_fourth_begins_from_a_compacted_stat
     traffic = Traffic(kafka_bootstrap, unique_name)
     try:
         sequencer = make_stage("sequencer")
-        wait_for(lambda: change_sets[0].topic in Topics(kafka_bootstrap).partitions(), "the change sets")
+        wait_for(
+            lambda: change_sets[0].topic in Topics(KafkaAccess(kafka_bootstrap)).partitions(),
+            "the change sets",
+        )
 
         def start(name: str) -> StageProcess:
             return make_stage("translator", log=name, TIDINGS_INSTANCE=name)

@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from structlog.testing import capture_logs
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator import metrics
 from tidings_translator.kafka import TopicPlan, Topics
 from tidings_translator.kafka_retention import Retention
@@ -45,7 +46,7 @@ def admin(kafka_bootstrap: str) -> AdminClient:
 def test_topics_are_made_with_what_is_needed(
     kafka_bootstrap: str, unique_name: str, admin: AdminClient
 ) -> None:
-    topics = Topics(kafka_bootstrap)
+    topics = Topics(KafkaAccess(kafka_bootstrap))
     topics.create(plans(unique_name), replication=1)
     topics.ends([Partition(one.name, 0) for one in plans(unique_name)])  # they are there by then
     assert settings(admin, unique_name) == NEEDED
@@ -62,9 +63,9 @@ def test_the_broker_s_defaults_are_replaced_and_what_somebody_has_set_is_told(
     ]
     for future in admin.create_topics(made).values():
         future.result()
-    Topics(kafka_bootstrap).ends([Partition(one.name, 0) for one in plans(unique_name)])
+    Topics(KafkaAccess(kafka_bootstrap)).ends([Partition(one.name, 0) for one in plans(unique_name)])
     with capture_logs() as logs:
-        Retention(kafka_bootstrap).keep(plans(unique_name))
+        Retention(KafkaAccess(kafka_bootstrap)).keep(plans(unique_name))
     assert settings(admin, unique_name) == {
         **NEEDED,
         "state": {"cleanup.policy": "compact,delete"},

@@ -13,6 +13,7 @@ from bikes.topics import TechnicalTopics, read_committed, records_of, snapshot_r
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.kafka import Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -106,7 +107,10 @@ def test_structured_events_and_the_metrics_of_their_readers(run: Run) -> None:
         return [message for _, message in read_committed(run.bootstrap, [newest])]
 
     wait_for(
-        lambda: newest in Topics(run.bootstrap).partitions(), "the topic", seconds=240, alive=(translator,)
+        lambda: newest in Topics(KafkaAccess(run.bootstrap)).partitions(),
+        "the topic",
+        seconds=240,
+        alive=(translator,),
     )
     wait_for(told, "the event", seconds=240, alive=(sequencer, translator))
     (message,) = told()

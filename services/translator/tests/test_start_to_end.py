@@ -15,6 +15,7 @@ import pytest
 from bikes.processes import StageProcess, wait_for
 
 from tidings_client import Events, event
+from tidings_service.kafka_access import KafkaAccess
 from tidings_stack.capture import CaptureWorkers
 from tidings_translator import record_cli
 from tidings_translator.domain import load_domain
@@ -129,7 +130,7 @@ def _read(
 ) -> list:
     """Both orders' events, once the translator has made their topic."""
     wait_for(
-        lambda: f"{group}.order-created.v1" in Topics(kafka).partitions(),
+        lambda: f"{group}.order-created.v1" in Topics(KafkaAccess(kafka)).partitions(),
         "the business topic",
         seconds=300,
         every=0.3,

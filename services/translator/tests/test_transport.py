@@ -16,6 +16,7 @@ from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import ConsumerMessage
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.faust_batches import (
     AllToOneAssignor,
     BatchConsumer,
@@ -151,7 +152,7 @@ async def test_a_member_has_no_place_in_the_group_before_its_consumer_has_starte
     async def nothing(*_: object) -> None: ...
 
     consumer = GroupConsumer(
-        bootstrap="127.0.0.1:1",
+        kafka=KafkaAccess("127.0.0.1:1"),
         group="g",
         instance="i",
         topics=["t"],
@@ -186,7 +187,7 @@ async def test_batches_of_every_compression_are_read(kafka_bootstrap: str, uniqu
     async def nothing(*_: object) -> None: ...
 
     consumer = GroupConsumer(
-        bootstrap=kafka_bootstrap,
+        kafka=KafkaAccess(kafka_bootstrap),
         group=unique_name,
         instance="one",
         topics=[unique_name],

@@ -80,7 +80,8 @@ async def _run_translator(settings: TranslatorSettings, stop: asyncio.Event) -> 
     domain = load_domain(settings.domain)
     stage = Stage("translator", settings, settings.group, f"{settings.group}-{settings.instance}")
     work = Translator(settings, domain, stage)
-    registry = RegistryClient(settings.registry)
+    access = settings.registry_access
+    registry = RegistryClient(access.url, **access.client_arguments())
     try:
         await asyncio.to_thread(work.register_contracts, registry)
     except EnvelopeError as error:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Field
 
-from tidings_service import ServiceSettings, TidingsError, load_settings, print_error
+from tidings_service import TidingsError, load_settings, print_error
+from tidings_service.kafka_settings import KafkaSettings
 from tidings_translator.changes import decode_change_set
 from tidings_translator.dead_letters import Letter, Origin, open_letters, resolution
 from tidings_translator.errors import BrokerError, ChangeSetError, TranslatorError
@@ -33,11 +34,9 @@ Environment: TIDINGS_KAFKA, TIDINGS_SOURCE; TIDINGS_GENERATION for the letters o
 _WAIT_SECONDS = 60.0
 
 
-class LettersSettings(ServiceSettings):
+class LettersSettings(KafkaSettings):
     """What the command needs to know."""
 
-    kafka: Annotated[str, Field(min_length=1)]
-    """Kafka's bootstrap servers."""
     source: Annotated[str, Field(min_length=1)]
     """The topic prefix of the source."""
     generation: Annotated[str, Field(pattern=f"^{NAME}$")] = ORIGINAL
@@ -89,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace, settings: LettersSettings) -> int:
     own = prefix(settings.source, settings.generation)
-    box = LetterBox(settings.kafka, f"{own}.dead-letters")
+    box = LetterBox(settings.kafka_access, f"{own}.dead-letters")
     if options.command == "list":
         letters = [one for one in open_letters(box.letters()) if _wanted(options, one)]
         sys.stdout.write("".join(map(_line, letters)) if options.json else _table(letters))

@@ -23,6 +23,8 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from tidings_service import get_logger
+from tidings_service.kafka_access import KafkaAccess
+from tidings_translator import faust_login
 from tidings_translator.records import Partition
 from tidings_translator.sharing import decode_places, encode_places, share_out
 
@@ -149,7 +151,9 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         conf = self.app.conf
-        return AIOKafkaConsumer(
+        kafka = cast("BatchTransport", transport).kafka
+        login = faust_login.arguments(kafka)
+        consumer = AIOKafkaConsumer(
             client_id=conf.broker_client_id,
             group_id=conf.id,
             group_instance_id=conf.consumer_group_instance_id,
@@ -167,7 +171,10 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
             max_poll_interval_ms=NEVER_SECONDS,  # the sink's deadline watches over progress
             metadata_max_age_ms=conf.consumer_metadata_max_age_ms,
             check_crcs=False,
+            **login,
         )
+        faust_login.keep_up(consumer, kafka, login)
+        return consumer
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Where each partition is read on: also those of which nothing was committed, which begin where their log does."""
@@ -336,6 +343,7 @@ class BatchTransport(driver.Transport):
     """The aiokafka transport with `BatchConsumer`."""
 
     Consumer = BatchConsumer
+    kafka: KafkaAccess
     on_gone: Callable[[dict[Partition, int]], Awaitable[None]]
     """Told of offsets that are to be read next and are not there any more; it ends the process."""
 

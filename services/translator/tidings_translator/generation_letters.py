@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.dead_letters import Letter, open_letters
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import prefix
@@ -38,11 +39,11 @@ def sorted_letters(letters: Iterable[Letter], change_sets: str) -> Letters:
     return Letters(frozenset(held), skipped, frozenset(unread))
 
 
-def letters_of(bootstrap: str, source: str, generation: str, topics: Iterable[str]) -> Letters:
+def letters_of(kafka: KafkaAccess, source: str, generation: str, topics: Iterable[str]) -> Letters:
     """The open letters of a generation.
 
     Args:
-        bootstrap: Kafka's.
+        kafka: the cluster.
         source: the topic prefix.
         generation: its name.
         topics: those that exist.
@@ -52,7 +53,7 @@ def letters_of(bootstrap: str, source: str, generation: str, topics: Iterable[st
     """
     own = prefix(source, generation)
     topic = f"{own}.dead-letters"
-    letters = open_letters(LetterBox(bootstrap, topic).letters()) if topic in topics else []
+    letters = open_letters(LetterBox(kafka, topic).letters()) if topic in topics else []
     return sorted_letters(letters, f"{own}.change-sets")
 
 

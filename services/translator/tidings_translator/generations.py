@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import (
@@ -77,17 +78,17 @@ class Generations:
     """The generations of one source.
 
     Args:
-        bootstrap: Kafka's.
+        kafka: the cluster.
         source: the topic prefix.
         replication: of topics that are created.
     """
 
-    def __init__(self, bootstrap: str, source: str, *, replication: int = 1) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaAccess, source: str, *, replication: int = 1) -> None:
+        self._kafka = kafka
         self._source = source
         self._replication = replication
-        self._topics = Topics(bootstrap)
-        self._admin = GenerationAdmin(bootstrap)
+        self._topics = Topics(kafka)
+        self._admin = GenerationAdmin(kafka)
 
     # --- start
 
@@ -121,7 +122,7 @@ class Generations:
         self._topics.create(
             [TopicPlan(ledger_topic(self._source), 1, compacted=True)], replication=self._replication
         )
-        with LedgerWriter(self._bootstrap, self._source) as turn:
+        with LedgerWriter(self._kafka, self._source) as turn:
             ledger = self.ledger()
             known = ledger.generations.get(name)
             if known is not None and known.discarded:
@@ -167,7 +168,7 @@ class Generations:
 
     def filled(self, name: str, commit_lsn: int) -> None:
         """The lakehouse's log is read; the generation's processes may begin."""
-        with LedgerWriter(self._bootstrap, self._source) as turn:
+        with LedgerWriter(self._kafka, self._source) as turn:
             turn.write(f"filled/{name}", Fact(commit_lsn))
 
     # --- look
@@ -176,7 +177,7 @@ class Generations:
         """What is agreed, as of now."""
         if ledger_topic(self._source) not in self._topics.partitions():
             return Ledger()
-        reader = LedgerReader(self._bootstrap, self._source)
+        reader = LedgerReader(self._kafka, self._source)
         try:
             return reader.catch_up()
         finally:
@@ -215,7 +216,7 @@ class Generations:
         topic = f"{prefix(self._source, name)}.sequencer-state"
         if topic not in have:
             return None
-        value = newest_value(self._bootstrap, Partition(topic, 0), PROGRESS_KEY)
+        value = newest_value(self._kafka, Partition(topic, 0), PROGRESS_KEY)
         return None if value is None else decode_progress(value).commit_lsn
 
     # --- promote
@@ -231,7 +232,7 @@ class Generations:
         Raises:
             GenerationError: it is not there, not ready, or another promotion is under way.
         """
-        with LedgerWriter(self._bootstrap, self._source) as turn:
+        with LedgerWriter(self._kafka, self._source) as turn:
             ledger = self.ledger()
             ledger.check_runs(name)
             under_way = ledger.under_way
@@ -254,7 +255,7 @@ class Generations:
             have = self._topics.partitions()
             if not despite_letters:
                 letters = [
-                    (one, letters_of(self._bootstrap, self._source, one, have)) for one in (ledger.live, name)
+                    (one, letters_of(self._kafka, self._source, one, have)) for one in (ledger.live, name)
                 ]
                 check_promotion(letters[0], letters[1])
             for one in (ledger.live, name):
@@ -279,7 +280,7 @@ class Generations:
 
     def watch(self, promotion: Promotion, tell: Callable[[str], None], *, timeout_seconds: float) -> bool:
         """Follow a promotion, telling each step; whether it was finished in time."""
-        reader = LedgerReader(self._bootstrap, self._source)
+        reader = LedgerReader(self._kafka, self._source)
         said = ""
         deadline = time.monotonic() + timeout_seconds
         try:
@@ -315,7 +316,7 @@ class Generations:
         Raises:
             GenerationError: it publishes, is about to, has processes, or has left something behind.
         """
-        with LedgerWriter(self._bootstrap, self._source) as turn:
+        with LedgerWriter(self._kafka, self._source) as turn:
             ledger = self.ledger()
             started = ledger.generations.get(name)
             status = ledger.status(name)
@@ -328,7 +329,7 @@ class Generations:
                 )
             have = self._topics.partitions()
             if status == "retired" and not despite_letters:
-                check_discard(name, letters_of(self._bootstrap, self._source, name, have))
+                check_discard(name, letters_of(self._kafka, self._source, name, have))
             groups = [group(stage, self._source, name) for stage in _STAGES]
             running = [one for one, members in self._admin.members(groups).items() if members]
             if running:

@@ -12,7 +12,9 @@ from pydantic import Field
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.registry import RegistryClient
-from tidings_service import ServiceSettings, TidingsError, configure_logging, load_settings, print_error
+from tidings_service import TidingsError, configure_logging, load_settings, print_error
+from tidings_service.kafka_settings import KafkaSettings
+from tidings_service.registry_settings import RegistrySettings
 from tidings_translator.domain import load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.generation_corrections import summary
@@ -29,11 +31,9 @@ A generation's processes are a tidings-sequencer and tidings-translators with TI
 docs/generations.md has the whole story."""
 
 
-class GenerationsSettings(ServiceSettings):
+class GenerationsSettings(KafkaSettings):
     """What the commands need to know."""
 
-    kafka: Annotated[str, Field(min_length=1)]
-    """Kafka's bootstrap servers."""
     source: Annotated[str, Field(min_length=1)]
     """The topic prefix of the source."""
     replication: Annotated[int, Field(ge=1, le=100)] = 1
@@ -51,11 +51,8 @@ class StartSettings(GenerationsSettings):
     """How long Kafka keeps change sets; 0 for ever."""
 
 
-class DiffSettings(GenerationsSettings):
+class DiffSettings(GenerationsSettings, RegistrySettings):
     """What `diff` and `correct` need besides."""
-
-    registry: Annotated[str, Field(min_length=1)]
-    """The schema registry's Confluent-compatible API."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -139,7 +136,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _generations(settings: GenerationsSettings) -> Generations:
-    return Generations(settings.kafka, settings.source, replication=settings.replication)
+    return Generations(settings.kafka_access, settings.source, replication=settings.replication)
+
+
+def _registry(settings: DiffSettings) -> RegistryClient:
+    access = settings.registry_access
+    return RegistryClient(access.url, **access.client_arguments())
 
 
 def _start(options: argparse.Namespace) -> int:
@@ -178,8 +180,8 @@ def _status(options: argparse.Namespace) -> int:
 
 def _diff(options: argparse.Namespace) -> int:
     settings = load_settings(DiffSettings)
-    with RegistryClient(settings.registry) as registry:
-        comparer = Comparer(settings.kafka, settings.source, registry)
+    with _registry(settings) as registry:
+        comparer = Comparer(settings.kafka_access, settings.source, registry)
         try:
             upto, differences = comparer.compare(options.name, examples=options.examples, topic=options.topic)
         except EnvelopeError as error:
@@ -209,8 +211,8 @@ def _promote(options: argparse.Namespace) -> int:
 
 def _correct(options: argparse.Namespace) -> int:
     settings = load_settings(DiffSettings)
-    with RegistryClient(settings.registry) as registry:
-        corrector = Corrector(settings.kafka, settings.source, registry)
+    with _registry(settings) as registry:
+        corrector = Corrector(settings.kafka_access, settings.source, registry)
         do = corrector.publish if options.publish else corrector.look
         try:
             found = do(options.name, topic=options.topic)

@@ -10,6 +10,7 @@ import msgspec
 
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import HEADER_BYTES, split
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.changes import decode_change_set
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import CUT_KEY, Ledger, group, prefix, shadow_topic
@@ -27,17 +28,17 @@ class Comparer:
     """Compares generations of one source.
 
     Args:
-        bootstrap: Kafka's.
+        kafka: the cluster.
         source: the topic prefix.
         registry: where the schemas of Avro values are.
     """
 
-    def __init__(self, bootstrap: str, source: str, registry: RegistryClient) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaAccess, source: str, registry: RegistryClient) -> None:
+        self._kafka = kafka
         self._source = source
         self._registry = registry
-        self._generations = Generations(bootstrap, source)
-        self._topics = Topics(bootstrap)
+        self._generations = Generations(kafka, source)
+        self._topics = Topics(kafka)
 
     def compare(
         self,
@@ -97,7 +98,7 @@ class Comparer:
 
     def _events(self, topic: str, have: dict[str, int]) -> Iterator[Said]:
         if topic in have:
-            for key, value, headers in read_topic(self._bootstrap, topic, have[topic]):
+            for key, value, headers in read_topic(self._kafka, topic, have[topic]):
                 yield said_of(topic, key, value, headers)
 
     def _payload(self, value: bytes) -> dict[str, Any]:
@@ -133,7 +134,7 @@ class Comparer:
         position = self._generations.position(name, have) or 0
         topic = f"{prefix(self._source, name)}.change-sets"
         partitions = [Partition(topic, number) for number in range(have.get(topic, 0))]
-        offsets = Offsets(self._bootstrap, group("translator", self._source, name))
+        offsets = Offsets(self._kafka, group("translator", self._source, name))
         try:
             # The position was read first, so that its change sets are below these ends.
             ends = offsets.ends(partitions)
@@ -149,7 +150,7 @@ class Comparer:
 
     def _next_commit(self, partition: Partition, start: int, end: int) -> int | None:
         """The commit LSN of the first change set from offset `start` on; None if only control records follow."""
-        for key, value in read_partition(self._bootstrap, partition, end, start=start):
+        for key, value in read_partition(self._kafka, partition, end, start=start):
             if key is not None and value is not None and key != CUT_KEY:
                 return decode_change_set(value).commit_lsn
         return None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tidings_envelope.registry import RegistryClient
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import Fact, Ledger, shadow_topic
 from tidings_translator.generation_corrections import Corrections
@@ -22,17 +23,17 @@ class Corrector:
     """Corrects what was published before a generation was promoted.
 
     Args:
-        bootstrap: Kafka's.
+        kafka: the cluster.
         source: the topic prefix.
         registry: where the schemas of Avro values are.
     """
 
-    def __init__(self, bootstrap: str, source: str, registry: RegistryClient) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaAccess, source: str, registry: RegistryClient) -> None:
+        self._kafka = kafka
         self._source = source
-        self._comparer = Comparer(bootstrap, source, registry)
-        self._generations = Generations(bootstrap, source)
-        self._topics = Topics(bootstrap)
+        self._comparer = Comparer(kafka, source, registry)
+        self._generations = Generations(kafka, source)
+        self._topics = Topics(kafka)
 
     def look(self, name: str, *, topic: str | None = None) -> Found:
         """What `publish` would do, by business topic.
@@ -60,7 +61,7 @@ class Corrector:
             GenerationError: the generation was not promoted, or another command has begun meanwhile.
             BrokerError: Kafka is away; run it again.
         """
-        with LedgerWriter(self._bootstrap, self._source) as turn:
+        with LedgerWriter(self._kafka, self._source) as turn:
             ledger = self._generations.ledger()
             self._check(name, ledger)
             switched = ledger.fact("switched", name)
@@ -83,7 +84,7 @@ class Corrector:
         if not corrections.changed and not corrections.missing:
             return
         shadow = shadow_topic(self._source, name, business)
-        for record in read_topic(self._bootstrap, shadow, self._topics.partitions()[shadow]):
+        for record in read_topic(self._kafka, shadow, self._topics.partitions()[shadow]):
             output = corrections.event(name, business, record, said_of(shadow, *record))
             if output is not None:
                 yield output

@@ -7,11 +7,10 @@
 All calls block and are meant for threads. Kafka's errors become `BrokerError`, which names TIDINGS_KAFKA.
 """
 
-import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -22,10 +21,12 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.beginnings import Standing
 from tidings_translator.errors import BrokerError
+from tidings_translator.kafka_clients import KafkaAdmin, KafkaConsumer, broken
 from tidings_translator.records import MAX_RECORD_BYTES, Partition
 
 REQUEST_SECONDS = 30.0
@@ -51,11 +52,12 @@ class Offsets:
         transaction_seconds: how long a member that died may have left a transaction open.
     """
 
-    def __init__(self, bootstrap: str, group: str, *, transaction_seconds: float = 0.0) -> None:
+    def __init__(self, kafka: KafkaAccess, group: str, *, transaction_seconds: float = 0.0) -> None:
+        self._group = group
         self._patience = REQUEST_SECONDS + transaction_seconds
         # read_committed makes librdkafka ask with require_stable: it waits for the offsets of open transactions.
-        self._stable = Consumer(consumer_settings(bootstrap, group))
-        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
+        self._stable = KafkaConsumer(kafka, group)
+        self._admin = KafkaAdmin(kafka)
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The next offset to read for each partition; 0 where nothing was committed yet.
@@ -80,10 +82,16 @@ class Offsets:
         try:
             found = self._stable.committed(wanted, self._patience)
         except KafkaException as error:
-            raise broken(error, "the group's committed offsets cannot be read") from error
+            raise broken(
+                error, f"the committed offsets of group {self._group} cannot be read", self._stable
+            ) from error
         for entry in found:
             if entry.error is not None:
-                raise broken(KafkaException(entry.error), "a committed offset cannot be read")
+                raise broken(
+                    KafkaException(entry.error),
+                    f"the committed offset of {entry.topic} cannot be read",
+                    self._stable,
+                )
         return {Partition(e.topic, e.partition): e.offset if e.offset >= 0 else None for e in found}
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -108,7 +116,7 @@ class Offsets:
 
 
 def partition_ends(
-    admin: AdminClient, partitions: Iterable[Partition], *, first: bool = False
+    admin: KafkaAdmin, partitions: Iterable[Partition], *, first: bool = False
 ) -> dict[Partition, int]:
     """The high watermarks of `partitions`, or their first offsets."""
     spec = _EARLIEST if first else _LATEST
@@ -128,7 +136,8 @@ def partition_ends(
         except KafkaException as error:
             # A topic that was created a moment ago, or a broker that has just gone.
             if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
-                raise broken(error, "the ends of partitions cannot be read") from error
+                topics = ", ".join(sorted({place.topic for place in wanted}))
+                raise broken(error, f"the ends of partitions cannot be read: {topics}", admin) from error
             time.sleep(0.1)
 
 
@@ -144,7 +153,7 @@ def know_leaders(consumer: Consumer, topic: str) -> None:
 
 
 def read_partition(
-    bootstrap: str,
+    kafka: KafkaAccess,
     partition: Partition,
     end: int,
     *,
@@ -159,17 +168,16 @@ def read_partition(
     Raises:
         BrokerError: Kafka is away, or nothing more came for `stall_seconds`.
     """
-    consumer = Consumer(
+    consumer = KafkaConsumer(
+        kafka,
+        "tidings-restore",
         {
-            **consumer_settings(
-                bootstrap, "tidings-restore"
-            ),  # librdkafka wants a group; nothing is committed
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "fetch.message.max.bytes": 4 * 1024 * 1024,
             # The end is only told by a fetch that finds nothing, and the default lets that one wait for half a second.
             "fetch.wait.max.ms": 10,
-        }
+        },
     )
     position, moved = 0, time.monotonic()
     try:
@@ -206,20 +214,21 @@ class RecordReader:
         timeout_seconds: how long Kafka may be silent before what is missing is taken for gone.
     """
 
-    def __init__(self, bootstrap: str, *, timeout_seconds: float = 10.0) -> None:
+    def __init__(self, kafka: KafkaAccess, *, timeout_seconds: float = 10.0) -> None:
         self._timeout_seconds = timeout_seconds
         self._arrived: deque[Message] = deque()
         self._partition: Partition | None = None
         """Which can be read on at `_next_offset`."""
         self._next_offset = 0
-        self._consumer = Consumer(
+        self._consumer = KafkaConsumer(
+            kafka,
+            "tidings-restore",
             {
-                **consumer_settings(bootstrap, "tidings-restore"),
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "queued.max.messages.kbytes": 16_384,
                 "fetch.message.max.bytes": 4 * 1024 * 1024,
-            }
+            },
         )
 
     def read(self, places: Iterable[tuple[Partition, int]]) -> dict[tuple[Partition, int], Original]:
@@ -298,9 +307,9 @@ class TopicPlan(NamedTuple):
 class Topics:
     """Which topics Kafka has."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
+    def __init__(self, kafka: KafkaAccess) -> None:
+        self._kafka = kafka
+        self._admin = KafkaAdmin(kafka)
 
     def partitions(self, *, timeout_seconds: float = 10.0) -> dict[str, int]:
         """Every topic with the number of its partitions.
@@ -311,7 +320,7 @@ class Topics:
         try:
             metadata = self._admin.list_topics(timeout=timeout_seconds)
         except KafkaException as error:
-            raise broken(error, f"no Kafka broker answers at {self._bootstrap}") from error
+            raise broken(error, f"no Kafka broker answers at {self._kafka.bootstrap}", self._admin) from error
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
     def create(self, plans: Sequence[TopicPlan], *, replication: int) -> list[str]:
@@ -341,7 +350,7 @@ class Topics:
                 future.result()
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise broken(error, f"topic {name} cannot be created") from error
+                    raise broken(error, f"topic {name} cannot be created", self._admin) from error
         return [plan.name for plan in new]
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -368,33 +377,7 @@ def retention_of(plan: TopicPlan) -> dict[str, str]:
     return {}
 
 
-def broken(error: KafkaException, what: str) -> BrokerError:
-    """The error to raise for a KafkaException; says what failed and names the setting."""
-    cause: Any = error.args[0]
-    return BrokerError(
-        f"{what}: {cause.str()} ({cause.name()})", hint="is Kafka running and is TIDINGS_KAFKA right?"
-    )
-
-
 def _offset(message: Message) -> int:
     offset = message.offset()
     assert offset is not None
     return offset
-
-
-def client_settings(bootstrap: str) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": bootstrap,
-        "logger": logging.getLogger("librdkafka"),
-        "reconnect.backoff.max.ms": 1_000,
-    }
-
-
-def consumer_settings(bootstrap: str, group: str) -> dict[str, Any]:
-    return {
-        **client_settings(bootstrap),
-        "group.id": group,
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        "allow.auto.create.topics": False,
-    }

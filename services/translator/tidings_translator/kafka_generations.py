@@ -13,27 +13,23 @@ from typing import Any, Self, cast
 import msgspec
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
-    Producer,
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import BrokerError, GenerationError
 from tidings_translator.generation import Ledger, ledger_topic
 from tidings_translator.kafka import (
     arrived,
-    broken,
-    client_settings,
-    consumer_settings,
     know_leaders,
     partition_ends,
     read_partition,
 )
+from tidings_translator.kafka_clients import KafkaAdmin, KafkaConsumer, KafkaProducer, broken
 from tidings_translator.records import MAX_RECORD_BYTES, Headers, Output, Partition
 
 _REQUEST_SECONDS = 30.0
@@ -50,18 +46,17 @@ _GONE = {
 class LedgerReader:
     """Reads the ledger from its beginning and follows it; committed records only."""
 
-    def __init__(self, bootstrap: str, source: str) -> None:
+    def __init__(self, kafka: KafkaAccess, source: str) -> None:
         self.ledger = Ledger()
         self._partition = Partition(ledger_topic(source), 0)
-        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
-        self._consumer = Consumer(
+        self._admin = KafkaAdmin(kafka)
+        self._consumer = KafkaConsumer(
+            kafka,
+            "tidings-ledger",
             {
-                **consumer_settings(
-                    bootstrap, "tidings-ledger"
-                ),  # librdkafka wants a group; nothing is committed
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-            }
+            },
         )
         self._consumer.assign([TopicPartition(self._partition.topic, 0, OFFSET_BEGINNING)])
         self._position = 0
@@ -122,21 +117,21 @@ class LedgerWriter:
         BrokerError: Kafka is away.
     """
 
-    def __init__(self, bootstrap: str, source: str) -> None:
+    def __init__(self, kafka: KafkaAccess, source: str) -> None:
         self._topic = ledger_topic(source)
-        self._producer = Producer(
+        self._producer = KafkaProducer(
+            kafka,
             {
-                **client_settings(bootstrap),
                 "transactional.id": f"tidings-generations-{source}",
                 "max.in.flight.requests.per.connection": 1,  # as the translator's, and so the partitioner
                 "message.max.bytes": MAX_RECORD_BYTES,
                 "partitioner": "murmur2_random",
-            }
+            },
         )
         try:
             self._producer.init_transactions(_REQUEST_SECONDS)
         except KafkaException as error:
-            raise broken(error, "the ledger of generations cannot be written") from error
+            raise broken(error, "the ledger of generations cannot be written", self._producer) from error
 
     def write(self, key: str, value: msgspec.Struct) -> None:
         """Write one record.
@@ -165,7 +160,7 @@ class LedgerWriter:
                 raise GenerationError(
                     "another command is changing this source's generations", hint="look at their status first"
                 ) from error
-            raise broken(error, "the ledger of generations cannot be written") from error
+            raise broken(error, "the ledger of generations cannot be written", self._producer) from error
 
     def __enter__(self) -> Self:
         return self
@@ -179,9 +174,9 @@ class LedgerWriter:
 class GenerationAdmin:
     """Looks at and removes what belongs to generations."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
+    def __init__(self, kafka: KafkaAccess) -> None:
+        self._kafka = kafka
+        self._admin = KafkaAdmin(kafka)
 
     def members(self, groups: Iterable[str]) -> dict[str, int]:
         """The number of members of each group that exists.
@@ -199,7 +194,7 @@ class GenerationAdmin:
                     if error.args[0].code() not in _GONE:
                         raise
         except KafkaException as error:
-            raise broken(error, "consumer groups cannot be described") from error
+            raise broken(error, "consumer groups cannot be described", self._admin) from error
         return found
 
     def behind(self, group: str, topics: Mapping[str, int]) -> int:
@@ -226,7 +221,7 @@ class GenerationAdmin:
                     committed[Partition(one.topic, one.partition)] = one.offset
         except KafkaException as error:
             if error.args[0].code() not in _GONE:
-                raise broken(error, f"the offsets of group {group} cannot be read") from error
+                raise broken(error, f"the offsets of group {group} cannot be read", self._admin) from error
         ends = partition_ends(self._admin, committed)
         return sum(
             self._records(partition, offset, ends[partition])
@@ -245,7 +240,7 @@ class GenerationAdmin:
         Raises:
             BrokerError: Kafka is away.
         """
-        consumer = Consumer(consumer_settings(self._bootstrap, "tidings-ledger"))
+        consumer = KafkaConsumer(self._kafka, "tidings-ledger")
         found = {}
         try:
             for topic, partitions in topics.items():
@@ -271,7 +266,7 @@ class GenerationAdmin:
             )
             return {name: topic_id_text(future.result().topic_id) for name, future in futures.items()}
         except KafkaException as error:
-            raise broken(error, "topics cannot be described") from error
+            raise broken(error, "topics cannot be described", self._admin) from error
 
     def remove_groups(self, groups: Iterable[str]) -> list[str]:
         """Delete consumer groups; those that were there.
@@ -298,7 +293,7 @@ class GenerationAdmin:
                 future.result()
             except KafkaException as error:
                 if error.args[0].code() not in _GONE:
-                    raise broken(error, f"{what} {name} cannot be deleted") from error
+                    raise broken(error, f"{what} {name} cannot be deleted", self._admin) from error
             else:
                 removed.append(name)
         return sorted(removed)
@@ -313,23 +308,24 @@ def topic_id_text(topic_id: Any) -> str:
 
 
 def read_topic(
-    bootstrap: str, topic: str, partitions: int
+    kafka: KafkaAccess, topic: str, partitions: int
 ) -> Iterator[tuple[bytes | None, bytes | None, Headers]]:
     """Key, value and headers of every committed record that a topic has now, partition by partition at the same pace.
 
     Raises:
         BrokerError: Kafka is away.
     """
-    admin = AdminClient({**client_settings(bootstrap), "log_level": 0})
+    admin = KafkaAdmin(kafka)
     ends = partition_ends(admin, [Partition(topic, number) for number in range(partitions)])
     left = {partition.partition: end for partition, end in ends.items() if end > 0}
-    consumer = Consumer(
+    consumer = KafkaConsumer(
+        kafka,
+        "tidings-ledger",
         {
-            **consumer_settings(bootstrap, "tidings-ledger"),
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 10,  # as in `read_partition`
-        }
+        },
     )
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     try:
@@ -357,19 +353,19 @@ def read_topic(
         consumer.close()
 
 
-def newest_value(bootstrap: str, partition: Partition, key: bytes) -> bytes | None:
+def newest_value(kafka: KafkaAccess, partition: Partition, key: bytes) -> bytes | None:
     """The newest committed value under a key that is written often: it is looked for from the end, a window at a time.
 
     Raises:
         BrokerError: Kafka is away.
     """
-    admin = AdminClient({**client_settings(bootstrap), "log_level": 0})
+    admin = KafkaAdmin(kafka)
     end = partition_ends(admin, [partition])[partition]
     window = 1_000
     while True:
         start = max(0, end - window)
         found = None
-        for message_key, value in read_partition(bootstrap, partition, end, start=start):
+        for message_key, value in read_partition(kafka, partition, end, start=start):
             if message_key == key:
                 found = value
         if found is not None or start == 0:

@@ -12,14 +12,15 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.dead_letters import Letter, read_letter
 from tidings_translator.errors import BrokerError
-from tidings_translator.kafka import arrived, broken, client_settings, consumer_settings
+from tidings_translator.kafka import arrived
+from tidings_translator.kafka_clients import KafkaConsumer, KafkaProducer, broken
 from tidings_translator.records import MAX_RECORD_BYTES, Output
 
 _REQUEST_SECONDS = 30.0
@@ -29,8 +30,8 @@ _STALL_SECONDS = 120.0
 class LetterBox:
     """The dead-letter topic, which has one partition. Its methods raise BrokerError when Kafka is away or refuses."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaAccess, topic: str) -> None:
+        self._kafka = kafka
         self.topic = topic
 
     def letters(self, *, start: int | None = None, payload: bool = False) -> Iterator[Letter]:
@@ -77,14 +78,14 @@ class LetterBox:
             if error is not None:
                 refused.append(error)
 
-        producer = Producer(
+        producer = KafkaProducer(
+            self._kafka,
             {
-                **client_settings(self._bootstrap),
                 "enable.idempotence": True,
                 "max.in.flight.requests.per.connection": 1,  # as the translator's
                 "message.max.bytes": MAX_RECORD_BYTES,
                 "delivery.timeout.ms": int(_REQUEST_SECONDS * 1000),
-            }
+            },
         )
         try:
             for output in outputs:
@@ -100,19 +101,20 @@ class LetterBox:
                 producer.poll(0)
             left = producer.flush(_REQUEST_SECONDS + 5)
         except KafkaException as error:
-            raise broken(error, "the request cannot be written") from error
+            raise broken(error, "the request cannot be written", producer) from error
         if refused:
-            raise broken(KafkaException(refused[0]), "the request cannot be written")
+            raise broken(KafkaException(refused[0]), "the request cannot be written", producer)
         if left:
             raise BrokerError("the request cannot be written: no answer", hint="is TIDINGS_KAFKA right?")
 
     def _consumer(self) -> Consumer:
-        return Consumer(
+        return KafkaConsumer(
+            self._kafka,
+            "tidings-dead-letters",
             {
-                **consumer_settings(self._bootstrap, "tidings-dead-letters"),
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-            }
+            },
         )
 
     def _read(

@@ -11,11 +11,12 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from tidings_service import Retry
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import BrokerError
-from tidings_translator.kafka import broken, client_settings, consumer_settings, partition_ends
+from tidings_translator.kafka import partition_ends
+from tidings_translator.kafka_clients import KafkaAdmin, KafkaConsumer, broken
 from tidings_translator.readers import Reader
 from tidings_translator.records import Partition
 
@@ -30,12 +31,12 @@ _LOOK_BACK_RECORDS = 32
 class Readers:
     """The consumer groups of a Kafka cluster."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaAccess) -> None:
+        self._kafka = kafka
         self._admin = self._new_admin()
 
-    def _new_admin(self) -> AdminClient:
-        return AdminClient({**client_settings(self._bootstrap), "log_level": 0})  # its errors are raised
+    def _new_admin(self) -> KafkaAdmin:
+        return KafkaAdmin(self._kafka)
 
     def of(self, topics: Mapping[str, int]) -> list[Reader]:
         """Who reads.
@@ -76,9 +77,7 @@ class Readers:
         Raises:
             BrokerError: Kafka is away.
         """
-        consumer = Consumer(
-            {**consumer_settings(self._bootstrap, "tidings-readers"), "auto.offset.reset": "earliest"}
-        )
+        consumer = KafkaConsumer(self._kafka, "tidings-readers", {"auto.offset.reset": "earliest"})
         newest: int | None = None
         try:
             for number, offset in reader.positions.items():

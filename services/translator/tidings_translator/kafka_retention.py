@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -18,8 +17,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tidings_service import get_logger
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator import metrics
-from tidings_translator.kafka import REQUEST_SECONDS, TopicPlan, broken, client_settings, retention_of
+from tidings_translator.kafka import REQUEST_SECONDS, TopicPlan, retention_of
+from tidings_translator.kafka_clients import KafkaAdmin, broken
 
 log = get_logger(__name__)
 
@@ -27,8 +28,8 @@ log = get_logger(__name__)
 class Retention:
     """Looks after the retention of topics that exist."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._admin = AdminClient({**client_settings(bootstrap), "log_level": 0})  # its errors are raised
+    def __init__(self, kafka: KafkaAccess) -> None:
+        self._admin = KafkaAdmin(kafka)
 
     def keep(self, plans: Iterable[TopicPlan]) -> None:
         """Set what nobody has chosen, and tell of what somebody has chosen too short.
@@ -43,7 +44,7 @@ class Retention:
                     log.warning(
                         "retention cannot be looked after",
                         topic=plan.name,
-                        error=str(broken(error, "the topic's settings cannot be read or set")),
+                        error=str(broken(error, "the topic's settings cannot be read or set", self._admin)),
                     )
 
     def _keep(self, plan: TopicPlan) -> None:

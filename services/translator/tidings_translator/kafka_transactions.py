@@ -7,12 +7,14 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tidings_service import get_logger
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import BrokerError, FencedError
 from tidings_translator.fault_points import reached
-from tidings_translator.kafka import REQUEST_SECONDS, broken, client_settings
+from tidings_translator.kafka import REQUEST_SECONDS
+from tidings_translator.kafka_clients import KafkaProducer, broken
 from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
 
 log = get_logger(__name__)
@@ -59,11 +61,13 @@ class Membership(NamedTuple):
 class TransactionalProducer:
     """Produces and commits offsets atomically; one per process, used by one thread at a time."""
 
-    def __init__(self, bootstrap: str, transactional_id: str, *, transaction_timeout_seconds: float) -> None:
+    def __init__(
+        self, kafka: KafkaAccess, transactional_id: str, *, transaction_timeout_seconds: float
+    ) -> None:
         self.transactional_id = transactional_id
-        self._producer = Producer(
+        self._producer = KafkaProducer(
+            kafka,
             {
-                **client_settings(bootstrap),
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": int(transaction_timeout_seconds * 1000),
                 "linger.ms": 5,
@@ -76,7 +80,7 @@ class TransactionalProducer:
                 "partitioner": "murmur2_random",
                 "queue.buffering.max.messages": 500_000,
                 "queue.buffering.max.kbytes": _QUEUE_KBYTES,
-            }
+            },
         )
 
     def begin_life(self) -> None:
@@ -88,7 +92,9 @@ class TransactionalProducer:
         try:
             self._producer.init_transactions(REQUEST_SECONDS)
         except KafkaException as error:
-            raise broken(error, f"the transactional id {self.transactional_id} cannot be used") from error
+            raise broken(
+                error, f"the transactional id {self.transactional_id} cannot be used", self._producer
+            ) from error
 
     def transact(
         self,
@@ -154,7 +160,7 @@ class TransactionalProducer:
         try:
             self._producer.abort_transaction(REQUEST_SECONDS)
         except KafkaException as abort_error:
-            raise broken(abort_error, "a Kafka transaction could not be aborted") from error
+            raise broken(abort_error, "a Kafka transaction could not be aborted", self._producer) from error
         if cause.code() in _LOST_MEMBERSHIP:
             raise FencedError(f"the group has moved on: {cause.name()}") from error
         if cause.code() == KafkaError.FENCED_INSTANCE_ID:
@@ -163,4 +169,4 @@ class TransactionalProducer:
                 hint="give every process of a group an instance name of its own",
             ) from error
         if last or not cause.txn_requires_abort():
-            raise broken(error, "a Kafka transaction failed") from error
+            raise broken(error, "a Kafka transaction failed", self._producer) from error

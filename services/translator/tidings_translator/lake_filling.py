@@ -136,11 +136,11 @@ class _LakeStage:
     def __init__(self, settings: SequencerSettings, lake: Lake, kafka_offsets: Offsets) -> None:
         self.settings = settings
         self.health = Health()
-        self.topics = Topics(settings.kafka)
+        self.topics = Topics(settings.kafka_access)
         self.offsets = _LakeOffsets(kafka_offsets, lake)
         member = Membership(settings.group, "", -1, None)
         producer = TransactionalProducer(
-            settings.kafka,
+            settings.kafka_access,
             settings.group,
             transaction_timeout_seconds=settings.transaction_timeout_seconds,
         )
@@ -168,7 +168,7 @@ class Filling:
         self._settings = settings
         self._domain = domain
         self._lake = lake
-        self._offsets = Offsets(settings.kafka, settings.group)
+        self._offsets = Offsets(settings.kafka_access, settings.group)
         self._stage = _LakeStage(settings, self._lake, self._offsets)
 
     def fill(self, tell: Tell) -> tuple[int, dict[Partition, int]]:
@@ -244,8 +244,8 @@ def start_from_lake(
         GenerationError: history would have a gap, or the name cannot be used.
     """
     name = check_name(settings.generation)
-    generations = Generations(settings.kafka, settings.source, replication=settings.replication)
-    read, admin = generations.read_topics(domain), GenerationAdmin(settings.kafka)
+    generations = Generations(settings.kafka_access, settings.source, replication=settings.replication)
+    read, admin = generations.read_topics(domain), GenerationAdmin(settings.kafka_access)
     lake = Lake(directory, settings.source)
     lake.check(
         source_topics(settings.source, domain),

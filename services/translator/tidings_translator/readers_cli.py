@@ -8,18 +8,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tidings_service import ServiceSettings, TidingsError, load_settings, print_error
+from tidings_service import TidingsError, load_settings, print_error
+from tidings_service.kafka_settings import KafkaSettings
 from tidings_translator.domain import load_domain
 from tidings_translator.kafka import Topics
 from tidings_translator.kafka_readers import Readers
 from tidings_translator.readers import Reader, live_versions, table
 
 
-class ReadersSettings(ServiceSettings):
+class ReadersSettings(KafkaSettings):
     """What the command needs to know."""
 
-    kafka: Annotated[str, Field(min_length=1)]
-    """Kafka's bootstrap servers."""
     domain: Annotated[str, Field(min_length=1)]
     """The package with aggregates and rules."""
 
@@ -30,8 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings = load_settings(ReadersSettings)
         versions = live_versions(load_domain(settings.domain))
-        have = Topics(settings.kafka).partitions()
-        kafka = Readers(settings.kafka)
+        have = Topics(settings.kafka_access).partitions()
+        kafka = Readers(settings.kafka_access)
         found = kafka.of(
             {version.topic: have[version.topic] for version in versions if version.topic in have}
         )

@@ -12,7 +12,9 @@ from pydantic import Field
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
-from tidings_service import ServiceSettings, TidingsError, load_settings, print_error
+from tidings_service import TidingsError, load_settings, print_error
+from tidings_service.kafka_settings import KafkaSettings
+from tidings_service.registry_settings import OptionalRegistrySettings
 from tidings_translator.domain import Domain, load_domain
 from tidings_translator.errors import TranslatorError
 from tidings_translator.kafka import Topics, read_partition
@@ -21,13 +23,9 @@ from tidings_translator.records import Partition
 from tidings_translator.rows import time_columns
 
 
-class RecordSettings(ServiceSettings):
+class RecordSettings(KafkaSettings, OptionalRegistrySettings):
     """What the command needs to know."""
 
-    kafka: Annotated[str, Field(min_length=1)]
-    """Kafka's bootstrap servers."""
-    registry: str | None = None
-    """The schema registry, where topics are in Avro."""
     domain: Annotated[str, Field(min_length=1)]
     """The package with aggregates and rules."""
     source: Annotated[str, Field(min_length=1)]
@@ -78,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _read(settings: RecordSettings, recorder: Recorder, domain: Domain) -> None:
-    topics = Topics(settings.kafka)
+    topics = Topics(settings.kafka_access)
     have = topics.partitions()
     transactions = f"{settings.source}.transaction"
     wanted = [transactions, *(f"{settings.source}.{table}" for table in sorted(domain.tables))]
@@ -88,10 +86,13 @@ def _read(settings: RecordSettings, recorder: Recorder, domain: Domain) -> None:
         )
     places = [Partition(topic, number) for topic in wanted for number in range(have.get(topic, 0))]
     with ExitStack() as stack:
-        registry = stack.enter_context(RegistryClient(settings.registry)) if settings.registry else None
+        registry, access = None, settings.optional_registry
+        if access is not None:
+            client = RegistryClient(access.url, **access.client_arguments())
+            registry = stack.enter_context(client)
         decoder = EnvelopeDecoder(registry, times=time_columns(domain.aggregates.values()))
         for place, end in topics.ends(places).items():
-            for _, value in read_partition(settings.kafka, place, end):
+            for _, value in read_partition(settings.kafka_access, place, end):
                 if value is None:
                     continue
                 if place.topic == transactions:

@@ -22,7 +22,8 @@ import msgspec
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service.errors import TidingsError, print_error
-from tidings_service.settings import ServiceSettings, load_settings
+from tidings_service.registry_settings import RegistrySettings
+from tidings_service.settings import load_settings
 from tidings_translator.asyncapi import asyncapi
 from tidings_translator.codegen import generate
 from tidings_translator.compatibility import incompatibilities
@@ -30,13 +31,6 @@ from tidings_translator.consumer_contracts import parse_consumer_contracts, prob
 from tidings_translator.contracts import Contracts, parse_contracts, read_contracts, schema_files
 from tidings_translator.encoding import register_event
 from tidings_translator.errors import ContractError
-
-
-class RegistrySettings(ServiceSettings):
-    """Where contracts are registered."""
-
-    registry: str
-    """The registry's Confluent API, such as http://127.0.0.1:8080/apis/ccompat/v7."""
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -219,7 +213,8 @@ def _asyncapi(layout: Layout, contracts: Contracts, options: argparse.Namespace)
 
 def _register(contracts: Contracts, url: str | None) -> int:
     settings = load_settings(RegistrySettings, **({"registry": url} if url else {}))
-    with closing(RegistryClient(settings.registry)) as registry:
+    access = settings.registry_access
+    with closing(RegistryClient(access.url, **access.client_arguments())) as registry:
         for contract in sorted(contracts.values(), key=lambda one: one.topic):
             schema_id = register_event(registry, contract.subject, contract.schema)
             sys.stdout.write(f"{contract.subject}: schema {schema_id}\n")

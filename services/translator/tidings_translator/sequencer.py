@@ -55,10 +55,10 @@ class Sequencer:
         self._stage = stage
         self._tables = frozenset(domain.tables)
         self._sessions = Sessions(settings, domain, stage)
+        access = settings.registry_access
+        registry = RegistryClient(access.url, **access.client_arguments())
         self._intake = Intake(
-            EnvelopeDecoder(
-                RegistryClient(settings.registry), times=time_columns(domain.aggregates.values())
-            ),
+            EnvelopeDecoder(registry, times=time_columns(domain.aggregates.values())),
             settings.dead_letters_topic,
             settings.max_unreadable_in_a_row,
         )
@@ -113,7 +113,7 @@ class Sequencer:
     def _may_begin(self) -> bool:
         """Whether a generation that is filled from the lakehouse's log has been; looked up while it has not."""
         if not self._filled:
-            reader = LedgerReader(self._settings.kafka, self._settings.source)
+            reader = LedgerReader(self._settings.kafka_access, self._settings.source)
             try:
                 self._filled = reader.catch_up().is_filled(self._settings.generation)
             finally:

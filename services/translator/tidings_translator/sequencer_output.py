@@ -234,7 +234,7 @@ class Emission:
         """
         letters: list[Output] = []
         end = [] if lost.end is None else [lost.end]
-        reader = RecordReader(self._settings.kafka)
+        reader = RecordReader(self._settings.kafka_access)
         try:
             for some in _portions(lost.rows, self._settings.part_bytes // 2):
                 if letters and not await self._stage.sink.add(

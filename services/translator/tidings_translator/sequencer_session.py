@@ -218,7 +218,7 @@ class Sessions:
         # As with the memory below: whoever could have written another fact is fenced by now.
         settings = self._settings
         if self._ledger is None:
-            self._ledger = LedgerReader(settings.kafka, settings.source)
+            self._ledger = LedgerReader(settings.kafka_access, settings.source)
         ledger = self._ledger.catch_up()
         ledger.check_runs(settings.generation)
         count = partitions_of(self._stage.topics.partitions(), ledger, settings)
@@ -242,7 +242,7 @@ class Sessions:
         # but the commit markers of the last one may still be on their way to the changelog: hence the high watermark.
         memory = Memory()
         end = self._stage.offsets.ends([self._changelog])[self._changelog]
-        for key, value in read_partition(self._settings.kafka, self._changelog, end):
+        for key, value in read_partition(self._settings.kafka_access, self._changelog, end):
             if key is not None:
                 memory.load(key, value)
         return memory

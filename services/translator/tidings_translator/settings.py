@@ -6,21 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tidings_service import ServiceSettings
 from tidings_service.disk import DEFAULT_FREE_BYTES
+from tidings_service.kafka_settings import KafkaSettings
+from tidings_service.registry_settings import RegistrySettings
 from tidings_translator.generation import NAME, ORIGINAL, group, ledger_topic, prefix, shadow_topic
 
 DAY_SECONDS = 86_400.0
 _TEXT = Annotated[str, Field(min_length=1)]
 
 
-class StageSettings(ServiceSettings):
+class StageSettings(KafkaSettings, RegistrySettings):
     """What both stages can be told."""
 
-    kafka: _TEXT
-    """Kafka's bootstrap servers, host:port[,host:port]."""
-    registry: _TEXT
-    """The schema registry's Confluent-compatible API, for example http://127.0.0.1:8080/apis/ccompat/v7."""
     domain: _TEXT
     """The Python package with aggregates and rules, for example tidings_shop.domain."""
     source: _TEXT

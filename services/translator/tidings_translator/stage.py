@@ -67,12 +67,12 @@ class Stage:
         self.settings = settings
         self.group = group
         self.health = Health()
-        self.topics = Topics(settings.kafka)
+        self.topics = Topics(settings.kafka_access)
         self.offsets = Offsets(
-            settings.kafka, group, transaction_seconds=settings.transaction_timeout_seconds
+            settings.kafka_access, group, transaction_seconds=settings.transaction_timeout_seconds
         )
         producer = TransactionalProducer(
-            settings.kafka,
+            settings.kafka_access,
             transactional_id,
             transaction_timeout_seconds=settings.transaction_timeout_seconds,
         )
@@ -111,7 +111,7 @@ class Stage:
             if stop.is_set():
                 return 0
             self._consumer = GroupConsumer(
-                bootstrap=self.settings.kafka,
+                kafka=self.settings.kafka_access,
                 group=self.group,
                 instance=self.settings.instance,
                 topics=topics,
@@ -163,7 +163,7 @@ class Stage:
                 await asyncio.to_thread(self.topics.create, plans, replication=self.settings.replication)
                 # Those that were made this moment are as they should be, and brokers may not know them yet.
                 former = [plan for plan in plans if plan.name in have]
-                await asyncio.to_thread(Retention(self.settings.kafka).keep, former)
+                await asyncio.to_thread(Retention(self.settings.kafka_access).keep, former)
                 self.health.set("topics", True, ", ".join(names))
                 return names
             self.health.set("topics", False, f"waiting for topics: {missing}")

@@ -55,7 +55,7 @@ class Translator:
         self._shards: dict[Partition, Shard] = {}
         self._headers: dict[str, bytes] = {}
         self._versions = live_versions(domain)
-        self._readers = Readers(settings.kafka)
+        self._readers = Readers(settings.kafka_access)
         self._reader_metrics = ReaderMetrics()
         self._asked_for_readers_at = -1e9
         self._passed_at = self._counted_at = 0.0
@@ -262,7 +262,7 @@ class Translator:
         # The end is the high watermark, and asked for after the committed offsets: see the sequencer's.
         end = self._stage.offsets.ends([shard.changelog])[shard.changelog]
         history: bytes | None = None
-        for key, value in read_partition(self._settings.kafka, shard.changelog, end):
+        for key, value in read_partition(self._settings.kafka_access, shard.changelog, end):
             shard.begun = True
             if key is None:
                 continue
@@ -280,7 +280,7 @@ class Translator:
 
     def _look_at_ledger(self) -> None:
         if self._ledger is None:
-            self._ledger = LedgerReader(self._settings.kafka, self._settings.source)
+            self._ledger = LedgerReader(self._settings.kafka_access, self._settings.source)
         self._ledger.catch_up().check_runs(self._settings.generation)
         self._check_partitions()
 

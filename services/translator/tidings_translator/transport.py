@@ -16,6 +16,7 @@ import faust
 from faust.types import TP
 
 from tidings_service.disk import OwnDirectory
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import TranslatorError
 from tidings_translator.faust_batches import (
     NEVER_SECONDS,
@@ -50,7 +51,7 @@ class GroupConsumer:
     def __init__(
         self,
         *,
-        bootstrap: str,
+        kafka: KafkaAccess,
         group: str,
         instance: str,
         topics: Iterable[str],
@@ -70,15 +71,15 @@ class GroupConsumer:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._directory = OwnDirectory("tidings-faust-")
         assign_all_to_one(exclusive=exclusive)
-        self._app = self._make_app(bootstrap, instance, session_timeout_seconds)
+        self._app = self._make_app(kafka, instance, session_timeout_seconds)
         self._channel = self._app.topic(*topics, schema=BatchSchema(), acks=False)
         self._app.agent(self._channel, name="batches")(self._consume)
         self._app.on_partitions_revoked.connect(self._revoked, weak=False)
 
-    def _make_app(self, bootstrap: str, instance: str, session_timeout_seconds: float) -> Any:
+    def _make_app(self, kafka: KafkaAccess, instance: str, session_timeout_seconds: float) -> Any:
         app = faust.App(
             self._group,
-            broker=";".join(f"kafka://{server.strip()}" for server in bootstrap.split(",")),
+            broker=";".join(f"kafka://{server.strip()}" for server in kafka.bootstrap.split(",")),
             datadir=self._directory.path,
             autodiscover=False,
             web_enabled=False,
@@ -100,10 +101,12 @@ class GroupConsumer:
             broker_commit_livelock_soft_timeout=NEVER_SECONDS,
             stream_processing_timeout=NEVER_SECONDS,
         )
+        app.boot_strategy.enable_kafka_producer = False  # nothing is produced through Faust
         app.in_worker = True  # `app.start` does not set it outside Faust's own worker
         app.loop = asyncio.get_running_loop()
         app.transport = BatchTransport(app.conf.broker, app)
         app.transport.on_gone = self._gone
+        app.transport.kafka = kafka
         app.topics._resubscribe_sleep_lock_seconds = _RESUBSCRIBE_SECONDS  # type: ignore[attr-defined]  # noqa: SLF001 - 45 s otherwise
         return app
 

@@ -12,6 +12,7 @@ from faultlab.fault import Fault
 from faultlab.lab_faults import LabFaults
 from faultlab.proxy import Proxy
 
+from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import BrokerError, GenerationError
 from tidings_translator.generation import Promotion, prefix
 from tidings_translator.generations import Generations
@@ -129,7 +130,7 @@ class Strikes(LabFaults):
         name = self.pipeline.start_generation()
         if name is None:
             return
-        generations = Generations(self.lab.kafka.bootstrap, self.pipeline.name)
+        generations = Generations(KafkaAccess(self.lab.kafka.bootstrap), self.pipeline.name)
         promotions: list[Promotion] = []
 
         def promoted() -> bool:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
-from tidings_service import SettingsError, TidingsError, print_error
+from tidings_service import SettingsError, TidingsError, load_settings, print_error
+from tidings_service.registry_settings import RegistrySettings
 from tidings_translator.codegen import generate
 from tidings_translator.contracts import parse_contracts
 from tidings_translator.errors import TranslatorError
@@ -98,7 +99,8 @@ def _tables(options: argparse.Namespace) -> list[Table]:
     if options.registry is not None:
         if options.source is None:
             raise SettingsError("--registry needs --source, the connector's topic.prefix")
-        with closing(RegistryClient(options.registry)) as registry:
+        access = load_settings(RegistrySettings, registry=options.registry).registry_access
+        with closing(RegistryClient(access.url, **access.client_arguments())) as registry:
             names = options.table or _registered(registry, options.source)
             found = read_registry(registry, options.source, names)
     elif options.database is not None:
