@@ -79,11 +79,13 @@ def _add_format(command: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from tidings_lakehouse.job import Job, lock_warehouse  # noqa: PLC0415 - pyspark takes a second to import
+    from tidings_lakehouse.kafka_login import KafkaLogin, refuse_remote_tokens  # noqa: PLC0415
     from tidings_lakehouse.registry import Registry  # noqa: PLC0415
     from tidings_lakehouse.session import create_session, prepare_warehouse  # noqa: PLC0415
 
     settings = load_settings(LakehouseSettings)
     configure_logging(SERVICE, level=settings.log_level, format=settings.log_format)
+    refuse_remote_tokens(settings.kafka_access, settings.lakehouse_master)
     stop = threading.Event()
     health = Health()
     jobs: list[Job] = []
@@ -97,17 +99,18 @@ def _run(options: argparse.Namespace) -> int:
         health.set("streams", ok=False, detail="starting")
         prepare_warehouse(settings)
         health.set("registry", ok=False, detail="connecting")
-        schemas = Registry(settings.registry)
+        schemas = Registry(settings.registry_access)
         schemas.check()
         health.set("registry", ok=True)
         lock = lock_warehouse(settings)
-        session = create_session(
-            settings, "tidings-lakehouse", inherit=() if lock is None else (lock.fileno(),)
-        )
+        local = settings.lakehouse_master.startswith("local")
+        login = KafkaLogin(settings.kafka_access, local=local)
+        held = () if lock is None else (lock.fileno(),)
+        session = create_session(settings, "tidings-lakehouse", inherit=(*held, *login.inherit))
         # Spark's own handler of SIGINT would cancel a batch in its middle.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stopper(stop))
-        job = Job(session, settings, schemas, health)
+        job = Job(session, settings, schemas, health, login=login)
         try:
             job.start(available_now=options.available_now)
             jobs.append(job)
@@ -115,6 +118,7 @@ def _run(options: argparse.Namespace) -> int:
         finally:
             job.stop()
             session.stop()
+            login.close()
     return 0
 
 

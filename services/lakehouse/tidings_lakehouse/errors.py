@@ -16,6 +16,12 @@ class KafkaUnreachableError(LakehouseError):
     default_retry = Retry.TIMED
 
 
+class KafkaRefusedError(LakehouseError):
+    """The brokers do not know the login of TIDINGS_KAFKA_*, or it lacks a right."""
+
+    code = "kafka_refused"
+
+
 class RegistryUnreachableError(LakehouseError):
     """The schema registry of TIDINGS_REGISTRY does not answer, or refuses what the job asks."""
 

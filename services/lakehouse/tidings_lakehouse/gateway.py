@@ -21,6 +21,7 @@ import pyspark
 
 from tidings_jvm import Java, JvmError, fetch, find_java
 from tidings_lakehouse.errors import GatewayError
+from tidings_lakehouse.properties import properties_text
 from tidings_service.disk import OwnDirectory
 
 # What Spark's own launcher opens (JavaModuleOptions.java).
@@ -62,8 +63,12 @@ def start_gateway(
     home = Path(pyspark.__file__).parent
     with OwnDirectory("tidings-gateway-") as directory:
         info = directory.path / "connection"
+        # Not arguments, which everybody on the machine can read: passwords are among them.
+        file = directory.path / "spark.properties"
+        file.touch(mode=0o600)
+        file.write_text(properties_text(conf), encoding="ascii")
         process = subprocess.Popen(
-            _command(java, home, jars, [f"-Xmx{heap}", *options.split()], conf),
+            _command(java, home, jars, [f"-Xmx{heap}", *options.split()], file),
             stdin=subprocess.PIPE,
             env={
                 **os.environ,
@@ -80,11 +85,8 @@ def start_gateway(
     return process
 
 
-def _command(
-    java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], conf: Mapping[str, str]
-) -> list[str]:
+def _command(java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], conf: Path) -> list[str]:
     class_path = os.pathsep.join([str(home / "jars" / "*"), *map(str, jars)])
-    submit = [f"--conf={key}={value}" for key, value in conf.items()]
     return [
         str(java.path),
         *more,
@@ -104,7 +106,9 @@ def _command(
         "-cp",
         class_path,
         "org.apache.spark.deploy.SparkSubmit",
-        *submit,
+        "--properties-file",
+        str(conf),
+        "--load-spark-defaults",
         "pyspark-shell",
     ]
 

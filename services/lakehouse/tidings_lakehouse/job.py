@@ -24,7 +24,8 @@ from tidings_lakehouse import business, technical
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import DataLossError, KafkaUnreachableError, LakehouseError
 from tidings_lakehouse.failpoints import Failpoint, failpoint_from
-from tidings_lakehouse.kafka import Brokers, Offsets, read_topics, unreachable
+from tidings_lakehouse.kafka import Brokers, Offsets, explained, read_topics
+from tidings_lakehouse.kafka_login import KafkaLogin
 from tidings_lakehouse.maintenance import Maintenance
 from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG
 from tidings_lakehouse.names import Names
@@ -100,13 +101,15 @@ class Job:
         *,
         streams: Collection[str] = (technical.STREAM, business.STREAM),
         failpoint: Failpoint | None = None,
+        login: KafkaLogin | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
         self._wanted = streams
         self._health = health
         self._schemas = schemas
-        self._brokers = Brokers(session, settings.kafka)
+        self._login = login or KafkaLogin(settings.kafka_access, local=False)
+        self._brokers = Brokers(session, self._login)
         self._failpoint = failpoint or failpoint_from(settings.failpoint)
         self.counts = TableCounts(session)
         self._commits = Commits(session)
@@ -165,9 +168,7 @@ class Job:
             _LOG.info("query started", stream=stream.name, pattern=stream.pattern)
 
     def _start_query(self, stream: _Stream, *, available_now: bool) -> StreamingQuery:
-        reader = read_topics(
-            self._session, self._settings.kafka, stream.pattern, self._settings.lakehouse_max_records
-        )
+        reader = read_topics(self._session, self._login, stream.pattern, self._settings.lakehouse_max_records)
         writer = (
             reader.load()
             .writeStream.queryName(stream.name)
@@ -284,8 +285,8 @@ class Job:
         if isinstance(error, TidingsError):
             return error
         text = str(failure)
-        if "org.apache.kafka" in text and ("Timeout" in text or "timed out" in text):
-            return unreachable(self._settings.kafka)
+        if (told := explained(self._login.kafka, text)) is not None:
+            return told
         if any(mark in text for mark in _LOSS_MARKS):
             checkpoint = f"{self._settings.checkpoint_uri}/{name}"
             reason = _LOSS_REASON.search(text)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
 
-from tidings_lakehouse.errors import KafkaUnreachableError
+from tidings_lakehouse.errors import KafkaRefusedError, KafkaUnreachableError, LakehouseError
+from tidings_lakehouse.kafka_login import KafkaLogin
+from tidings_service.kafka_access import KafkaAccess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 Offsets = dict[str, dict[str, int]]
 """By topic and partition; partitions as text, as in Spark's JSON."""
 
+_REFUSALS = ("SaslAuthenticationException", "SslAuthenticationException", "IllegalSaslStateException")
+_RIGHTS = ("TopicAuthorizationException", "GroupAuthorizationException", "ClusterAuthorizationException")
+_ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""A property of the JVM without which Kafka's client asks no token endpoint."""
 _TIMEOUT_MILLISECONDS = 10_000
 _FIRST_TIMEOUT_MILLISECONDS = 20_000
 """A JVM that has just started on a busy machine has all of the client's classes to load before it can ask."""
@@ -25,7 +31,7 @@ _FIRST_TIMEOUT_MILLISECONDS = 20_000
 class Brokers:
     """Questions to the cluster at `bootstrap`; raises KafkaUnreachableError when it does not answer."""
 
-    def __init__(self, session: SparkSession, bootstrap: str) -> None:
+    def __init__(self, session: SparkSession, login: KafkaLogin) -> None:
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to the client's classes
         self._jvm = jvm
         kafka = jvm.org.apache.kafka
@@ -34,7 +40,9 @@ class Brokers:
         self._topic_partition = kafka.common.TopicPartition
         self._latest = kafka.clients.admin.OffsetSpec.latest()
         self._committed = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
-        self._bootstrap = bootstrap
+        self._login = login
+        if login.kafka.oauth is not None:
+            jvm.java.lang.System.setProperty(_ALLOWED_URLS, login.kafka.oauth.endpoint)
         self._ids: dict[str, str] = {}
 
     def check(self) -> None:
@@ -91,7 +99,8 @@ class Brokers:
 
     def _ask(self, question: Any, milliseconds: int = _TIMEOUT_MILLISECONDS) -> Any:
         properties = self._jvm.java.util.Properties()
-        properties.setProperty("bootstrap.servers", self._bootstrap)
+        for name, value in self._login.settings().items():
+            properties.setProperty(name, value)
         properties.setProperty("request.timeout.ms", str(milliseconds))
         properties.setProperty("default.api.timeout.ms", str(milliseconds))
         try:
@@ -101,7 +110,8 @@ class Brokers:
             finally:
                 admin.close()
         except Py4JJavaError as error:
-            raise unreachable(self._bootstrap) from error
+            kafka = self._login.kafka
+            raise explained(kafka, str(error)) or unreachable(kafka.bootstrap) from error
 
 
 def _items(collection: Any) -> list[Any]:
@@ -117,11 +127,39 @@ def unreachable(bootstrap: str) -> KafkaUnreachableError:
     )
 
 
-def read_topics(session: SparkSession, bootstrap: str, pattern: str, max_records: int) -> DataStreamReader:
+def explained(kafka: KafkaAccess, text: str) -> LakehouseError | None:
+    """The error for what Kafka's Java client has said in `text`; None when that is not known.
+
+    Its exceptions are told apart by their names: they come wrapped, by Spark in a text only.
+    """
+    for mark in _REFUSALS:
+        if mark in text:
+            return KafkaRefusedError(
+                f"the brokers at {kafka.bootstrap} refuse {kafka.principal}: {_reason(mark, text)}",
+                hint=f"{kafka.login_settings}, TIDINGS_KAFKA_SECURITY_PROTOCOL",
+            )
+    for mark in _RIGHTS:
+        if mark in text:
+            return KafkaRefusedError(
+                f"{kafka.principal} lacks a right: {_reason(mark, text)}",
+                hint="docs/security.md lists the ACLs that the lakehouse needs",
+            )
+    if "org.apache.kafka" in text and ("Timeout" in text or "timed out" in text):
+        return unreachable(kafka.bootstrap)
+    return None
+
+
+def _reason(mark: str, text: str) -> str:
+    """What the exception says, up to the end of its line."""
+    found = re.search(rf"{mark}:? *([^\n]*)", text)
+    return f"{mark}: {found[1]}" if found and found[1] else mark
+
+
+def read_topics(session: SparkSession, login: KafkaLogin, pattern: str, max_records: int) -> DataStreamReader:
     """A streaming reader of all topics that match as a whole, new ones included, committed records only, from the beginning."""
     return (
         session.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
+        .options(**{f"kafka.{name}": value for name, value in login.settings().items()})
         # Spark takes a topic whose name contains a match: a shadow topic of a generation, or source myshop for shop.
         .option("subscribePattern", f"^(?:{pattern})$")
         .option("startingOffsets", "earliest")

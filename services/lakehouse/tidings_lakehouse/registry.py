@@ -7,6 +7,7 @@ from tidings_envelope.errors import RegistryError
 from tidings_envelope.registry import RegistryClient
 from tidings_lakehouse.errors import RegistryUnreachableError
 from tidings_service import SettingsError
+from tidings_service.registry_settings import RegistryAccess
 
 _NOT_THERE = frozenset({40401, 40402, 40403})
 """Confluent's codes for no such subject, version or schema; a bare 404 means that the address is wrong."""
@@ -30,15 +31,16 @@ class SchemaSource(Protocol):
 
 
 class Registry:
-    """A `SchemaSource` at a URL.
+    """A `SchemaSource`, with its login.
 
     Raises:
         SettingsError: it is no URL.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, access: RegistryAccess) -> None:
+        self._access = access
         try:
-            self._client = RegistryClient(url)
+            self._client = RegistryClient(access.url, **access.client_arguments())
         except RegistryError as error:
             raise SettingsError(f"TIDINGS_REGISTRY: {error}", hint=error.hint) from error
 
@@ -72,7 +74,9 @@ class Registry:
             return
         raise RegistryUnreachableError(
             f"TIDINGS_REGISTRY: {error}",
-            hint="check the address and that the registry runs; nothing was skipped, the job goes on where it stopped",
+            hint=error.hint
+            if error.retry == "manual"
+            else "check the address and that the registry runs; nothing was skipped, the job goes on where it stopped",
         ) from error
 
 

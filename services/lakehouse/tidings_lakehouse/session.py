@@ -19,6 +19,7 @@ from tidings_lakehouse.gateway import start_gateway
 from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.topics import CATALOG
 from tidings_service import SettingsError
+from tidings_service.kafka_access import SECRET_NAMES
 
 _STOP_DEADLINE_SECONDS = 60.0
 _FUNCTIONS = "org.apache.spark.sql.functions"
@@ -159,6 +160,9 @@ def _conf(settings: WarehouseSettings) -> dict[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "4",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        # Of settings and options that Spark shows or logs.
+        "spark.redaction.regex": SECRET_NAMES,
+        "spark.sql.redaction.options.regex": SECRET_NAMES,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": CATALOG,
         catalog: "org.apache.iceberg.spark.SparkCatalog",
@@ -170,6 +174,6 @@ def _conf(settings: WarehouseSettings) -> dict[str, str]:
     }
     if settings.lakehouse_catalog_user:
         conf[f"{catalog}.jdbc.user"] = settings.lakehouse_catalog_user
-    if settings.lakehouse_catalog_password:
-        conf[f"{catalog}.jdbc.password"] = settings.lakehouse_catalog_password
+    if settings.catalog_password:
+        conf[f"{catalog}.jdbc.password"] = settings.catalog_password
     return conf | settings.spark_conf

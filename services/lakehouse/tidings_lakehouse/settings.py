@@ -1,12 +1,16 @@
 """Settings of the lakehouse job, from the environment (``TIDINGS_*``)."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
 from tidings_service import ServiceSettings, SettingsError
+from tidings_service.kafka_settings import File, Hidden, KafkaSettings
+from tidings_service.registry_settings import RegistrySettings
+from tidings_service.secret import chosen, read_file
 
 
 class WarehouseSettings(ServiceSettings):
@@ -17,7 +21,9 @@ class WarehouseSettings(ServiceSettings):
     lakehouse_catalog: str | None = None
     """JDBC URI of the Iceberg catalog; by default an SQLite file in the warehouse directory."""
     lakehouse_catalog_user: str | None = None
-    lakehouse_catalog_password: str | None = None
+    lakehouse_catalog_password: Hidden = None
+    lakehouse_catalog_password_file: File = None
+    """A file with the password instead."""
     lakehouse_master: str = "local[2]"
     """Spark's master."""
     lakehouse_heap: str = Field(default="1g", pattern=r"^[1-9][0-9]*[mg]$")
@@ -27,6 +33,8 @@ class WarehouseSettings(ServiceSettings):
     and of small batches; leave it out ("") for a job that has to work off millions of rows."""
     lakehouse_spark_conf: str = ""
     """More of Spark's own settings, ``key=value`` separated by semicolons, for example of an object store."""
+    lakehouse_spark_conf_file: File = None
+    """A file with more of them, ``key=value`` a line, for an object store's keys; what is in the variable counts more."""
 
     @property
     def warehouse_directory(self) -> Path | None:
@@ -67,16 +75,24 @@ class WarehouseSettings(ServiceSettings):
         Raises:
             SettingsError: an entry is not ``key=value``.
         """
-        conf: dict[str, str] = {}
-        for entry in filter(None, (part.strip() for part in self.lakehouse_spark_conf.split(";"))):
-            key, equals, value = entry.partition("=")
-            if not equals or not key.startswith("spark."):
-                raise SettingsError(
-                    "TIDINGS_LAKEHOUSE_SPARK_CONF: an entry is not spark.<name>=<value>",
-                    hint="separate entries by semicolons",
-                )
-            conf[key.strip()] = value.strip()
-        return conf
+        name, file = "TIDINGS_LAKEHOUSE_SPARK_CONF", self.lakehouse_spark_conf_file
+        lines = [] if file is None else read_file(f"{name}_FILE", file).splitlines()
+        of_file = _conf_entries(
+            (line for line in lines if not line.lstrip().startswith("#")), f"{name}_FILE: a line of {file}"
+        )
+        return of_file | _conf_entries(self.lakehouse_spark_conf.split(";"), f"{name}: an entry")
+
+    @property
+    def catalog_password(self) -> str | None:
+        """Of the catalog's database.
+
+        Raises:
+            SettingsError: it is set twice, or its file cannot be read.
+        """
+        given = self.lakehouse_catalog_password
+        value = None if given is None else given.get_secret_value()
+        secret = chosen("TIDINGS_LAKEHOUSE_CATALOG_PASSWORD", value, self.lakehouse_catalog_password_file)
+        return None if secret is None else secret.read()
 
 
 class HistorySettings(WarehouseSettings):
@@ -86,14 +102,10 @@ class HistorySettings(WarehouseSettings):
     """Topic prefix of the source."""
 
 
-class LakehouseSettings(WarehouseSettings):
+class LakehouseSettings(WarehouseSettings, KafkaSettings, RegistrySettings):
     """What the streaming job can be told."""
 
     http_port: int = Field(default=8093, ge=0, le=65535)
-    kafka: str
-    """Kafka's bootstrap servers, host:port."""
-    registry: str
-    """Base URL of the registry's Confluent API."""
     source: str = "shop"
     """Topic prefix of the source."""
     lakehouse_technical: str | None = None
@@ -170,6 +182,19 @@ class LakehouseSettings(WarehouseSettings):
                 hint="give a directory or URI that survives a restart",
             )
         return (directory_ / "checkpoints").as_uri()
+
+
+def _conf_entries(entries: Iterable[str], what: str) -> dict[str, str]:
+    conf: dict[str, str] = {}
+    for entry in filter(None, (part.strip() for part in entries)):
+        key, equals, value = entry.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise SettingsError(
+                f"{what} is not spark.<name>=<value>",
+                hint="separate entries by semicolons in the variable, by lines in the file",
+            )
+        conf[key.strip()] = value.strip()
+    return conf
 
 
 def _names(value: str) -> list[str]:

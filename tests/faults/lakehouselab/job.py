@@ -98,7 +98,7 @@ class LakeJob:
             job = Job(
                 self.session,
                 self._settings,
-                Registry(self._settings.registry),
+                Registry(self._settings.registry_access),
                 Health(),
                 streams=["technical"],
                 failpoint=self._pass,

@@ -33,7 +33,7 @@ class Lake:
         job = Job(
             self.session,
             self.settings,
-            Registry(self.settings.registry),
+            Registry(self.settings.registry_access),
             Health(),
             streams=self.streams,
             failpoint=failpoint,
