@@ -3,7 +3,7 @@
 import pytest
 
 from tidings_capture.errors import OptionError, WorkerConfigError
-from tidings_capture.kafka_settings import translate_client_settings
+from tidings_capture.kafka_settings import refused_settings, translate_client_settings
 from tidings_capture.override_policy import check_overrides
 from tidings_capture.worker_config import read_worker_config
 
@@ -169,6 +169,39 @@ def test_renamed_settings():
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
     }
+
+
+def test_a_token_endpoint_is_given_to_librdkafka():
+    jaas = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+        "sasl.login.callback.handler.class": handler,
+    }
+    expected = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+        "sasl.oauthbearer.client.id": "capture",
+        "sasl.oauthbearer.client.secret": 'se"cret',
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    client = 'clientId="capture" clientSecret="se\\"cret" scope="kafka";'
+    old = settings | {"sasl.jaas.config": f"{jaas} {client}"}
+    assert translate_client_settings(old) == expected
+    prefix = "sasl.oauthbearer.client.credentials.client"
+    new = settings | {
+        f"{prefix}.id": "capture",
+        f"{prefix}.secret": 'se"cret',
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    assert translate_client_settings(new) == expected
+    assert refused_settings(new) == refused_settings(old) == []
+    with pytest.raises(WorkerConfigError, match="handler"):
+        translate_client_settings(old | {"sasl.login.callback.handler.class": "com.example.Own"})
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,12 @@ _SPECIAL: Final = frozenset(
     {
         "buffer.memory",
         "sasl.jaas.config",
+        "sasl.login.callback.handler.class",
         "sasl.mechanism",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
         "ssl.cipher.suites",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
@@ -81,7 +86,8 @@ _SPECIAL: Final = frozenset(
     }
 )
 _STORES: Final = ("ssl.keystore.", "ssl.truststore.")
-_MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_TOKENS: Final = "OAUTHBEARER"
+_MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", _TOKENS})
 _REFUSED_PREFIXES: Final = ("ssl.", "sasl.", "security.")
 """A setting of these that is not known here is refused, not logged: who set it believes in what it does."""
 _WITH_DEFAULTS_ONLY: Final = re.compile(
@@ -90,7 +96,9 @@ _WITH_DEFAULTS_ONLY: Final = re.compile(
 )
 """Of another mechanism than those supported, or of Java's own TLS: without effect on what is done here."""
 CLIENT_SETTINGS: Final = SAME_NAME | RENAMED.keys() | WITHOUT_MEANING | _SPECIAL
-_JAAS = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;]+))")
+_JAAS = re.compile(
+    r"\b(username|password|clientId|clientSecret|scope)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;]+))"
+)
 
 
 def translate_client_settings(settings: Mapping[str, str], prefix: str = "") -> dict[str, str]:
@@ -110,7 +118,10 @@ def translate_client_settings(settings: Mapping[str, str], prefix: str = "") -> 
             result[RENAMED[name]] = value
     if "buffer.memory" in settings:
         result["queue.buffering.max.kbytes"] = str(max(1, int(settings["buffer.memory"]) // 1024))
-    return result | _sasl(settings, prefix) | _tls(settings, prefix)
+    result |= _sasl(settings, prefix) | _tls(settings, prefix)
+    if result.get("sasl.oauthbearer.method") and "ssl.ca.pem" in result:
+        result["https.ca.pem"] = result["ssl.ca.pem"]  # the token endpoint's certificate too
+    return result
 
 
 def refused_settings(names: Iterable[str]) -> list[str]:
@@ -138,6 +149,10 @@ def _sasl(settings: Mapping[str, str], prefix: str) -> dict[str, str]:
                 hint=f"{', '.join(sorted(_MECHANISMS))} are; without the setting it is GSSAPI",
             )
         result["sasl.mechanism"] = mechanism
+        if mechanism == _TOKENS:
+            return result | _tokens(settings, prefix)
+    if settings.get("sasl.login.callback.handler.class"):
+        raise WorkerConfigError(f"{prefix}sasl.login.callback.handler.class is supported with {_TOKENS} only")
     if "sasl.jaas.config" in settings:
         result |= _from_jaas(settings["sasl.jaas.config"], prefix)
     return result
@@ -149,13 +164,42 @@ def _from_jaas(text: str, prefix: str) -> dict[str, str]:
             f"{prefix}sasl.jaas.config: only PlainLoginModule and ScramLoginModule have a counterpart here",
             hint="use SASL/PLAIN or SASL/SCRAM",
         )
-    found = {m.group(1): m.group(2) or m.group(3) or m.group(4) or "" for m in _JAAS.finditer(text)}
+    found = _jaas_options(text)
     if found.keys() != {"username", "password"}:
         raise WorkerConfigError(f"{prefix}sasl.jaas.config needs username and password")
-    return {
-        "sasl.username": _unquote(found["username"]),
-        "sasl.password": _unquote(found["password"]),
+    return {"sasl.username": found["username"], "sasl.password": found["password"]}
+
+
+def _jaas_options(text: str) -> dict[str, str]:
+    return {m.group(1): _unquote(m.group(2) or m.group(3) or m.group(4) or "") for m in _JAAS.finditer(text)}
+
+
+def _tokens(settings: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """OAUTHBEARER with a token endpoint: the client in JAAS, or in the settings that Kafka 4.1 has for it, which count more."""
+    handler = settings.get("sasl.login.callback.handler.class", "")
+    if handler and not handler.strip().endswith("OAuthBearerLoginCallbackHandler"):
+        raise WorkerConfigError(
+            f"{prefix}sasl.login.callback.handler.class is not supported",
+            hint="Kafka's own OAuthBearerLoginCallbackHandler is, which is also what counts without the setting",
+        )
+    jaas = _jaas_options(settings.get("sasl.jaas.config", ""))
+    start = "sasl.oauthbearer."
+    endpoint = settings.get(f"{start}token.endpoint.url", "").strip()
+    found = {
+        f"{start}client.id": settings.get(f"{start}client.credentials.client.id") or jaas.get("clientId"),
+        f"{start}client.secret": settings.get(f"{start}client.credentials.client.secret")
+        or jaas.get("clientSecret"),
     }
+    if not endpoint.startswith(("http://", "https://")) or not all(found.values()):
+        raise WorkerConfigError(
+            f"{prefix}sasl.mechanism={_TOKENS} needs {prefix}{start}token.endpoint.url (http or https) and a client with"
+            " its secret",
+            hint=f"{start}client.credentials.client.id and .secret, or clientId and clientSecret in sasl.jaas.config",
+        )
+    if scope := settings.get(f"{start}scope") or jaas.get("scope"):
+        found[f"{start}scope"] = scope
+    known = {name: value for name, value in found.items() if value}
+    return {f"{start}method": "oidc", f"{start}token.endpoint.url": endpoint, **known}
 
 
 def _unquote(text: str) -> str:
