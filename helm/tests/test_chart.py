@@ -66,6 +66,8 @@ WRONG_VALUES = [
     {"kafka": {"bootstrapServers": "kafka"}},
     {"registry": {"url": "http://user:secret@registry:8080"}},
     {"domain": "tidings-shop/domain"},
+    {"kafka": {"security": {"password": "plain"}}},
+    {"kafka": {"security": {"mechanism": "GSSAPI"}}},
     {"log": {"level": "LOUD"}},
     {"lakehouse": {"persistence": {"size": "big"}}},
     {"translator": {"resources": {"requests": {"memori": "1Gi"}}}},
@@ -244,7 +246,9 @@ def test_passwords_come_from_secrets_and_nowhere_else(render: Callable[..., list
     passwords = 0
     for name, pod in pods(manifests).items():
         for item in pod["containers"][0]["env"]:
-            if "PASSWORD" in item["name"]:
+            if item["name"].endswith("_FILE"):
+                assert item["value"].startswith("/run/secrets/tidings-")
+            elif "PASSWORD" in item["name"]:
                 passwords += 1
                 assert name.startswith("shop-tidings-capture")
                 assert item["valueFrom"]["secretKeyRef"] == {"name": "shop-database", "key": "password"}
@@ -260,6 +264,54 @@ def test_passwords_come_from_secrets_and_nowhere_else(render: Callable[..., list
 
 
 @pytest.mark.tools
+def test_the_services_log_in_with_secrets_that_are_there(
+    render: Callable[..., list[dict[str, Any]]],
+) -> None:
+    found = pods(render("full"))
+    for component, secret in (
+        ("sequencer", "kafka-login"),
+        ("translator", "kafka-login"),
+        ("lakehouse", "kafka-lakehouse"),
+    ):
+        pod = found[f"shop-tidings-{component}"]
+        [container] = pod["containers"]
+        given = {item["name"]: item for item in container["env"]}
+        user = given["TIDINGS_KAFKA_SASL_USERNAME"]["valueFrom"]["secretKeyRef"]
+        assert user == {"name": secret, "key": "username"}
+        mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+        volumes = {volume["name"]: volume.get("secret", {}).get("secretName") for volume in pod["volumes"]}
+        for variable, holder in (
+            ("TIDINGS_KAFKA_SASL_PASSWORD_FILE", secret),
+            ("TIDINGS_KAFKA_CA_FILE", "kafka-ca"),
+            ("TIDINGS_REGISTRY_TOKEN_FILE", "registry-login"),
+            ("TIDINGS_REGISTRY_CA_FILE", "registry-ca"),
+        ):
+            directory = str(Path(given[variable]["value"]).parent)
+            assert volumes[mounts[directory]] == holder
+        assert given["TIDINGS_KAFKA_SECURITY_PROTOCOL"]["value"] == "SASL_SSL"
+
+
+def test_the_services_take_tokens_and_certificates(render: Callable[..., list[dict[str, Any]]]) -> None:
+    found = pods(
+        render(
+            "full",
+            "--set=kafka.security.mechanism=OAUTHBEARER",
+            "--set=kafka.security.tokenEndpoint=https://login.example.com/token",
+            "--set=kafka.security.clientCertificate=true",
+        )
+    )
+    [container] = found["shop-tidings-sequencer"]["containers"]
+    names = {item["name"] for item in container["env"]}
+    assert "TIDINGS_KAFKA_SASL_USERNAME" not in names
+    assert names >= {
+        "TIDINGS_KAFKA_OAUTH_CLIENT_ID",
+        "TIDINGS_KAFKA_OAUTH_CLIENT_SECRET_FILE",
+        "TIDINGS_KAFKA_OAUTH_TOKEN_ENDPOINT",
+        "TIDINGS_KAFKA_CERTIFICATE_FILE",
+        "TIDINGS_KAFKA_KEY_FILE",
+    }
+
+
 def test_the_registration_job_runs_again_when_something_changes_and_only_then(
     render: Callable[..., list[dict[str, Any]]],
 ) -> None:
