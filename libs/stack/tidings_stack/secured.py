@@ -21,16 +21,29 @@ from tidings_stack.stack import Stack
 KAFKA_USER = "capture"
 
 
+_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "false",
+}
+
+
 class SecuredKafka(KafkaServer):
     """A broker with two more listeners: `sasl_bootstrap` (SASL_SSL: PLAIN and SCRAM, one user) and `mutual_bootstrap`
     (SSL, which asks for a client certificate of the authority's). `bootstrap` stays in the clear, for the test itself.
+
+    Tokens are taken without a signature (OAUTHBEARER). With `authorizer` nobody may do anything that no ACL allows, except
+    who comes in the clear.
     """
 
     title = "Kafka with TLS"
 
-    def __init__(self, place: Place, *, authority: Authority, name: str = "kafka-secured") -> None:
+    def __init__(
+        self, place: Place, *, authority: Authority, authorizer: bool = False, name: str = "kafka-secured"
+    ) -> None:
         super().__init__(place, name=name)
         self._authority = authority
+        self._authorizer = authorizer
         self.password = secrets.token_urlsafe(12)
         self._sasl_port = place.ports.reserve()
         self._mutual_port = place.ports.reserve()
@@ -77,11 +90,13 @@ class SecuredKafka(KafkaServer):
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.directory / "ca.pem"),
             "listener.name.mutual.ssl.client.auth": "required",
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
             "listener.name.sasl.plain.sasl.jaas.config": f"{module}.plain.PlainLoginModule required "
             f'user_{KAFKA_USER}="{self.password}";',
             "listener.name.sasl.scram-sha-256.sasl.jaas.config": scram,
             "listener.name.sasl.scram-sha-512.sasl.jaas.config": scram,
+            "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{module}.oauthbearer.OAuthBearerLoginModule required;",
+            **(_AUTHORIZER if self._authorizer else {}),
         }
 
 

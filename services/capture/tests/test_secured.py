@@ -19,8 +19,8 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from guarded_registry import guarded, header
 
+from tidings_stack.guarded_registry import guarded, header
 from tidings_stack.kafka import arrived
 from tidings_stack.secured import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from guarded_registry import guarded
 
 from tidings_capture.connector_config import read_endpoint
 from tidings_capture.converters import make_converter
@@ -16,6 +15,7 @@ from tidings_capture.postgres import Session
 from tidings_envelope.errors import RegistryError
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_stack.authority import Authority
+from tidings_stack.guarded_registry import guarded
 from tidings_stack.secured import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for
 
