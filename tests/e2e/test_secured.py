@@ -16,10 +16,12 @@ import pytest
 from tests.e2e import acls
 from tests.e2e.secured_pipeline import SERVICES, SecuredPipeline
 
+from tidings_shop.database import ShopDatabase
 from tidings_shop.demo.figures import Figures
 from tidings_shop.demo.pipeline import Options
 from tidings_shop.demo.run import Demo
 from tidings_shop.demo.services import installed
+from tidings_shop.traffic import TrafficSummary, prepare_plan, run_traffic
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 END_SECONDS = 120
@@ -73,7 +75,33 @@ def test_the_whole_pipeline_with_the_rights_that_are_documented(demo: SecuredDem
     for secret in demo.pipeline.hidden:
         assert secret not in demo.command_lines
         assert [name for name, text in logs.items() if secret in text] == []
-    for service in demo.pipeline.services.values():
+    demo.pipeline.services["lakehouse"].stop()
+
+
+def test_new_passwords_are_taken_without_a_restart(demo: SecuredDemo) -> None:
+    pipeline = demo.pipeline
+    stages = ("sequencer", "translator")
+    for stage in stages:
+        pipeline.rotate(stage)
+    for stage in stages:
+        pipeline.until(
+            lambda stage=stage: "a secret has changed" in pipeline.services[stage].log.read_text(),  # type: ignore[misc]
+            30,
+            f"the {stage} to look at its file",
+        )
+    pids = [pipeline.services[stage].pid for stage in stages]
+    pipeline.stack.secured.restart()  # every connection is made anew
+    before = pipeline.orders()
+    with ShopDatabase(pipeline.database_url) as database:
+        summary = TrafficSummary(8)
+        run_traffic(database, prepare_plan(database, 8, rate=20.0), summary, rate=20.0, seconds=2.0)
+    assert summary.facts["OrderPlaced"] > 5
+    pipeline.until(
+        lambda: pipeline.orders() >= before + summary.facts["OrderPlaced"], 120, "the orders' events"
+    )
+    assert pipeline.orders() == before + summary.facts["OrderPlaced"]
+    assert pids == [pipeline.services[stage].pid for stage in stages]
+    for service in pipeline.services.values():
         service.stop()
 
 

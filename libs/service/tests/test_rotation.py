@@ -1,13 +1,7 @@
 """Secrets that change while a service runs: who is told, and tokens that are asked for again."""
 
-import base64
-import json
-import threading
 import time
-import urllib.parse
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import ClassVar
 
 import pytest
 
@@ -16,6 +10,7 @@ from tidings_service.oauth import TokenError, TokenSource
 from tidings_service.rotation import follow, unfollow
 from tidings_service.secret import Secret
 from tidings_service.tls_files import TlsFiles
+from tidings_stack.token_endpoint import TokenEndpoint
 
 
 class Client:
@@ -62,66 +57,39 @@ def test_a_new_password_that_cannot_be_applied_is_tried_again(tmp_path):
     assert attempts == ["two", "two"]
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    """Gives tokens that live for a second to the client `shop` with the secret that is valid."""
-
-    valid = "first"
-    asked: ClassVar[list[dict[str, list[str]]]] = []
-    answer: ClassVar[dict[str, object]] = {"access_token": "token", "expires_in": 1}
-
-    def do_POST(self) -> None:
-        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        Endpoint.asked.append(urllib.parse.parse_qs(form))
-        login = "Basic " + base64.b64encode(f"shop:{Endpoint.valid}".encode()).decode()
-        accepted = self.headers["Authorization"] == login
-        body = json.dumps({**Endpoint.answer, "number": len(Endpoint.asked)} if accepted else {}).encode()
-        self.send_response(200 if accepted else 401)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 @pytest.fixture
-def endpoint(monkeypatch) -> Iterator[str]:
-    monkeypatch.setattr(Endpoint, "asked", [])
-    with HTTPServer(("127.0.0.1", 0), Endpoint) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/token"
-        server.shutdown()
-        thread.join()
+def endpoint() -> Iterator[TokenEndpoint]:
+    with TokenEndpoint({"shop": "first"}, life_seconds=1) as running:
+        yield running
 
 
 def tokens(url: str, secret: Secret) -> TokenSource:
     return TokenSource("TIDINGS_KAFKA", url, "shop", secret, "kafka", TlsFiles("TIDINGS_KAFKA"))
 
 
-def test_a_token_is_kept_for_most_of_its_life_and_the_secret_read_anew(endpoint, tmp_path, monkeypatch):
+def test_a_token_is_kept_for_most_of_its_life_and_the_secret_read_anew(endpoint, tmp_path):
     file = tmp_path / "secret"
     file.write_text("first\n")
-    source = tokens(endpoint, Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET_FILE", file=file))
-    assert source.token().value == "token"
-    assert source.token().value == "token"
-    assert Endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["kafka"]}]
-    monkeypatch.setattr(Endpoint, "valid", "second")
+    source = tokens(endpoint.url, Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET_FILE", file=file))
+    first = source.token()
+    assert source.token() is first
+    assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["kafka"]}]
+    endpoint.clients["shop"] = "second"
     file.write_text("second\n")
     time.sleep(0.9)
     assert 0 < source.token().expires_at - time.time() <= 1
-    assert len(Endpoint.asked) == 2
+    assert len(endpoint.asked) == 2
 
 
 def test_a_client_that_is_refused_is_an_error_that_names_it(endpoint):
     with pytest.raises(TokenError, match=r"TIDINGS_KAFKA_OAUTH_CLIENT_SECRET: .* 401 to the client 'shop'"):
-        tokens(endpoint, Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET", "wrong")).token()
+        tokens(endpoint.url, Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET", "wrong")).token()
 
 
-def test_an_endpoint_that_is_none_is_an_error_that_names_it(endpoint, monkeypatch):
-    monkeypatch.setattr(Endpoint, "answer", {"token": 1})
+def test_an_endpoint_that_is_none_is_an_error_that_names_it(endpoint):
+    endpoint.broken = True
     secret = Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET", "first")
     with pytest.raises(TokenError, match="is no token with access_token"):
-        tokens(endpoint, secret).token()
+        tokens(endpoint.url, secret).token()
     with pytest.raises(TokenError, match=r"TIDINGS_KAFKA_OAUTH_TOKEN_ENDPOINT: .* not reachable"):
         tokens("http://127.0.0.1:1/token", secret).token()

@@ -17,6 +17,7 @@ from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_stack.authority import Authority
 from tidings_stack.guarded_registry import guarded
 from tidings_stack.secured import KAFKA_USER, SecuredServers
+from tidings_stack.token_endpoint import TokenEndpoint
 from tidings_stack.waiting import wait_for
 
 CONFLUENT = "io.confluent.connect.avro.AvroConverter"
@@ -64,6 +65,17 @@ def test_kafka_with_each_mechanism_and_with_a_client_certificate(
         login = f'org.apache.kafka.common.security.{module} required username="{KAFKA_USER}" password="{kafka.password}";'
         sasl = {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism, "sasl_jaas_config": login}
         assert reach(kafka.sasl_bootstrap, **sasl, **trust)
+    prefix = "sasl_oauthbearer_client_credentials_client"
+    with TokenEndpoint({"capture": "hush"}) as endpoint:
+        tokens = {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauthbearer_token_endpoint_url": endpoint.url,
+            f"{prefix}_id": "capture",
+            f"{prefix}_secret": "hush",
+        }
+        assert reach(kafka.sasl_bootstrap, **tokens, **trust)
+        assert endpoint.asked
     # librdkafka is given the chain in memory: without the intermediate certificate the broker could not check it.
     mutual = {"security_protocol": "SSL", **trust}
     assert reach(
