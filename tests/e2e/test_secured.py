@@ -166,6 +166,16 @@ MISSING = {
         r"TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
         "tidings-sequencer-shop",
     ),
+    "sequencer's topics": (
+        right("sequencer", "topic", "shop."),
+        r"TOPIC_AUTHORIZATION_FAILED",
+        "shop.transaction",
+    ),
+    "translator's topics": (
+        right("translator", "topic", "shop."),
+        r"TOPIC_AUTHORIZATION_FAILED",
+        "shop.order-",
+    ),
     "translator's group": (
         right("translator", "group", "tidings-translator-shop"),
         r"GROUP_AUTHORIZATION_FAILED",

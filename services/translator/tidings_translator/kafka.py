@@ -7,6 +7,7 @@
 All calls block and are meant for threads. Kafka's errors become `BrokerError`, which names TIDINGS_KAFKA.
 """
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]
@@ -33,6 +35,7 @@ REQUEST_SECONDS = 30.0
 _COMPACTED_SEGMENT_BYTES = 64 << 20
 """Kafka compacts all but the segment that is being written, which has up to a gigabyte by default: a restart would read that."""
 _RUN_GAP = 100
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _NOT_THERE = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}  # noqa: SLF001 - their public names
 """The partition's end, and offsets that Kafka has not any more."""
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -322,6 +325,26 @@ class Topics:
         except KafkaException as error:
             raise broken(error, f"no Kafka broker answers at {self._kafka.bootstrap}", self._admin) from error
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def check_visible(self, missing: str) -> None:
+        """See whether a topic only seems to be missing: Kafka lists no topic that the user has no right to.
+
+        Args:
+            missing: a topic's name; other words are let pass.
+
+        Raises:
+            BrokerError: the right is missing, or Kafka did not answer.
+        """
+        if not _TOPIC_NAME.fullmatch(missing):
+            return
+        [future] = self._admin.describe_topics(
+            TopicCollection([missing]), request_timeout=REQUEST_SECONDS
+        ).values()
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise broken(error, f"topic {missing} cannot be read", self._admin) from error
 
     def create(self, plans: Sequence[TopicPlan], *, replication: int) -> list[str]:
         """Create those of `plans` that do not exist; returns their names.

@@ -168,6 +168,7 @@ class Stage:
                 return names
             self.health.set("topics", False, f"waiting for topics: {missing}")
             if missing != said:
+                await asyncio.to_thread(self.topics.check_visible, missing)
                 log.info("waiting for topics", missing=missing)
                 said = missing
             with contextlib.suppress(TimeoutError):
