@@ -196,12 +196,12 @@ def read_partition(
                     # Also tells that control records and aborted transactions, which are never delivered, are passed.
                     position = max(position, _offset(message))
                 else:
-                    raise broken(KafkaException(error), f"{partition} cannot be read")
+                    raise broken(KafkaException(error), f"{partition} cannot be read", consumer)
                 moved = time.monotonic()
             if time.monotonic() - moved > stall_seconds:
                 raise BrokerError(f"{partition} cannot be read beyond offset {position} of {end}")
     except KafkaException as error:
-        raise broken(error, f"{partition} cannot be read") from error
+        raise broken(error, f"{partition} cannot be read", consumer) from error
     finally:
         consumer.close()
 

@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from tidings_service import Retry
 from tidings_service.kafka_access import KafkaAccess
 from tidings_service.rotation import follow, unfollow
 from tidings_translator.errors import BrokerError
@@ -27,6 +28,7 @@ _WITHOUT_ANSWER = {
     KafkaError._TIMED_OUT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
 }
+_AWAY = "is Kafka running and is TIDINGS_KAFKA right?"
 
 
 class _Login:
@@ -90,17 +92,22 @@ def broken(error: KafkaException, what: str, client: Client | None = None) -> Br
     cause: KafkaError = error.args[0]
     text = f"{what}: {cause.str()} ({cause.name()})"
     if client is None:
-        hint = "is the right missing? docs/security.md lists the ACLs" if cause.code() in _RIGHTS else None
-        return BrokerError(text, hint=hint or "is Kafka running and is TIDINGS_KAFKA right?")
+        return _lacking(text, "the user") if cause.code() in _RIGHTS else BrokerError(text, hint=_AWAY)
     kafka = client.login.kafka
     if cause.code() in _RIGHTS:
-        return BrokerError(text, hint=f"{kafka.principal} lacks the right: docs/security.md lists the ACLs")
+        return _lacking(text, kafka.principal)
     if cause.code() in _WITHOUT_ANSWER | _REFUSALS and (refused := _refusal(client)):
         return BrokerError(
             f"{what}: the brokers at {kafka.bootstrap} refuse {kafka.principal}: {refused}",
             hint=f"{kafka.login_settings}, TIDINGS_KAFKA_SECURITY_PROTOCOL",
         )
-    return BrokerError(text, hint="is Kafka running and is TIDINGS_KAFKA right?")
+    return BrokerError(text, hint=_AWAY)
+
+
+def _lacking(text: str, who: str) -> BrokerError:
+    """It does not help to try again before somebody has granted the right."""
+    hint = f"{who} lacks the right: docs/security.md lists the ACLs"
+    return BrokerError(text, hint=hint, retry=Retry.MANUAL)
 
 
 def _refusal(client: Client) -> str | None:

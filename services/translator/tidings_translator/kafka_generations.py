@@ -81,9 +81,9 @@ class LedgerReader:
                     elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                         self._position = max(self._position, message.offset() or 0)
                     elif error.fatal() or not (error.retriable() or error.code() in _GONE):
-                        raise broken(KafkaException(error), f"{self._partition} cannot be read")
+                        raise broken(KafkaException(error), f"{self._partition} cannot be read", self._admin)
         except KafkaException as error:
-            raise broken(error, f"{self._partition} cannot be read") from error
+            raise broken(error, f"{self._partition} cannot be read", self._admin) from error
         return found
 
     def catch_up(self) -> Ledger:
@@ -249,7 +249,7 @@ class GenerationAdmin:
                     low, _ = consumer.get_watermark_offsets(place, _REQUEST_SECONDS)
                     found[Partition(topic, number)] = low
         except KafkaException as error:
-            raise broken(error, "the first offsets of topics cannot be read") from error
+            raise broken(error, "the first offsets of topics cannot be read", consumer) from error
         finally:
             consumer.close()
         return found
@@ -341,14 +341,14 @@ def read_topic(
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                     position = offset
                 else:
-                    raise broken(KafkaException(error), f"{topic} cannot be read")
+                    raise broken(KafkaException(error), f"{topic} cannot be read", consumer)
                 if position >= ends[Partition(topic, number)]:
                     left.pop(number, None)
                 deadline = time.monotonic() + _CATCH_UP_SECONDS
             if time.monotonic() > deadline:
                 raise BrokerError(f"{topic} cannot be read to its end")
     except KafkaException as error:
-        raise broken(error, f"{topic} cannot be read") from error
+        raise broken(error, f"{topic} cannot be read", consumer) from error
     finally:
         consumer.close()
 

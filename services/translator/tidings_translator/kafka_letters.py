@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    Consumer,
     KafkaError,
     KafkaException,
     Message,
@@ -56,7 +55,7 @@ class LetterBox:
         try:
             return consumer.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=_REQUEST_SECONDS)[1]
         except KafkaException as error:
-            raise broken(error, f"{self.topic} cannot be read") from error
+            raise broken(error, f"{self.topic} cannot be read", consumer) from error
         finally:
             consumer.close()
 
@@ -107,7 +106,7 @@ class LetterBox:
         if left:
             raise BrokerError("the request cannot be written: no answer", hint="is TIDINGS_KAFKA right?")
 
-    def _consumer(self) -> Consumer:
+    def _consumer(self) -> KafkaConsumer:
         return KafkaConsumer(
             self._kafka,
             "tidings-dead-letters",
@@ -139,7 +138,7 @@ class LetterBox:
                         if stop_at is not None and letter.number >= stop_at:
                             return
                     elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                        raise broken(KafkaException(error), f"{self.topic} cannot be read")
+                        raise broken(KafkaException(error), f"{self.topic} cannot be read", consumer)
                     elif seconds is None:
                         return
                 if seconds is None and time.monotonic() - moved > _STALL_SECONDS:
@@ -147,7 +146,7 @@ class LetterBox:
                         f"{self.topic} cannot be read: no answer", hint="is TIDINGS_KAFKA right?"
                     )
         except KafkaException as error:
-            raise broken(error, f"{self.topic} cannot be read") from error
+            raise broken(error, f"{self.topic} cannot be read", consumer) from error
         finally:
             consumer.close()
 

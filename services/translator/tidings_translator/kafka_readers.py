@@ -85,7 +85,7 @@ class Readers:
                 if found is not None and (newest is None or found > newest):
                     newest = found
         except KafkaException as error:
-            raise broken(error, f"{reader.topic} cannot be read") from error
+            raise broken(error, f"{reader.topic} cannot be read", consumer) from error
         finally:
             consumer.close()
         return newest

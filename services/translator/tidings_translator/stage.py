@@ -110,6 +110,8 @@ class Stage:
             topics = await self._wait_for_topics(work, stop)
             if stop.is_set():
                 return 0
+            # Faust's consumer would go on trying without a right to the group; this is an error that says so.
+            await asyncio.to_thread(self.offsets.committed, [Partition(topics[0], 0)])
             self._consumer = GroupConsumer(
                 kafka=self.settings.kafka_access,
                 group=self.group,
@@ -216,6 +218,8 @@ class Stage:
             await self._locked(work.tick())
             await self._measure_distance()
         except BrokerError as error:
+            if error.retry is not Retry.TIMED:
+                raise  # a right is missing
             # Nothing was done that could be lost; the consumer comes back when the broker does.
             self.health.set("kafka", False, str(error))
             self._say_away(error)
