@@ -16,12 +16,10 @@ import pytest
 from tests.e2e import acls
 from tests.e2e.secured_pipeline import SERVICES, SecuredPipeline
 
-from tidings_shop.database import ShopDatabase
 from tidings_shop.demo.figures import Figures
 from tidings_shop.demo.pipeline import Options
 from tidings_shop.demo.run import Demo
 from tidings_shop.demo.services import installed
-from tidings_shop.traffic import TrafficSummary, prepare_plan, run_traffic
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
 END_SECONDS = 120
@@ -75,33 +73,7 @@ def test_the_whole_pipeline_with_the_rights_that_are_documented(demo: SecuredDem
     for secret in demo.pipeline.hidden:
         assert secret not in demo.command_lines
         assert [name for name, text in logs.items() if secret in text] == []
-    demo.pipeline.services["lakehouse"].stop()
-
-
-def test_new_passwords_are_taken_without_a_restart(demo: SecuredDemo) -> None:
-    pipeline = demo.pipeline
-    stages = ("sequencer", "translator")
-    for stage in stages:
-        pipeline.rotate(stage)
-    for stage in stages:
-        pipeline.until(
-            lambda stage=stage: "a secret has changed" in pipeline.services[stage].log.read_text(),  # type: ignore[misc]
-            30,
-            f"the {stage} to look at its file",
-        )
-    pids = [pipeline.services[stage].pid for stage in stages]
-    pipeline.stack.secured.restart()  # every connection is made anew
-    before = pipeline.orders()
-    with ShopDatabase(pipeline.database_url) as database:
-        summary = TrafficSummary(8)
-        run_traffic(database, prepare_plan(database, 8, rate=20.0), summary, rate=20.0, seconds=2.0)
-    assert summary.facts["OrderPlaced"] > 5
-    pipeline.until(
-        lambda: pipeline.orders() >= before + summary.facts["OrderPlaced"], 120, "the orders' events"
-    )
-    assert pipeline.orders() == before + summary.facts["OrderPlaced"]
-    assert pids == [pipeline.services[stage].pid for stage in stages]
-    for service in pipeline.services.values():
+    for service in demo.pipeline.services.values():
         service.stop()
 
 
@@ -154,58 +126,6 @@ def test_the_registrys_wrong_password_too(demo: SecuredDemo, tmp_path: Path, ser
     code, said = run(demo, service, TIDINGS_REGISTRY_PASSWORD_FILE=str(tmp_path / "wrong"))
     assert code == 1, said
     assert re.search(r"to user 'reg': TIDINGS_REGISTRY_USERNAME, TIDINGS_REGISTRY_PASSWORD_FILE", said)
-
-
-def right(service: str, resource: str, name: str) -> acls.Acl:
-    return next(a for a in acls.ACLS if (a.service, a.resource, a.name) == (service, resource, name))
-
-
-MISSING = {
-    "sequencer's id": (
-        right("sequencer", "transactional id", "tidings-sequencer-shop"),
-        r"TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-        "tidings-sequencer-shop",
-    ),
-    "sequencer's topics": (
-        right("sequencer", "topic", "shop."),
-        r"TOPIC_AUTHORIZATION_FAILED",
-        "shop.transaction",
-    ),
-    "translator's topics": (
-        right("translator", "topic", "shop."),
-        r"TOPIC_AUTHORIZATION_FAILED",
-        "shop.order-",
-    ),
-    "translator's group": (
-        right("translator", "group", "tidings-translator-shop"),
-        r"GROUP_AUTHORIZATION_FAILED",
-        "tidings-translator-shop",
-    ),
-    "lakehouse's group": (
-        right("lakehouse", "group", "spark-kafka-source-"),
-        r"GroupAuthorizationException",
-        "spark-kafka-source-",
-    ),
-    "capture's group": (
-        right("capture", "group", "shop-connect"),
-        r"GROUP_AUTHORIZATION_FAILED|not authorized",
-        "shop-connect",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", MISSING)
-def test_a_missing_right_is_an_error_that_names_it(demo: SecuredDemo, what: str) -> None:
-    acl, code_word, name = MISSING[what]
-    demo.pipeline.rights.take(acl)
-    try:
-        code, said = run(demo, acl.service)
-    finally:
-        demo.pipeline.rights.grant([acl])
-    assert code != 0, said
-    assert re.search(code_word, said, re.IGNORECASE)
-    assert name in said
-    assert f"user '{acl.service}'" in said
 
 
 def test_the_documentation_has_the_rights_that_this_test_grants() -> None:
