@@ -84,7 +84,7 @@ def test_readers_of_a_topic(
 @pytest.mark.stack
 def test_control_records_are_not_behind(kafka_bootstrap: str, unique_name: str, topics: list[str]) -> None:
     """An idle generation is not behind for ever by what nobody is ever given."""
-    group, admin = f"{unique_name}-translator", GenerationAdmin(kafka_bootstrap)
+    group, admin = f"{unique_name}-translator", GenerationAdmin(KafkaAccess(kafka_bootstrap))
     consumer = Consumer({"bootstrap.servers": kafka_bootstrap, "group.id": group})
     for second, behind in ((9, 0), (7, 1), (0, 5)):
         offsets = [TopicPartition(topics[0], 0, 9), TopicPartition(topics[0], 1, second)]

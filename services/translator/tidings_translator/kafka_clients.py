@@ -28,6 +28,7 @@ _WITHOUT_ANSWER = {
     KafkaError._TIMED_OUT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
 }
+_EVENTS = 50
 _AWAY = "is Kafka running and is TIDINGS_KAFKA right?"
 
 
@@ -112,7 +113,9 @@ def _lacking(text: str, who: str) -> BrokerError:
 
 def _refusal(client: Client) -> str | None:
     """Why brokers refused the client, if they did; what librdkafka has heard is handed over in `poll`."""
-    client.poll(0)
+    for _ in range(_EVENTS):  # a consumer hands over one at a time, and what it logs is among them
+        if client.login.refused is None:
+            client.poll(0.01)
     return client.login.refused
 
 

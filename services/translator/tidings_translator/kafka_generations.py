@@ -232,7 +232,7 @@ class GenerationAdmin:
     def _records(self, partition: Partition, start: int, end: int) -> int:
         if end - start > _FEW_OFFSETS:
             return end - start
-        return sum(1 for _ in read_partition(self._bootstrap, partition, end, start=start))
+        return sum(1 for _ in read_partition(self._kafka, partition, end, start=start))
 
     def first_offsets(self, topics: Mapping[str, int]) -> dict[Partition, int]:
         """The first offset that each partition still has.
