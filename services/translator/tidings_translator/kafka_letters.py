@@ -13,13 +13,12 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.dead_letters import Letter, read_letter
 from tidings_translator.errors import BrokerError
 from tidings_translator.kafka import arrived
-from tidings_translator.kafka_clients import KafkaConsumer, KafkaProducer, broken
+from tidings_translator.kafka_clients import KafkaAdmin, KafkaConsumer, KafkaProducer, broken
 from tidings_translator.records import MAX_RECORD_BYTES, Output
 
 _REQUEST_SECONDS = 30.0
@@ -61,13 +60,13 @@ class LetterBox:
 
     def forget(self, before: int) -> None:
         """Delete the records below an offset: rows are in them."""
-        admin = AdminClient(client_settings(self._bootstrap))
+        admin = KafkaAdmin(self._kafka)
         place = TopicPartition(self.topic, 0, before)
         try:
             for future in admin.delete_records([place], request_timeout=_REQUEST_SECONDS).values():
                 future.result()
         except KafkaException as error:
-            raise broken(error, f"{self.topic} cannot be trimmed") from error
+            raise broken(error, f"{self.topic} cannot be trimmed", admin) from error
 
     def send(self, outputs: Iterable[Output]) -> None:
         """Write records and wait until Kafka has them."""
