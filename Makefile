@@ -21,7 +21,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test check bench fmt stack clean lock tools
+.PHONY: help install demo demo-data test check bench fmt stack clean lock tools notice sbom
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -74,6 +74,14 @@ tools: $(STAMP) ## helm, promtool and the like, for the tests of the chart (need
 
 lock: $(STAMP) ## pin the dependencies again
 	@scripts/lock.sh
+
+notice: $(STAMP) ## write NOTICE: what the images hold of others, with licences
+	@$(BIN)/python -m tidings_jvm fetch lakehouse
+	@$(BIN)/python scripts/third_parties.py notice
+
+sbom: $(STAMP) ## bills of materials of the images (CycloneDX) in dist/sbom
+	@$(BIN)/python -m tidings_jvm fetch lakehouse
+	@$(BIN)/python scripts/third_parties.py sbom dist/sbom
 
 clean: ## remove what was built (not the download cache)
 	@rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images and starts each once.
 #
-#   scripts/build_images.sh [NAME...]              with Docker (capture translator lakehouse shop)
+#   scripts/build_images.sh [NAME...]              with Docker (capture translator lakehouse shop), and their bills of materials
 #   scripts/build_images.sh --stand-in [NAME...]   without a registry of images and without a daemon, to try the steps
 #
 # Docker: the base image is asked for its digest first, and built from by digest; set PYTHON_IMAGE to choose another.
@@ -64,6 +64,7 @@ if [[ -z "$stand_in" ]]; then
         docker run --rm --read-only --tmpfs /tmp --entrypoint "" "tidings/$name:$version" $(command_of "$name") >/dev/null
         echo "tidings/$name:$version: built and started"
     done
+    make --no-print-directory sbom
     exit 0
 fi
 
