@@ -100,6 +100,7 @@ def test_a_stored_password_goes_nowhere_else(worker, create, connector_config, m
             {"database.port": str(port), "database.hostname": "127.0.0.1"},
             {"database.user": "somebody"},
             {"database.sslmode": "disable"},
+            {"tidings.database.require.auth": "password"},
         ):
             body = {**shown, **change} if method == "PUT" else change
             path = f"/connectors/{name}/config"

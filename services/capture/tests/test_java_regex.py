@@ -1,13 +1,16 @@
 """Java's regular expressions: that none takes for ever, what they mean, and which are refused."""
 
+import random
 import re
 import time
 
 import pytest
+import re2
 
 from tidings_capture.connector_limits import BACKTRACKING, ConnectorLimits, limited
 from tidings_capture.errors import CaptureError
 from tidings_capture.java_regex import LONGEST_TEXT, TopicRewriter, compile_java
+from tidings_capture.java_regex_syntax import scan
 from tidings_capture.options import check_options
 
 EXPONENTIAL = ("(a+)+$", "(a|a)*$", "(.*a){20}", "(a?){30}a{30}", "a*a*a*a*a*a*a*a*$", "(a|a)" * 40)
@@ -91,3 +94,43 @@ def test_groups_and_replacements():
     assert TopicRewriter(compiled.pattern, "${table}-$3-$1")("public.é_x_12") == "é_x-12-public"
     assert compiled == compile_java(compiled.pattern)
     assert compiled != compile_java(compiled.pattern, re.IGNORECASE)
+
+
+def random_expression(rng: random.Random, depth: int) -> str:
+    def piece() -> str:
+        atoms = [
+            "a",
+            "B",
+            "_",
+            "é",
+            ".",
+            r"\.",
+            r"\w",
+            r"\D",
+            r"\p{Alpha}",
+            r"\P{Upper}",
+            "[^a-cé]",
+            r"[B-D\d_]",
+        ]
+        atom = rng.choice(atoms)
+        if depth and rng.random() < 0.4:
+            opened = rng.choice(["(", "(?:", "(?i:", f"(?<n{rng.randrange(10**9)}>"])
+            atom = f"{opened}{random_expression(rng, depth - 1)})"
+        return atom + rng.choice(["", "", "", "*", "+", "?", "{2}", "{1,2}", "*?", "??"])
+
+    return "|".join("".join(piece() for _ in range(rng.randint(1, 3))) for _ in range(rng.choice([1, 1, 2])))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_engines_match_the_same(seed):
+    rng = random.Random(seed)
+    texts = ["".join(rng.choice("abBzé_.-1 ") for _ in range(rng.randint(0, 6))) for _ in range(20)]
+    for _ in range(60):
+        pattern = random_expression(rng, 1)
+        for flags in (re.NOFLAG, re.IGNORECASE):
+            found = scan(pattern, ignore_case=bool(flags))
+            other = re.compile(found.python, re.ASCII | flags)
+            engine = re2.compile(found.linear)
+            for text in texts:
+                same = (engine.fullmatch(text) is None) == (other.fullmatch(text) is None)
+                assert same, f"seed {seed}: {pattern!r} on {text!r}"

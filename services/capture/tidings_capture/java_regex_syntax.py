@@ -184,7 +184,7 @@ class _Scanner:
         elif other in {"z", "Z"}:
             self._emit(r"\z", r"\Z", "nothing")
         else:
-            literal, inner, negative = _meaning(match)
+            literal, inner, negative = _meaning(match, self._fold)
             if literal is not None:
                 self._literal(literal)
             elif inner is None:  # a class of Unicode's, which only RE2 has
@@ -242,7 +242,7 @@ class _Scanner:
             self._at += 1
             return self._pattern[self._at - 1], ""
         match = self._match_escape()
-        char, inner, negative = _meaning(match)
+        char, inner, negative = _meaning(match, self._fold)
         if char is not None:
             return char, ""
         if inner is None:
@@ -252,8 +252,12 @@ class _Scanner:
         return None, match.group() if negative else inner
 
 
-def _meaning(match: re.Match[str]) -> tuple[str | None, str | None, bool]:
-    """What an escape stands for: a character, or the members of a class and whether they are those it has not."""
+def _meaning(match: re.Match[str], fold: bool) -> tuple[str | None, str | None, bool]:
+    """What an escape stands for: a character, or the members of a class and whether they are those it has not.
+
+    Args:
+        fold: the case is ignored; then ``\\p{Upper}`` is every letter, as in Java.
+    """
     found = match.groupdict()
     code = found["u"] or found["x"] or found["xx"]
     if code is not None:
@@ -262,7 +266,7 @@ def _meaning(match: re.Match[str]) -> tuple[str | None, str | None, bool]:
         return chr(int(code, 16)), None, False
     for name, negative in ((found["p"], False), (found["np"], True)):
         if name is not None:
-            return None, _POSIX.get(name), negative
+            return None, _POSIX.get("Alpha" if fold and name in {"Upper", "Lower"} else name), negative
     other = found["other"] or ""
     if other.lower() in _CLASSES:
         return None, _CLASSES[other.lower()], other.isupper()

@@ -15,7 +15,10 @@ _GENERAL: Final = r".*(type|class|url|uri|host|server|endpoint|address|port|brok
 _TARGETS: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = tuple(
     (re.compile(secret), re.compile(target))
     for secret, target in (
-        (r"database\..*", r"database\.(hostname|port|user|dbname|ssl(mode|rootcert|cert|key))"),
+        (
+            r"database\..*",
+            r"database\.(hostname|port|user|dbname|ssl(mode|rootcert|cert|key))|tidings\.database\.require\.auth",
+        ),
         (r"signal\.consumer\..*", rf"signal\.kafka\.bootstrap\.servers|signal\.consumer\.({_KAFKA})"),
         (r"producer\.override\..*", rf"producer\.override\.({_KAFKA})"),
         (r"key\.converter\..*", rf"key\.converter({_GENERAL})?"),
