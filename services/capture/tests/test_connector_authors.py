@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from raw_topics import read_raw
 
 from tidings_capture.connector_config import read_connector_config, read_endpoint
 from tidings_capture.connector_limits import ConnectorLimits, limited
@@ -119,6 +120,31 @@ def test_a_stored_password_goes_nowhere_else(worker, create, connector_config, m
     assert worker.request("PUT", f"/connectors/{name}/config", body)[0] == 200
     body = {**shown, "database.sslmode": "prefer", "heartbeat.interval.ms": "2000"}
     assert worker.request("PUT", f"/connectors/{name}/config", body)[0] == 200
+
+
+def test_every_kind_of_secret_has_its_target():
+    consumer, producer, url = "signal.consumer.", "producer.override.", "value.converter.schema.registry.url"
+    for secret, target in (
+        (f"{consumer}sasl.jaas.config", "signal.kafka.bootstrap.servers"),
+        (f"{producer}sasl.jaas.config", f"{producer}security.protocol"),
+        (f"{producer}sasl.oauthbearer.client.secret", f"{producer}sasl.oauthbearer.token.endpoint.url"),
+        (f"{producer}ssl.keystore.password", f"{producer}ssl.truststore.location"),
+        ("value.converter.basic.auth.user.info", url),
+        ("value.converter.basic.auth.user.info", "value.converter"),
+        ("transforms.a.api.key", "transforms.a.endpoint"),
+    ):
+        stored = {secret: "hush", target: "https://token@here", "linger.ms": "1"}
+        kept = with_stored_secrets(masked(stored) | {"linger.ms": "2"}, stored)
+        assert kept == stored | {"linger.ms": "2"}
+        for elsewhere in ({target: "https://there"}, {target: None}):
+            asked = {
+                name: value for name, value in {**masked(stored), **elsewhere}.items() if value is not None
+            }
+            with pytest.raises(OptionError, match="give the value again") as caught:
+                with_stored_secrets(asked, stored)
+            assert "hush" not in str(caught.value)
+            assert target in str(caught.value)
+        assert with_stored_secrets({secret: "new", target: "https://there"}, stored)[secret] == "new"
 
 
 def signal_options(config, **changes):
@@ -325,7 +351,9 @@ def test_names_with_quotes_are_names(worker, create, connector_config, sql, wait
 # Secrets and cells
 
 
-def test_no_secret_and_no_cell_is_told(worker_properties, start_worker, connector_config, sql, tmp_path):
+def test_no_secret_and_no_cell_is_told(
+    worker_properties, start_worker, connector_config, sql, tmp_path, kafka_bootstrap
+):
     """A canary of each kind is looked for in everything that leaves the worker."""
     secret, salt, cell = "canary-of-a-secret", "canary-of-a-salt", "canary-of-a-cell"
     (tmp_path / "secrets.properties").write_text(f"it={secret}\n")
@@ -373,6 +401,7 @@ def test_no_secret_and_no_cell_is_told(worker_properties, start_worker, connecto
     status = ask("GET", f"/connectors/{group}/status")[1]
     assert "InvalidTextRepresentation" in status["tasks"][0]["trace"]
     for path in (
+        "/metrics",
         "/connectors?expand=info&expand=status",
         f"/connectors/{group}",
         f"/connectors/{group}/config",
@@ -392,7 +421,9 @@ def test_no_secret_and_no_cell_is_told(worker_properties, start_worker, connecto
     assert worker.request("DELETE", f"/connectors/{group}")[0] == 204
     assert worker.stop() == 0
     sql(f"REASSIGN OWNED BY {group} TO CURRENT_USER", f"DROP ROLE {group}")
-    told = {"REST": "\n".join(answers), "log": worker.log.read_text()}
+    statuses = read_raw(kafka_bootstrap, f"{group}-status")
+    assert b"InvalidTextRepresentation" in b"".join(value or b"" for _, value in statuses)
+    told = {"REST": "\n".join(answers), "log": worker.log.read_text(), "status topic": repr(statuses)}
     for what in (secret, salt, cell):
         for where, text in told.items():
             assert what not in text, f"{what} is in {where}: {text[max(0, text.find(what) - 300) :][:400]}"

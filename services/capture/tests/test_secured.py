@@ -8,7 +8,6 @@ import re
 import secrets
 import socket
 import ssl
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,17 +17,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from raw_topics import read_raw
 
 from tidings_stack.guarded_registry import guarded, header
-from tidings_stack.kafka import arrived
 from tidings_stack.secured import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for
 
 PROVIDERS = "org.apache.kafka.common.config.provider."
 BASIC = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 CONFLUENT = "io.confluent.connect.avro.AvroConverter"
-DEADLINE_SECONDS = 120
 pytestmark = pytest.mark.timeout(600)  # a broker, a database and a registry start for the first test
 
 
@@ -97,26 +94,6 @@ def free_ports(count: int) -> list[int]:
     for one in sockets:
         one.close()
     return ports
-
-
-def read_raw(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    """All records of a topic so far."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "secured", "enable.partition.eof": True})
-    try:
-        metadata = consumer.list_topics(timeout=60).topics.get(topic)
-        waiting = set(metadata.partitions) if metadata is not None else set()
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in waiting])
-        found: list[tuple[bytes | None, bytes | None]] = []
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while waiting and time.monotonic() < deadline:
-            for message in arrived(consumer, 0.5):
-                if message.error() is None:
-                    found.append((message.key(), message.value()))  # type: ignore[arg-type]
-                else:
-                    waiting.discard(message.partition())
-        return found
-    finally:
-        consumer.close()
 
 
 def test_a_worker_in_a_place_where_everything_is_locked(

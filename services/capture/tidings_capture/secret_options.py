@@ -49,7 +49,7 @@ def with_stored_secrets(config: Mapping[str, str], stored: Mapping[str, str]) ->
     secret = passwords(config) | passwords(stored)
     kept = [name for name, value in config.items() if value == MASK and name in secret and name in stored]
     complete = {**config, **{name: stored[name] for name in kept}}
-    found = misdirected(kept, secret, stored, complete)
+    found = misdirected(kept, secret_options(config) | secret_options(stored), stored, complete)
     if found:
         raise OptionError("; ".join(words(found)))
     return complete

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-_KAFKA: Final = r"security\.protocol|sasl\.mechanism|bootstrap\.servers|ssl\.(truststore|endpoint).*"
+_KAFKA: Final = r"security\.protocol|sasl\.mechanism|bootstrap\.servers|sasl\.oauthbearer\..*url|ssl\.(truststore|endpoint).*"
 _GENERAL: Final = r".*(type|class|url|uri|host|server|endpoint|address|port|broker|ssl|tls|trust).*"
 _TARGETS: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = tuple(
     (re.compile(secret), re.compile(target))
@@ -38,7 +38,7 @@ def misdirected(
 
     Args:
         kept: the secrets of `new` that come from `old` and not from whoever asks.
-        secret: every secret option; a change of one is no change of a target, except of a URL.
+        secret: the options that are there for secrets; a change of one is no change of a target.
     """
     hidden = frozenset(secret)
     found: dict[str, list[str]] = {}
@@ -58,7 +58,7 @@ def misdirected(
 def _is_target(name: str, option: str, secret: frozenset[str]) -> bool:
     for secrets, targets in _TARGETS:
         if secrets.fullmatch(name):
-            return targets.fullmatch(option) is not None and (option not in secret or "url" in option)
+            return targets.fullmatch(option) is not None and option not in secret
     alias = _OF_ALIAS.fullmatch(name)
     return alias is not None and option.startswith(alias[1]) and option not in secret
 
