@@ -1,9 +1,11 @@
 """What the registry's password is given to, and what an answer may be: tiny HTTP servers that answer as they like."""
 
 import io
+import json
 import threading
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
@@ -11,9 +13,15 @@ from typing import Any, ClassVar
 import pytest
 
 from tidings_client import ClientError
+from tidings_client.decoding import Decoder
 from tidings_client.registry import Registry, _Redirects
 
 SCHEMA = b'{"schema": "{\\"type\\": \\"record\\", \\"name\\": \\"A\\", \\"fields\\": []}"}'
+
+
+@dataclass
+class Plain:
+    a: list[None]
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -130,12 +138,11 @@ def test_an_answer_that_is_no_schema(servers: list[int], answer: Any, says: str)
 
 @pytest.mark.parametrize(
     "schema",
-    ['{"type": "record", "name": "A", "fields": 7}', '{"type": "no.such"}', "7", '[{"type": "array"}]',
+    ['{"type": "record", "name": "A", "fields": [{"name": "a", "type": "double", "default": 1%s}]}' % ("0" * 400),
+     '{"type": "record", "name": "A", "fields": 7}', '{"type": "no.such"}', "7", '[{"type": "array"}]',
      '{"type": "array", "items": ' * 500 + '"int"' + "}" * 500, '{"type": "record", "fields": []}'],
 )  # fmt: skip
 def test_a_schema_that_is_none(servers: list[int], schema: str) -> None:
-    import json
-
     ours, _ = servers
     Answering.answers = {ours: (200, {}, json.dumps({"schema": schema}).encode())}
     with pytest.raises(ClientError, match="no schema"):
@@ -152,3 +159,24 @@ def test_a_url_that_is_none(url: str) -> None:
 
 def test_an_address_of_version_six_keeps_its_brackets() -> None:
     assert Registry("http://[::1]:8080/x").url == "http://[::1]:8080/x"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"),
+        ({"type": "array", "items": {"type": "record", "name": "E", "fields": []}}, b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"),
+        (["null", "A"], b"\x02" * 1_000_000),
+    ],
+)  # fmt: skip
+def test_a_schema_by_which_a_few_bytes_take_all_memory_or_the_stack(
+    servers: list[int], kind: Any, body: bytes
+) -> None:
+    ours, _ = servers
+    schema = {"type": "record", "name": "A", "fields": [{"name": "a", "type": kind}]}
+    Answering.answers = {ours: (200, {}, json.dumps({"schema": json.dumps(schema)}).encode())}
+    decoder = Decoder(Plain, Registry(f"http://127.0.0.1:{ours}"))
+    with pytest.raises(ClientError, match="no schema"):
+        decoder.decode(
+            b"\0\0\0\0\1" + body, {"ce_type": b"a.v1", "ce_id": b"1", "ce_time": b"2026-01-01"}, "t/0 1"
+        )

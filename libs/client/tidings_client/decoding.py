@@ -52,7 +52,9 @@ class Decoder(Generic[T]):
             raise ClientError(f"{position}: {error}") from error
         except KeyError as error:
             raise ClientError(f"{position}: no CloudEvent, it lacks {error}") from error
-        except (ValueError, EOFError, IndexError, TypeError, StopIteration) as error:
+        except (
+            ValueError, EOFError, IndexError, TypeError, AttributeError, ArithmeticError, RecursionError, StopIteration
+        ) as error:  # fmt: skip
             raise ClientError(f"{position}: its bytes are no event") from error
 
     def _binary(self, value: bytes, headers: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import fastavro
 
+from tidings_client.bounds import check_bounded
 from tidings_client.errors import ClientError
 
 _LARGEST_BYTES: Final = 10 << 20
@@ -58,11 +59,13 @@ class Registry:
             path = f"/schemas/ids/{schema_id}"
             try:
                 found = fastavro.parse_schema(self._schema(path))
+                check_bounded(found)
             except (
                 fastavro.schema.SchemaParseException,
                 ValueError,
                 TypeError,
                 LookupError,
+                ArithmeticError,
                 AttributeError,
             ) as error:
                 raise self._no_schema(path) from error

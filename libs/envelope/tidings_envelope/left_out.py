@@ -32,5 +32,5 @@ def left_out(value: bytes | None) -> LeftOut:
     """
     try:
         return _decode(value or b"")
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(f"the header {HEADER} is not a JSON object of numbers by table") from error

@@ -234,5 +234,12 @@ class RegistryClient:
     def _parse(self, text: str | None, what: str) -> Any:
         try:
             return fastavro.parse_schema(json.loads(text or ""))
-        except (ValueError, LookupError, TypeError, RecursionError, SchemaParseException) as error:
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            ArithmeticError,
+            RecursionError,
+            SchemaParseException,
+        ) as error:
             raise UnknownSchemaError(f"{what} at {self.url} is no Avro schema") from error

@@ -15,7 +15,8 @@ def parse_size(text: str) -> int:
         ValueError: it is no size, or not above zero.
     """
     found = _SIZE.fullmatch(text)
-    size = 0 if found is None else int(float(found[1]) * _UNITS[found[2].upper()])
+    exact = 0.0 if found is None else float(found[1]) * _UNITS[found[2].upper()]
+    size = 0 if math.isinf(exact) else int(exact)
     if size <= 0:
         raise ValueError("must be a size above zero, such as 20GB or 500MB")
     return size

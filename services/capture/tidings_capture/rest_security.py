@@ -192,10 +192,9 @@ def _listeners(name: str, text: str) -> tuple[Listener, ...]:
 
 
 def _listener(name: str, text: str) -> Listener:
-    parts = urlsplit(text if "//" in text else f"http://{text}")
-    scheme = parts.scheme.lower()
     try:
-        port = parts.port
+        parts = urlsplit(text if "//" in text else f"http://{text}")
+        scheme, port = parts.scheme.lower(), parts.port
     except ValueError as error:
         raise WorkerConfigError(f"{name} must look like http://host:port or https://host:port") from error
     if scheme not in {"http", "https"}:

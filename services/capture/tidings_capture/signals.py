@@ -107,7 +107,10 @@ def conditions_of(signal: Signal) -> list[tuple[JavaPattern, str]]:
         CaptureError: the conditions are not of their form, or a filter is more than stands between parentheses.
     """
     found = []
-    for condition in signal.data.get("additional-conditions") or []:
+    conditions = signal.data.get("additional-conditions") or []
+    if not isinstance(conditions, list):
+        raise CaptureError(f"additional-conditions of signal {signal.id} is no list")
+    for condition in conditions:
         try:
             pattern = compile_java(condition["data-collection"], re.IGNORECASE)
             found.append((pattern, enclosed(str(condition["filter"]))))

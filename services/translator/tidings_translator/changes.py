@@ -8,6 +8,7 @@ Rows are as Debezium represents them. A `Decimal` travels as its text (msgpack h
 again where the row meets the type that the domain declares for the column; nothing in between calculates with it.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -65,6 +66,7 @@ class ChangeSet(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ChangeSet)
+_VALUE = re.compile(r"Invalid enum value .*(?= - at)", re.DOTALL)
 
 
 def encode_change_set(change_set: ChangeSet) -> bytes:
@@ -81,7 +83,8 @@ def decode_change_set(data: bytes) -> ChangeSet:
     try:
         return _decoder.decode(data)
     except msgspec.DecodeError as error:
-        raise ChangeSetError(f"not a change set: {error}") from error
+        # Of a wrong operation msgspec says the value, which may be any cell's.
+        raise ChangeSetError(f"not a change set: {_VALUE.sub('Invalid enum value', str(error))}") from error
     except (RecursionError, UnicodeDecodeError) as error:
         raise ChangeSetError("not a change set: too deep, or a text that is none") from error
 

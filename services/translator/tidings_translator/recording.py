@@ -66,9 +66,10 @@ def decode_recording(data: bytes) -> Recording:
     """
     try:
         return msgspec.json.decode(data, type=Recording)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = error if isinstance(error, msgspec.DecodeError) else "too deep, or a text that is none"
         raise RecordingError(
-            f"not a recording: {error}", hint="tidings-translator record writes them"
+            f"not a recording: {reason}", hint="tidings-translator record writes them"
         ) from error
 
 
