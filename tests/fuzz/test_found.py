@@ -6,6 +6,7 @@ import pytest
 
 from tidings_capture.byte_sizes import parse_size
 from tidings_capture.errors import CaptureError, WorkerConfigError
+from tidings_capture.options import check_options
 from tidings_capture.rest_security import read_rest_security
 from tidings_capture.signals import Signal, condition_for
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
@@ -47,6 +48,14 @@ def test_a_listener_with_half_an_address(url: str) -> None:
 def test_a_size_beyond_all_numbers() -> None:
     with pytest.raises(ValueError, match="must be a size"):
         parse_size("9" * 400)
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"), [("9" * 400, False), ("9" * 5000, False), (str(1 << 63), False), ("5", True)]
+)
+def test_numbers_beyond_a_long(value: str, fits: bool) -> None:
+    name = "snapshot.delay.ms"
+    assert (name not in check_options({name: value})) == fits
 
 
 @pytest.mark.parametrize("conditions", [7, True, {"a": 1}, "text"])

@@ -49,6 +49,10 @@ _OF_FRAMEWORK: Final = frozenset(
 """Options that Kafka Connect checks, in its own words, before it asks the connector."""
 
 
+_BITS: Final = {"int": 32, "long": 64}
+"""Of Java's types, which Debezium reads an option as."""
+
+
 def _worded(name: str, problem: str, value: str = "") -> str:
     """A problem as Debezium words it, or Kafka Connect where it is first to check the option."""
     if name in _OF_FRAMEWORK:
@@ -136,12 +140,18 @@ def _check_one(name: str, value: str) -> str | None:
     return f"{name} is no option of this connector" + (f"; did you mean {near[0]}?" if near else "")
 
 
+def _is_integer(value: str, bits: int) -> bool:
+    if not re.fullmatch(r"[+-]?\d{1,40}", value):
+        return False
+    return -(1 << (bits - 1)) <= int(value) < 1 << (bits - 1)
+
+
 def _check_value(option: Option, value: str) -> str | None:
     value = value.strip()
     if option.required and not value:
         return None  # reported as missing
     framework = option.name in _OF_FRAMEWORK
-    if option.kind in {"int", "long"} and value and not re.fullmatch(r"[+-]?\d+", value):
+    if option.kind in _BITS and value and not _is_integer(value, _BITS[option.kind]):
         if framework:
             return f"Not a number of type {option.kind.upper()}"
         return "An integer is expected" if option.kind == "int" else "A long value is expected"
