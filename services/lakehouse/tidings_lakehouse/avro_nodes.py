@@ -20,6 +20,10 @@ from tidings_lakehouse.errors import LakehouseError
 DECODED_FIELD = "tidings_decoded"
 """A field that readers add to the outermost record: true by default, so that null means "could not be decoded"."""
 MAX_DECIMAL_PRECISION = 38
+_MAX_DEPTH = 150
+"""Levels of a schema's JSON, of which a record in a record takes three: deeper ones end Spark's and our own recursion."""
+_MAX_FIELDS = 20_000
+"""With the fields of a record counted wherever its name is used."""
 _NATIVE = {"timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros", "date"}
 """Avro's logical types that Spark converts by itself."""
 _PRIMITIVES = {"boolean", "int", "long", "float", "double", "bytes", "string"}
@@ -63,9 +67,33 @@ def parse_schema(schema: Any) -> Node:
     """Read a schema as JSON gives it.
 
     Raises:
-        UnsupportedSchemaError: it is recursive, or a union of several types.
+        UnsupportedSchemaError: it is recursive, too deep or too wide, or a union of several types.
     """
-    return _parse(schema, "", {}, ())
+    if _is_too_deep(schema):
+        raise UnsupportedSchemaError(f"more than {_MAX_DEPTH} levels, too deep for a column")
+    node = _parse(schema, "", {}, ())
+    if _size(node, {}) > _MAX_FIELDS:
+        raise UnsupportedSchemaError(f"more than {_MAX_FIELDS} fields")
+    return node
+
+
+def _is_too_deep(schema: Any) -> bool:
+    pending = [(schema, 1)]
+    while pending:
+        part, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            return True
+        inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        pending += [(one, depth + 1) for one in inner]
+    return False
+
+
+def _size(node: Node, known: dict[int, int]) -> int:
+    """Fields of a type; `known` has those of the nodes that were counted before, by `id`."""
+    if id(node) not in known:
+        inner = [one for _, one in node.fields] + ([] if node.items is None else [node.items])
+        known[id(node)] = 1 + sum(_size(one, known) for one in inner)
+    return known[id(node)]
 
 
 def _parse(schema: Any, namespace: str, named: dict[str, Node], path: tuple[str, ...]) -> Node:

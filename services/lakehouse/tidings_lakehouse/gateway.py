@@ -43,6 +43,12 @@ _OPENS = (
 )
 _BUNDLED = ("hadoop-client", "scala-library", "slf4j", "jsr305", "snappy", "lz4", "spark-tags")
 """Parts of the configuration "lakehouse" that pyspark has already."""
+_AVRO_LIMITS = {
+    "bytes.maxLength": 1 << 28,
+    "string.maxLength": 1 << 28,
+    "collectionItems.maxLength": 10_000_000,
+}
+"""What Avro allocates by a length that a record only claims; without them a record of 20 bytes ends the JVM."""
 _START_DEADLINE_SECONDS = 60.0
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
@@ -103,6 +109,7 @@ def _command(java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], 
         "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
         f"-Dlog4j2.configurationFile={_LOG4J}",
         "-Duser.timezone=UTC",
+        *[f"-Dorg.apache.avro.limits.{name}={value}" for name, value in _AVRO_LIMITS.items()],
         "-cp",
         class_path,
         "org.apache.spark.deploy.SparkSubmit",

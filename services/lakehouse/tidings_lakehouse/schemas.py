@@ -69,7 +69,11 @@ class Planner:
         refused: dict[int, str] = {}
         rows: dict[int, dict[str, Any]] = {}
         for schema_id in sorted(ids):
-            schema = self._schemas.by_id(schema_id)
+            try:
+                schema = self._schemas.by_id(schema_id)
+            except RecursionError:
+                refused[schema_id] = f"schema {schema_id} is too deep to be read"
+                continue
             if schema is None:
                 refused[schema_id] = f"schema {schema_id} is not in the registry"
                 continue
@@ -99,11 +103,11 @@ class Planner:
     def _newest(self, subject: str, writers: Mapping[int, Node]) -> Node | None:
         if not writers:
             return None
-        schema = self._schemas.latest(subject)
-        if schema is None:
-            return None
         try:
-            node = parse_schema(schema)
-        except UnsupportedSchemaError:
+            schema = self._schemas.latest(subject)
+            node = None if schema is None else parse_schema(schema)
+        except (RecursionError, UnsupportedSchemaError):
+            return None
+        if node is None:
             return None
         return node if self._check(node) is None else None
