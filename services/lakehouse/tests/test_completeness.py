@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_lakehouse.completeness import Completeness, End, Rows
+from tidings_lakehouse.completeness import Completeness, End, Rows, has_read
 from tidings_lakehouse.kafka import Offsets
 
 DEADLINE = 1000.0
@@ -52,6 +52,22 @@ class Source:
             end = max(min(upto, self.snapshot), upto - late.get(place, 0))
             found[place] = bisect_left(self.moments[place], end)
         return found
+
+    def stored(self, visible: dict[tuple[str, int], int]) -> int | None:
+        """The position behind everything that can be read, and before anything that cannot."""
+        arrived = min(
+            [self.moments[place][end] for place, end in visible.items() if end < len(self.moments[place])],
+            default=self.sent,
+        )
+        if arrived < self.snapshot:
+            return None
+        ends = [
+            record.commit_lsn
+            for place, records in self.log.items()
+            for record, moment in zip(records, self.moments[place], strict=True)
+            if isinstance(record, End) and moment < arrived
+        ]
+        return max(ends, default=60)
 
 
 def make_source(random_: random.Random, transactions: int, topics: int, partitions: int) -> Source:
@@ -114,6 +130,13 @@ class Reader:
         if self.tracker.is_asking():
             self.tracker.await_ends(_offsets(visible))
         return self.tracker.advance(_offsets(self.read), 1, 1.0)
+
+    def rest(self, *, visible: dict[tuple[str, int], int]) -> int | None:
+        """Look at the position that the source has stored: behind what all partitions have of it."""
+        position = self.source.stored(visible)
+        if position is not None and has_read(_offsets(self.read), _offsets(visible)):
+            self.tracker.claim(position)
+        return self.tracker.commit_lsn
 
     def count(self, rows: list[Row]) -> None:
         tracker = self.tracker
@@ -207,6 +230,8 @@ def test_everything_at_or_below_it_is_there_and_it_comes_to_the_end(
             reader.restart()
         visible = source.visible(upto, late if step < 120 else {})
         watermark = reader.batch(4, visible=visible)
+        if random_.random() < 0.2:
+            watermark = reader.rest(visible=visible)
         if watermark is not None:
             assert not missing_below(source, reader.read, watermark)
             assert watermark >= former

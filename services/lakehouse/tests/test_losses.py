@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidings_lakehouse.errors import DataLossError
+from tidings_stack.waiting import wait_for
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
@@ -63,3 +64,21 @@ def test_a_topic_that_the_checkpoint_names_and_that_is_gone_is_told(
     assert lake.rows(f"select id from {tables[0].table} order by id") == [(1,), (2,)]
     assert lake.rows(f"select count(*), count(distinct offset) from {tables[0].table}_log") == [(2, 2)]
     assert lake.rows(f"select id from {tables[1].table}") == [(1,)]
+
+
+def test_a_topic_that_is_deleted_while_its_batch_is_written_is_told(
+    lake: Lake, tables: list[TableTopic]
+) -> None:
+    """The brokers answer, so they are not what is away."""
+    admin, topic = tables[1].topics.admin, tables[1].topic
+
+    def delete(point: str) -> None:
+        if point == "survey" and topic in admin.list_topics(timeout=10).topics:
+            tables[1].topics.delete(topic)
+            wait_for("the topic to be gone", lambda: topic not in admin.list_topics(timeout=10).topics)
+
+    tables[1].change("c", row(2), 30, 40)
+    tables[1].topics.flush()
+    with pytest.raises(DataLossError, match="has been deleted") as raised:
+        lake.drain(delete)
+    assert f"{lake.settings.checkpoint_uri}/technical" in raised.value.hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,6 +57,37 @@ def test_it_follows_the_end_markers_of_the_source(lake: Lake, topics: Topics, un
     lake.forget()
     b.change("u", order(1), 160, 170)
     assert watermarks() == dict.fromkeys(tables, 180)
+
+
+def test_it_follows_the_stored_position_while_the_database_rests(
+    lake: Lake, topics: Topics, unique_name: str
+) -> None:
+    """Behind a first snapshot no END comes as long as nobody commits; the connector's worker stores its position."""
+    MarkerTopic(topics, unique_name)
+    table = topics.table(f"{unique_name}.public.w_{unique_name}", partitions=2)
+    topics.create(f"{unique_name}-offsets")
+    lake.settings = lake.settings.model_copy(update={"lakehouse_offsets_topic": f"{unique_name}-offsets"})
+
+    def watermark(**offset: object) -> set[int | None]:
+        if offset:
+            key = json.dumps(["connector", {"server": unique_name}]).encode()
+            topics.produce(f"{unique_name}-offsets", key, json.dumps(offset).encode())
+        topics.flush()
+        lake.drain()
+        where = f"where topic like '{unique_name}.%'"
+        return {one[0] for one in lake.rows(f"select commit_lsn from tidings.watermark {where}")}
+
+    table.change("r", order(1), None, 50, snapshot="last")
+    assert watermark() == {None}
+    ours = {"tidings_history": "{}"}
+    assert watermark(**ours, lsn=50, lsn_proc=50, snapshot="INITIAL", snapshot_completed=False) == {None}
+    assert watermark(**ours, lsn=50, snapshot="INITIAL", snapshot_completed=True) == {None}
+    assert watermark(lsn=90, lsn_proc=90) == {None}  # of real Debezium: it may be a row's
+    assert watermark(**ours, lsn=100, lsn_proc=100) == {100}
+    table.change("u", order(1), None, 110)
+    assert watermark() == {100}
+    lake.forget()
+    assert watermark(**ours, lsn=130, lsn_proc=130) == {130}
 
 
 def test_without_transaction_metadata_a_table_speaks_for_itself(

@@ -84,15 +84,32 @@ def mark_commits(
 
 def planned_offsets(session: SparkSession, checkpoint: str, batch_id: int) -> Offsets:
     """Up to where a batch reads, by Spark's own note of it in the checkpoint, which it makes before the batch begins."""
-    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the checkpoint may be in an object store
-    path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets/{batch_id}")
-    stream = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).open(path)  # noqa: SLF001
+    files, path = _in_checkpoint(session, f"{checkpoint}/offsets/{batch_id}")
+    stream = files.open(path)
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     try:
         text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
     finally:
         stream.close()
     offsets: Offsets = json.loads(text.splitlines()[-1])
     return offsets
+
+
+def committed_offsets(session: SparkSession, checkpoint: str) -> Offsets:
+    """Up to where everything has been read, when no batch is under way; empty when that is not known."""
+    files, path = _in_checkpoint(session, f"{checkpoint}/commits")
+    if not files.exists(path):
+        return {}
+    names = [str(status.getPath().getName()) for status in files.listStatus(path)]
+    batches = [int(name) for name in names if name.isdigit()]
+    return planned_offsets(session, checkpoint, max(batches)) if batches else {}
+
+
+def _in_checkpoint(session: SparkSession, uri: str) -> tuple[Any, Any]:
+    """The file system of a path, and the path; the checkpoint may be in an object store."""
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+    path = jvm.org.apache.hadoop.fs.Path(uri)
+    return path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()), path  # noqa: SLF001
 
 
 BatchWriter = Callable[[DataFrame, int, str], None]

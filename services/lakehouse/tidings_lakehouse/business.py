@@ -31,9 +31,11 @@ from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
+from tidings_lakehouse.set_aside import Missed, SetAside, first_offsets
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
 from tidings_lakehouse.tables import Table
 from tidings_lakehouse.topics import BUSINESS
+from tidings_lakehouse.troubles import trouble_of_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +73,7 @@ class BusinessWriter:
         self._decoders: dict[str, EventDecoder] = {}
         self._quarantine = QuarantineTable(session, STREAM, commits)
         self._watermark = WatermarkTable(session, STREAM, commits)
+        self.aside = SetAside(session, STREAM, commits)
 
     def write(self, batch: DataFrame, batch_id: int, query_id: str) -> list[str]:
         """Write one batch; gives the tables it changed. Errors as for `TechnicalWriter.write`."""
@@ -82,12 +85,58 @@ class BusinessWriter:
             mark_commits(batch.sparkSession, query_id=query_id, batch_id=batch_id, topics=topics)
             ids = self._brokers.topic_ids(topics)
             self._names.assign(BUSINESS, topics)
-            decoded = [self._decode(records, topic, ids[topic], survey) for topic, survey in topics.items()]
+            decoded = []
+            for topic, survey in topics.items():
+                if topic in self.aside:
+                    continue
+                one = self._attempt(
+                    survey,
+                    topic,
+                    lambda topic=topic, survey=survey: self._decode(records, topic, ids[topic], survey),
+                )
+                if one is not None:
+                    decoded.append(one)
             try:
                 return self._write(batch.sparkSession, decoded, batch_id, ids)
             finally:
                 for one in decoded:
                     one.events.unpersist()
+
+    def write_missed(self, session: SparkSession, records: DataFrame, missed: Missed) -> None:
+        """Write what a topic has missed that is set aside; raises what goes wrong, also by its own trouble."""
+        self._tables.pop(missed.topic, None)
+        with surveyed(records) as (kept, topics):
+            survey = topics.get(missed.topic)
+            if survey is None:
+                return
+            self._commits.mark(session)
+            tune(session, survey.records)
+            mark_commits(session, query_id="set-aside", batch_id=-1, topics=topics)
+            one = self._decode(kept, missed.topic, missed.topic_id, survey)
+            try:
+                statistics = _statistics([one])[one.topic]
+                self._write_one(session, one, statistics)
+                self._put_in_quarantine([one], {one.topic: statistics}, {one.topic: missed.topic_id})
+            finally:
+                one.events.unpersist()
+
+    def rejoined(self) -> None:
+        """Topics have come to their end: nothing else waits for them."""
+
+    def rest(self) -> None:
+        """Nothing is left to be read, and nothing waits for that."""
+
+    def _attempt(self, survey: TopicSurvey, topic: str, action: Any) -> Any:
+        """Do something for a topic, which is set aside if that fails by its own trouble."""
+        result = self.aside.attempt(
+            topic,
+            lambda: self._brokers.topic_ids([topic])[topic],
+            lambda: first_offsets(survey, {}),
+            action,
+        )
+        if topic in self.aside:
+            self._tables.pop(topic, None)
+        return result
 
     def _decode(self, records: DataFrame, topic: str, topic_id: str, survey: TopicSurvey) -> _Decoded:
         plan = self._plans.plan(f"{topic}-value", survey.value_ids)
@@ -106,36 +155,69 @@ class BusinessWriter:
     def _write(
         self, session: SparkSession, decoded: list[_Decoded], batch_id: int, ids: dict[str, str]
     ) -> list[str]:
-        found = _statistics(decoded)
-        written = []
+        found = self._survey_rows(decoded)
+        written: list[str] = []
         watermarks = []
+        done = []
         for one in decoded:
+            if one.topic in self.aside:
+                continue
             statistics = found[one.topic]
-            if statistics["good"] and one.table.schema is not None:
-                new = first_by_id(one.events, one.table.schema.names)
-                new = without_known(new, session.table(one.table.name))
-                one.table.append(new.coalesce(1))
-                ROWS.labels(one.table.name).inc(statistics["good"])
-                self._failpoint(f"event:{one.table.name}")
-                written.append(one.table.name)
-            if statistics["newest"] is not None:
-                age = (dt.datetime.now() - statistics["newest"]).total_seconds()  # noqa: DTZ005 - Spark gives local times
-                FRESHNESS.labels(one.table.name).set(max(0.0, age))
-            watermarks.append(Watermark(one.table.name, one.topic, None, None, None, statistics["newest"]))
-        broken = [one for one in decoded if found[one.topic]["failed"]]
-        if broken:
-            self._quarantine.append(
-                union(
-                    [self._quarantine.rows(failed(one.events), one.topic, ids[one.topic]) for one in broken]
-                )
+            tables = self._attempt(
+                one.survey,
+                one.topic,
+                lambda one=one, statistics=statistics: self._write_one(session, one, statistics),
             )
-            for one in broken:
-                QUARANTINED.labels(one.topic).inc(found[one.topic]["failed"])
-            self._failpoint("quarantine")
+            if one.topic in self.aside:
+                continue
+            done.append(one)
+            written += tables
+            watermarks.append(Watermark(one.table.name, one.topic, None, None, None, statistics["newest"]))
+        self._put_in_quarantine(done, found, ids)
         self._watermark.take(watermarks, batch_id)
         self._watermark.write()
         self._failpoint("watermark")
         return written
+
+    def _survey_rows(self, decoded: list[_Decoded]) -> dict[str, Any]:
+        """The rows' statistics; where what all topics have in common fails, those of one topic after the other."""
+        if not decoded:
+            return {}
+        try:
+            return _statistics(decoded)
+        except Exception as error:
+            if trouble_of_topic(error) is None:
+                raise
+        found: dict[str, Any] = {}
+        for one in decoded:
+            one.events.unpersist()
+            found |= self._attempt(one.survey, one.topic, lambda one=one: _statistics([one])) or {}
+        return found
+
+    def _write_one(self, session: SparkSession, one: _Decoded, statistics: Any) -> list[str]:
+        written = []
+        if statistics["good"] and one.table.schema is not None:
+            new = first_by_id(one.events, one.table.schema.names)
+            new = without_known(new, session.table(one.table.name))
+            one.table.append(new.coalesce(1))
+            ROWS.labels(one.table.name).inc(statistics["good"])
+            self._failpoint(f"event:{one.table.name}")
+            written.append(one.table.name)
+        if statistics["newest"] is not None:
+            age = (dt.datetime.now() - statistics["newest"]).total_seconds()  # noqa: DTZ005 - Spark gives local times
+            FRESHNESS.labels(one.table.name).set(max(0.0, age))
+        return written
+
+    def _put_in_quarantine(self, decoded: list[_Decoded], found: dict[str, Any], ids: dict[str, str]) -> None:
+        broken = [one for one in decoded if found[one.topic]["failed"]]
+        if not broken:
+            return
+        self._quarantine.append(
+            union([self._quarantine.rows(failed(one.events), one.topic, ids[one.topic]) for one in broken])
+        )
+        for one in broken:
+            QUARANTINED.labels(one.topic).inc(found[one.topic]["failed"])
+        self._failpoint("quarantine")
 
 
 def _statistics(decoded: list[_Decoded]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from pyspark.sql import types as st
 
 from tidings_envelope.decimals import EXACT, decimal_from_int
 from tidings_lakehouse.avro_nodes import Node, UnsupportedSchemaError
+from tidings_lakehouse.naming import Interval, Naming
 from tidings_lakehouse.tables import target_name
 
 Convert = Callable[[Column], Column]
@@ -215,25 +216,32 @@ def decimal_text(value: Column, scale: Column) -> Column:
     return sf.udf(lambda *arguments: _decimal_text(*arguments), st.StringType())(value, scale)  # noqa: PLW0108
 
 
-def shaped_row(column: Column, node: Node, target: st.StructType) -> Column:
+def shaped_row(
+    column: Column, node: Node, target: st.StructType, naming: Naming | None = None, lsn: Column | None = None
+) -> Column:
     """A record, still as Avro has it, in the shape of a table's struct: converted, by name, cast where wider.
 
     One expression per field: converting the whole record first and taking it apart again would make the plan grow
     with the square of the number of fields.
+
+    Args:
+        naming: what the record's fields are called now; by the row's `lsn`.
     """
     wanted = {field.name: field.dataType for field in target.fields}
-    given: dict[str, tuple[str, ColumnType]] = {}
+    given: dict[str, list[tuple[Column, st.DataType]]] = {}
     for name, field in node.fields:
         type_ = column_type(field)
-        given[target_name(wanted, name, type_.sql)] = (name, type_)
+        value = type_.apply(column[name])
+        for called in [Interval(name)] if naming is None else naming.of(name):
+            holds = None if lsn is None else called.holds(lsn)
+            part = value if holds is None else sf.when(holds, value)
+            given.setdefault(target_name(wanted, called.name, type_.sql), []).append((part, type_.sql))
     parts = []
     for name, data_type in wanted.items():
-        if name in given:
-            source, type_ = given[name]
-            part = shaped_value(type_.apply(column[source]), type_.sql, data_type)
-        else:
-            part = sf.lit(None).cast(data_type)
-        parts.append(part.alias(name))
+        found = [shaped_value(part, sql, data_type) for part, sql in given.get(name, ())]
+        if not found:
+            found = [sf.lit(None).cast(data_type)]
+        parts.append((found[0] if len(found) == 1 else sf.coalesce(*found)).alias(name))
     return sf.when(column.isNotNull(), sf.struct(*parts))
 
 

@@ -11,7 +11,8 @@ assumed after `deadline` seconds.
 
 What no END counts are the rows of a snapshot. They are sent before the next transaction, so the watermark waits at a *gate*
 until everything is read that was on the topics after an END had been seen: at every start, as long as there are rows of a
-snapshot, and when a marker could not be decoded.
+snapshot, and when a marker could not be decoded. A database may rest then; so a position that the connector's worker has
+stored opens it, too (`claim`), when everything has been read that was on the topics after it was seen.
 """
 
 from __future__ import annotations
@@ -150,6 +151,25 @@ class Completeness:
         """The topics' ends, asked for after an END was read."""
         self._awaited = ends
 
+    @property
+    def is_shut(self) -> bool:
+        """Whether the watermark waits at the gate."""
+        return self._is_shut
+
+    def claim(self, commit_lsn: int) -> None:
+        """Everything up to a commit was on the topics before their ends were asked for, and all of that has been read.
+
+        What had been sent before, a snapshot's rows too, has been read with it; so the gate opens, unless commits behind it
+        wait there.
+        """
+        for lsn in [one for one in self._ends if one <= commit_lsn]:
+            end, _ = self._ends.pop(lsn)
+            self._open.pop(end.tx_id, None)
+        if self.passed is None or self.passed <= commit_lsn:
+            self.passed = commit_lsn
+            self._is_shut, self._awaited = False, None
+        self.commit_lsn = max(commit_lsn, self.commit_lsn or 0)
+
     # --- the watermark
 
     def advance(self, read: Offsets, markers: int, now: float) -> int | None:
@@ -162,7 +182,7 @@ class Completeness:
         """
         if len(self._newest) >= markers:
             self._pass(min(self._newest.values(), default=0), read, now)
-        if self._is_shut and self._awaited is not None and _has_read(read, self._awaited):
+        if self._is_shut and self._awaited is not None and has_read(read, self._awaited):
             self._is_shut, self._awaited = False, None
         if not self._is_shut:
             self.commit_lsn = self.passed
@@ -206,7 +226,8 @@ class Completeness:
         )
 
 
-def _has_read(read: Offsets, wanted: Offsets) -> bool:
+def has_read(read: Offsets, wanted: Offsets) -> bool:
+    """Whether everything before some offsets has been read."""
     return all(
         read.get(topic, {}).get(number, 0) >= end
         for topic, partitions in wanted.items()

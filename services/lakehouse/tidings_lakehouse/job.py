@@ -30,9 +30,12 @@ from tidings_lakehouse.maintenance import Maintenance
 from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
+from tidings_lakehouse.set_aside import CatchUp
 from tidings_lakehouse.settings import LakehouseSettings
+from tidings_lakehouse.stored_position import stored_position
 from tidings_lakehouse.table_counts import TableCounts
 from tidings_lakehouse.topics import WATERMARK
+from tidings_lakehouse.troubles import is_data_loss
 from tidings_service import Health, SettingsError, TidingsError, get_logger
 
 if TYPE_CHECKING:
@@ -42,10 +45,10 @@ if TYPE_CHECKING:
 _LOG = get_logger("tidings_lakehouse.job")
 _POLL_SECONDS = 0.5
 _LAG_SECONDS = 2.0
+_REST_SECONDS = 10.0
+"""How often a source's stored position is looked at when its watermark waits for one."""
 _LOCK_DEADLINE_SECONDS = 30.0
 _NOTE_DEADLINE_SECONDS = 2.0
-_LOSS_MARKS = ("data may have been lost", "data may have been missed", "KAFKA_DATA_LOSS")
-"""In what Spark says; which of them depends on when it finds out."""
 _LOSS_REASON = re.compile(r"^Reason: (.+?)\.?$", re.MULTILINE)
 
 
@@ -87,6 +90,7 @@ class _Stream:
     pattern: str
     writer: technical.TechnicalWriter | business.BusinessWriter
     maintenance: Maintenance
+    catch_up: CatchUp
 
 
 class Job:
@@ -121,6 +125,7 @@ class Job:
         self._stopping = threading.Event()
         self._read: Offsets = {}
         self._measured_at = 0.0
+        self._rested_at = time.monotonic()
 
     def start(self, *, available_now: bool = False) -> None:
         """See that the brokers answer, prepare the tables, start the queries.
@@ -139,6 +144,7 @@ class Job:
             pattern=settings.technical_pattern,
             checkpoint=f"{settings.checkpoint_uri}/{technical.STREAM}",
             deadline=settings.lakehouse_transaction_deadline_seconds,
+            position=self._stored_position,
         )
         for name, pattern, writer in (
             (technical.STREAM, settings.technical_pattern, make_technical),
@@ -146,24 +152,22 @@ class Job:
         ):
             if name not in self._wanted:
                 continue
-            self._streams.append(
-                _Stream(
-                    name,
-                    pattern,
-                    writer(
-                        self._session, self._schemas, self._brokers, self._failpoint, self._commits, names
-                    ),
-                    Maintenance(
-                        self._session,
-                        self._commits,
-                        commits=settings.lakehouse_compact_commits,
-                        keep_snapshots=settings.lakehouse_keep_snapshots,
-                    ),
-                )
+            made = writer(self._session, self._schemas, self._brokers, self._failpoint, self._commits, names)
+            maintenance = Maintenance(
+                self._session,
+                self._commits,
+                commits=settings.lakehouse_compact_commits,
+                keep_snapshots=settings.lakehouse_keep_snapshots,
             )
+            catch_up = CatchUp(
+                self._session, made.aside, self._brokers, self._login, settings.lakehouse_max_records
+            )
+            self._streams.append(_Stream(name, pattern, made, maintenance, catch_up))
         self.counts.refresh_all()
         for stream in self._streams:
             self._locks[stream.name] = threading.Lock()
+            while available_now and stream.writer.aside.due():
+                self._catch_up(stream)
             self._queries[stream.name] = self._start_query(stream, available_now=available_now)
             _LOG.info("query started", stream=stream.name, pattern=stream.pattern)
 
@@ -227,9 +231,45 @@ class Job:
                 else:
                     self._raise_failure(name, query)
                 self._report(query)
+            for stream in self._streams:
+                self._catch_up(stream)
             self._measure_lag()
+            if not active or time.monotonic() - self._rested_at > _REST_SECONDS:
+                self._rest()
             if not active:
                 return
+
+    def _catch_up(self, stream: _Stream) -> None:
+        """Read a part of what topics have missed that are set aside and due, between two batches of their stream."""
+        if not stream.writer.aside.due():
+            return
+        with self._locks[stream.name]:
+            try:
+                if stream.catch_up.step(stream.writer.write_missed):
+                    stream.writer.rejoined()
+            except (PySparkException, Py4JError) as error:
+                raise LakehouseError(
+                    f"what is set aside of the {stream.name} topics cannot be read: {_first_line(error)}"
+                ) from error
+            self._failpoint("caught up")
+
+    def _rest(self) -> None:
+        """Have the writers do what they do while nothing comes."""
+        self._rested_at = time.monotonic()
+        for stream in self._streams:
+            with self._locks[stream.name]:
+                try:
+                    stream.writer.rest()
+                except (PySparkException, Py4JError) as error:
+                    raise LakehouseError(
+                        f"the stored offsets cannot be read: {_first_line(error)}"
+                    ) from error
+
+    def _stored_position(self) -> int | None:
+        topic, settings = self._settings.lakehouse_offsets_topic, self._settings
+        if not topic or not self._brokers.has(topic):
+            return None
+        return stored_position(self._session, self._login, topic, settings.source)
 
     def stop(self) -> None:
         """End the batches that have begun, then the queries."""
@@ -266,9 +306,10 @@ class Job:
         self._measured_at = time.monotonic()
         try:
             for stream in self._streams:
-                for topic, lag in lags(self._read, self._brokers.ends(stream.pattern)).items():
+                read = self._read | stream.writer.aside.offsets
+                for topic, lag in lags(read, self._brokers.ends(stream.pattern)).items():
                     LAG.labels(topic).set(lag)
-        except KafkaUnreachableError as error:  # the queries say what it means for them
+        except (DataLossError, KafkaUnreachableError) as error:  # the queries say what it means for them
             self._health.set("kafka", ok=False, detail=str(error))
         else:
             self._health.set("kafka", ok=True)
@@ -282,22 +323,27 @@ class Job:
 
     def _explain(self, name: str, failure: StreamingQueryException) -> TidingsError:
         error = self._errors.get(name)
+        if isinstance(error, DataLossError):
+            return self._data_loss(name, str(error))
         if isinstance(error, TidingsError):
             return error
         text = str(failure)
         if (told := explained(self._login.kafka, text)) is not None:
             return told
-        if any(mark in text for mark in _LOSS_MARKS):
-            checkpoint = f"{self._settings.checkpoint_uri}/{name}"
+        if is_data_loss(text):
             reason = _LOSS_REASON.search(text)
-            return DataLossError(
-                f"the checkpoint {checkpoint} names offsets that the {name} query's topics do not have any more"
-                + (f": {reason[1]}" if reason else ""),
-                hint="a topic was deleted or made again, its retention removed what was not read yet, or the settings "
-                f"leave it out now; to go on with what there is, delete {checkpoint}: the tables keep what they "
-                "hold, and nothing they hold is written again",
-            )
+            return self._data_loss(name, reason[1] if reason else "")
         return LakehouseError(f"the {name} query failed: {_first_line(error or failure)}")
+
+    def _data_loss(self, name: str, reason: str) -> DataLossError:
+        checkpoint = f"{self._settings.checkpoint_uri}/{name}"
+        return DataLossError(
+            f"the checkpoint {checkpoint} names offsets that the {name} query's topics do not have any more"
+            + (f": {reason}" if reason else ""),
+            hint="a topic was deleted or made again, its retention removed what was not read yet, or the settings "
+            f"leave it out now; to go on with what there is, delete {checkpoint}: the tables keep what they "
+            "hold, and nothing they hold is written again",
+        )
 
 
 def lags(read: Offsets, ends: Offsets) -> dict[str, int]:

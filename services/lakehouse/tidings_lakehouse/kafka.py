@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
 
-from tidings_lakehouse.errors import KafkaRefusedError, KafkaUnreachableError, LakehouseError
+from tidings_lakehouse.errors import DataLossError, KafkaRefusedError, KafkaUnreachableError, LakehouseError
 from tidings_lakehouse.kafka_login import KafkaLogin
 from tidings_service.kafka_access import KafkaAccess
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 Offsets = dict[str, dict[str, int]]
@@ -23,6 +24,7 @@ _REFUSALS = ("SaslAuthenticationException", "SslAuthenticationException", "Illeg
 _RIGHTS = ("TopicAuthorizationException", "GroupAuthorizationException", "ClusterAuthorizationException")
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """A property of the JVM without which Kafka's client asks no token endpoint."""
+_UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 _TIMEOUT_MILLISECONDS = 10_000
 _FIRST_TIMEOUT_MILLISECONDS = 20_000
 """A JVM that has just started on a busy machine has all of the client's classes to load before it can ask."""
@@ -39,6 +41,7 @@ class Brokers:
         self._admin = kafka.clients.admin.Admin
         self._topic_partition = kafka.common.TopicPartition
         self._latest = kafka.clients.admin.OffsetSpec.latest()
+        self._earliest = kafka.clients.admin.OffsetSpec.earliest()
         self._committed = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
         self._login = login
         if login.kafka.oauth is not None:
@@ -54,6 +57,9 @@ class Brokers:
 
         A topic that is deleted and made again while the query runs ends the query (offsets go back), so an id cannot
         go stale within one run.
+
+        Raises:
+            DataLossError: a topic has been deleted.
         """
         missing = [topic for topic in topics if topic not in self._ids]
         if missing:
@@ -65,27 +71,48 @@ class Brokers:
             )
         return self._ids
 
+    def has(self, topic: str) -> bool:
+        """Whether there is a topic of that name."""
+        return topic in self._ask(lambda admin: set(map(str, _items(admin.listTopics().names().get()))))
+
     def ends(self, pattern: str) -> Offsets:
         """The ends of all topics that match as a whole, as a reader of committed records sees them."""
         return cast(Offsets, self._ask(lambda admin: self._ends(admin, re.compile(pattern))))
+
+    def ends_of(self, topics: Iterable[str]) -> Offsets:
+        """The same of topics that are named.
+
+        Raises:
+            DataLossError: a topic has been deleted.
+        """
+        names = list(topics)
+        return cast(Offsets, self._ask(lambda admin: self._offsets(admin, names, self._latest)))
+
+    def begins_of(self, topics: Iterable[str]) -> Offsets:
+        """The first offsets that topics still have; errors as for `ends_of`."""
+        names = list(topics)
+        return cast(Offsets, self._ask(lambda admin: self._offsets(admin, names, self._earliest)))
 
     def _ends(self, admin: Any, pattern: re.Pattern[str]) -> Offsets:
         names = [
             name for name in map(str, _items(admin.listTopics().names().get())) if pattern.fullmatch(name)
         ]
-        if not names:
+        return self._offsets(admin, names, self._latest)
+
+    def _offsets(self, admin: Any, topics: list[str], which: Any) -> Offsets:
+        if not topics:
             return {}
         asked, partitions = self._jvm.java.util.HashMap(), []
-        for name, description in self._described(admin, names):
+        for name, description in self._described(admin, topics):
             for number in range(description.partitions().size()):
                 partition = self._topic_partition(name, number)
-                asked.put(partition, self._latest)
+                asked.put(partition, which)
                 partitions.append((name, str(number), partition))
         found = admin.listOffsets(asked, self._committed).all().get()
-        ends: Offsets = {}
+        offsets: Offsets = {}
         for name, number_, partition in partitions:
-            ends.setdefault(name, {})[number_] = int(found[partition].offset())
-        return ends
+            offsets.setdefault(name, {})[number_] = int(found[partition].offset())
+        return offsets
 
     def _described(self, admin: Any, topics: list[str]) -> list[tuple[str, Any]]:
         found = admin.describeTopics(self._list(topics)).allTopicNames().get()
@@ -110,6 +137,8 @@ class Brokers:
             finally:
                 admin.close()
         except Py4JJavaError as error:
+            if _UNKNOWN_TOPIC in str(error.java_exception.toString()):
+                raise DataLossError("a topic has been deleted before it was read to its end") from error
             kafka = self._login.kafka
             raise explained(kafka, str(error)) or unreachable(kafka.bootstrap) from error
 
@@ -157,17 +186,40 @@ def _reason(mark: str, text: str) -> str:
 
 def read_topics(session: SparkSession, login: KafkaLogin, pattern: str, max_records: int) -> DataStreamReader:
     """A streaming reader of all topics that match as a whole, new ones included, committed records only, from the beginning."""
+    reader = session.readStream.format("kafka").options(**_options(login))
     return (
-        session.readStream.format("kafka")
-        .options(**{f"kafka.{name}": value for name, value in login.settings().items()})
         # Spark takes a topic whose name contains a match: a shadow topic of a generation, or source myshop for shop.
-        .option("subscribePattern", f"^(?:{pattern})$")
+        reader.option("subscribePattern", f"^(?:{pattern})$")
         .option("startingOffsets", "earliest")
-        .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", str(max_records))
-        .option("failOnDataLoss", "true")
-        .option("kafka.isolation.level", "read_committed")
-        .option("kafka.request.timeout.ms", "15000")
-        .option("kafka.default.api.timeout.ms", "20000")
-        .option("fetchOffset.numRetries", "2")
     )
+
+
+def read_range(
+    session: SparkSession, login: KafkaLogin, topic: str, starts: Mapping[str, int], stops: Mapping[str, int]
+) -> DataFrame:
+    """The committed records of a topic from some offsets on and before others, by partition; both name all partitions."""
+    reader = session.read.format("kafka").options(**_options(login)).option("subscribe", topic)
+    return (
+        reader.option("startingOffsets", json.dumps({topic: dict(starts)}))
+        .option("endingOffsets", json.dumps({topic: dict(stops)}))
+        .load()
+    )
+
+
+def read_all(session: SparkSession, login: KafkaLogin, topic: str) -> DataFrame:
+    """All committed records of a topic that is compacted."""
+    reader = session.read.format("kafka").options(**_options(login) | {"failOnDataLoss": "false"})
+    return reader.option("subscribe", topic).load()
+
+
+def _options(login: KafkaLogin) -> dict[str, str]:
+    return {
+        **{f"kafka.{name}": value for name, value in login.settings().items()},
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+        "kafka.isolation.level": "read_committed",
+        "kafka.request.timeout.ms": "15000",
+        "kafka.default.api.timeout.ms": "20000",
+        "fetchOffset.numRetries": "2",
+    }

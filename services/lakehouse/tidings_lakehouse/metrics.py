@@ -12,11 +12,17 @@ BATCH_SECONDS = Histogram(
     buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120),
 )
 QUARANTINED = Counter("tidings_lakehouse_quarantined", "Records that could not be decoded.", ["topic"])
+SET_ASIDE = Gauge(
+    "tidings_lakehouse_topics_set_aside",
+    "1 for a topic that cannot be written, while the others go on; nothing of it is skipped.",
+    ["topic", "reason"],
+)
 POSSIBLE_RENAMES = Counter(
     "tidings_lakehouse_possible_renames",
     "Times that a column came as another one went, so that values of older rows may stand under the former name.",
     ["table"],
 )
+RENAMED = Counter("tidings_lakehouse_renames", "Columns that were renamed as in the database.", ["table"])
 WATERMARK_WAITING = Gauge(
     "tidings_lakehouse_watermark_waiting_seconds",
     "How long the oldest commit that was read waits for rows before the watermark passes it.",

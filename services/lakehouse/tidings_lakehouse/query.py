@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -17,9 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tidings_lakehouse.errors import QueryError
+from tidings_lakehouse.names import known_names
 from tidings_lakehouse.session import create_session
 from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.table_counts import row_count, table_names
+from tidings_lakehouse.topics import SET_ASIDE_TABLE, log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,16 +77,36 @@ def _refusal() -> QueryError:
 
 
 def list_tables(settings: WarehouseSettings) -> Rows:
-    """Every table with its number of rows."""
+    """Every table with its number of rows, null where it cannot be read, and why its topic is set aside, if it is."""
     session = create_session(settings, "tidings-lakehouse-tables", conf=_CONF)
     try:
-        return Rows(
-            ("table", "rows"),
-            [(name, row_count(session, name)) for name in table_names(session)],
-            (False, True),
-        )
+        return tables_of(session)
     finally:
         session.stop()
+
+
+def tables_of(session: SparkSession) -> Rows:
+    """The same on a session that there is."""
+    troubles: dict[str, str] = {}
+    if session.catalog.tableExists(SET_ASIDE_TABLE):
+        names = known_names(session)
+        for row in session.table(SET_ASIDE_TABLE).collect():
+            name = names.get((row["stream"], row["topic"]), "")
+            troubles |= dict.fromkeys(
+                (name, log_of(name)), f"{row['code']} since {row['since']:%Y-%m-%d %H:%M:%S}"
+            )
+    return Rows(
+        ("table", "rows", "set aside"),
+        [(name, _count(session, name), troubles.get(name, "")) for name in table_names(session)],
+        (False, True, False),
+    )
+
+
+def _count(session: SparkSession, name: str) -> int | None:
+    try:
+        return row_count(session, name)
+    except Py4JJavaError:  # what cannot be read is why the list is looked at
+        return None
 
 
 def _refuse_writing(session: SparkSession, statement: str) -> None:

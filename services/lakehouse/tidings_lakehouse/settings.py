@@ -115,6 +115,9 @@ class LakehouseSettings(WarehouseSettings, KafkaSettings, RegistrySettings):
     name. Others' topics that look like events are not taken."""
     lakehouse_business: str | None = None
     """Pattern of business topics, matched as a whole, instead of the domains; a name ends in ``.<event>.v<major>``."""
+    lakehouse_offsets_topic: str = "tidings.connect.offsets"
+    """Topic in which the connector's worker stores its offsets (``offset.storage.topic``): the watermark follows them while the
+    database rests. Nothing happens when there is none of that name."""
     lakehouse_checkpoint: str | None = None
     """Directory or URI of the checkpoints; by default ``checkpoints`` in the warehouse directory."""
     lakehouse_trigger_seconds: float = Field(default=5.0, ge=0)
@@ -150,10 +153,11 @@ class LakehouseSettings(WarehouseSettings, KafkaSettings, RegistrySettings):
 
     @property
     def technical_pattern(self) -> str:
-        """``<source>.<schema>.<table>``, but not what is shaped like a business topic; and ``<source>.transaction``."""
+        """``<source>.<schema>.<table>``, but not what is shaped like a business topic; ``<source>.transaction`` and
+        ``<source>.schema-changes``."""
         source = _literal(self.source)
         tables = self.lakehouse_technical or rf"{source}\.[^.]+\.(?!v[0-9]+$)[^.]+"
-        return rf"{tables}|{source}\.transaction"
+        return rf"{tables}|{source}\.transaction|{source}\.schema-changes"
 
     @property
     def business_pattern(self) -> str:

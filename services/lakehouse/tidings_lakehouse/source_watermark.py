@@ -29,6 +29,7 @@ class SourceWatermark:
     Args:
         ends: asks for the present ends of the source's topics.
         deadline: see `Completeness`.
+        is_paused: see `pause`.
     """
 
     def __init__(
@@ -37,21 +38,46 @@ class SourceWatermark:
         persisted: WatermarkTable,
         ends: Callable[[], Offsets],
         deadline: float,
+        *,
+        is_paused: bool = False,
     ) -> None:
         self._log = log
         self._ask_ends = ends
+        self._persisted = persisted
+        self._deadline = deadline
         known = persisted.row(TRANSACTION_LOG, log.topic)
         self.is_new = known is None
         """Nothing was ever counted: not even by a former release, whose tables are not counted now, either."""
-        self._completeness = Completeness(
-            None if known is None else known.commit_lsn,
-            None if known is None else known.newest_commit_lsn,
-            deadline,
-        )
         self.has_markers = known is not None
         """Whether the source has transaction metadata, as far as one can see."""
+        self._completeness = self._begin()
+        self._is_paused = is_paused
+        if not is_paused:
+            self.resume()
+
+    def _begin(self) -> Completeness:
+        known = self._persisted.row(TRANSACTION_LOG, self._log.topic)
+        if known is None:
+            return Completeness(None, None, self._deadline)
+        return Completeness(known.commit_lsn, known.newest_commit_lsn, self._deadline)
+
+    def pause(self) -> None:
+        """Some topic's rows are left out: the watermark stays where it is, and nothing is counted or kept in memory."""
+        self._is_paused = True
+        self._completeness = self._begin()
+        WATERMARK_WAITING.set(0)
+
+    def resume(self) -> None:
+        """Every topic is written: go on with what the tables hold behind the watermark, as at a start.
+
+        The logs have to be counted again.
+        """
+        self._is_paused = False
+        self._completeness = self._begin()
+        known = self._persisted.row(TRANSACTION_LOG, self._log.topic)
+        self.is_new = known is None
         if known is not None:
-            self._take(Markers(log.after(known.newest_commit_lsn), 0))
+            self._take(Markers(self._log.after(known.newest_commit_lsn), 0))
 
     @property
     def awaited(self) -> frozenset[str]:
@@ -69,6 +95,8 @@ class SourceWatermark:
         Args:
             changes: with topic, partition, tx_id, total_order, last_commit_lsn, lsn; without what cannot be decoded.
         """
+        if self._is_paused:
+            return
         rows = changes.where("total_order IS NOT NULL")
         if (passed := self._completeness.passed) is not None:
             rows = rows.where(sf.coalesce("last_commit_lsn", "lsn") >= passed)
@@ -81,6 +109,9 @@ class SourceWatermark:
             markers: of the transaction topic; None when the batch has none.
             found: the statistics of its rows by topic.
         """
+        if self._is_paused:
+            self.has_markers = self.has_markers or markers is not None
+            return
         for topic, rows in found.items():
             for row in rows:
                 if row["snapshots"]:
@@ -103,11 +134,23 @@ class SourceWatermark:
         for end in markers.ends:
             self._completeness.end(end, now)
 
+    @property
+    def waits_for_position(self) -> bool:
+        """Whether a position would bring the watermark on that no END marker gives."""
+        return not self._is_paused and self._completeness.is_shut
+
+    def claim(self, commit_lsn: int) -> None:
+        """See `Completeness.claim`."""
+        self.has_markers = True
+        self._completeness.claim(commit_lsn)
+
     def advance(self, read: Offsets) -> list[Watermark]:
         """The source's row of the watermark table, when everything is in the tables up to some offsets."""
         if not self.has_markers:
             return []
         counted, now = self._completeness, time.monotonic()
+        if self._is_paused:
+            return [self._row()]
         if counted.is_asking():
             counted.await_ends(self._ask_ends())
         missing, absent = counted.missing, set(counted.absent)
@@ -120,7 +163,11 @@ class SourceWatermark:
                 given_up=sorted(counted.absent - absent),
             )
         WATERMARK_WAITING.set(counted.waiting_seconds(now))
-        return [Watermark(TRANSACTION_LOG, self._log.topic, counted.commit_lsn, counted.passed, None, None)]
+        return [self._row()]
+
+    def _row(self) -> Watermark:
+        counted = self._completeness
+        return Watermark(TRANSACTION_LOG, self._log.topic, counted.commit_lsn, counted.passed, None, None)
 
 
 def _counted(rows: DataFrame) -> Iterable[Rows]:

@@ -6,11 +6,17 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+
 from tidings_lakehouse.metrics import TABLE_ROWS
 from tidings_lakehouse.topics import BUSINESS, CATALOG, QUARANTINE, SYSTEM, TECHNICAL
+from tidings_lakehouse.troubles import trouble_of_topic
+from tidings_service import get_logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_LOG = get_logger("tidings_lakehouse.table_counts")
 
 
 class TableCounts:
@@ -28,7 +34,13 @@ class TableCounts:
     def refresh(self, tables: Iterable[str]) -> None:
         """Count tables that have changed."""
         for name in {*tables, QUARANTINE}:
-            rows = row_count(self._session, name)
+            try:
+                rows = row_count(self._session, name)
+            except Py4JJavaError as error:
+                if trouble_of_topic(error) is None:
+                    raise
+                _LOG.warning("a table cannot be read, so its rows are not counted", table=name)
+                continue
             TABLE_ROWS.labels(name).set(rows)
             with self._lock:
                 self._rows[name] = rows

@@ -169,6 +169,11 @@ class Table:
             self.schema = schema
         return schema
 
+    def rename(self, path: Sequence[str], name: str) -> None:
+        """Rename a column, or a field of one; its values stay."""
+        self._session.sql(f"ALTER TABLE {self.name} RENAME COLUMN {_path(path)} TO {quoted(name)}")
+        self.schema = self._session.table(self.name).schema
+
     def property(self, key: str) -> str:
         """A property of the table; empty when it has none of that name."""
         rows = self._session.sql(f"SHOW TBLPROPERTIES {self.name} ('{key}')").collect()

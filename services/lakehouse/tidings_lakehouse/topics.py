@@ -17,11 +17,23 @@ WATERMARK = f"{SYSTEM}.watermark"
 QUARANTINE = f"{SYSTEM}.quarantine"
 TRANSACTION_LOG = f"{SYSTEM}.transaction_log"
 TOPICS = f"{SYSTEM}.topics"
+RENAMES = f"{SYSTEM}.renames"
+SET_ASIDE_TABLE = f"{SYSTEM}.set_aside"
 
 
 def transaction_topic(source: str) -> str:
     """The topic of a source's transaction markers."""
     return f"{source}.transaction"
+
+
+def technical_topic(source: str, table: str) -> str:
+    """The topic of ``<schema>.<table>``."""
+    return f"{source}.{re.sub(r'[^A-Za-z0-9._-]', '_', table)}"
+
+
+def schema_change_topic(source: str) -> str:
+    """The topic on which capture tells of changed tables, if it is asked to."""
+    return f"{source}.schema-changes"
 
 
 def technical_table(topic: str) -> str:

@@ -7,7 +7,6 @@ commit. They are few and small.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from tidings_lakehouse.records import failure
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.tables import Table
-from tidings_lakehouse.topics import TRANSACTION_LOG
+from tidings_lakehouse.topics import TRANSACTION_LOG, technical_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +52,6 @@ SCHEMA = st.StructType(
 )
 _LEFT_OUT = "tidings.left.out"
 """Header of an END record: JSON, by ``filtered`` and ``failed`` and by table how many of the counted events are not there."""
-_NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def check_marker(node: Node) -> str | None:
@@ -162,7 +160,7 @@ class TransactionLog:
         has_failed = False
         for one in marker.get("data_collections") or ():
             table, count = one["data_collection"], int(one["event_count"])
-            topic = f"{self.topic.removesuffix('.transaction')}.{_NOT_IN_TOPICS.sub('_', table)}"
+            topic = technical_topic(self.topic.removesuffix(".transaction"), table)
             if self._takes(topic):
                 count -= left_out.get("filtered", {}).get(table, 0) + failed.get(table, 0)
                 events[topic] = events.get(topic, 0) + count

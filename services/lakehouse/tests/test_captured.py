@@ -1,0 +1,175 @@
+"""What a real capture tells of a real PostgreSQL's DDL reaches the lake's columns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tidings_lakehouse.kafka import Brokers
+from tidings_lakehouse.kafka_login import KafkaLogin
+from tidings_lakehouse.naming import Interval, Rename, intervals
+from tidings_lakehouse.renames import renames_told
+from tidings_stack.capture import CaptureWorkers
+from tidings_stack.connect import connector_settings
+from tidings_stack.waiting import wait_for
+
+if TYPE_CHECKING:
+    from lakelab.lake import Lake
+
+AVRO = "io.confluent.connect.avro.AvroConverter"
+
+
+class Captured:
+    """A database whose table `t_<name>` is captured."""
+
+    def __init__(self, lake: Lake, database: str, name: str) -> None:
+        self.lake, self.name, self.table = lake, name, f"t_{name}"
+        self._database = database
+        self._brokers = Brokers(lake.session, KafkaLogin(lake.settings.kafka_access, local=False))
+
+    def sql(self, *statements: str) -> None:
+        with psycopg.connect(self._database, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)  # type: ignore[call-overload]
+
+    def drain(self, records: int) -> None:
+        """Write what is on the topics, when the table's has got so many records."""
+        topic = f"{self.name}.public.{self.table}"
+
+        def has_come() -> bool:
+            return sum(self._brokers.ends(topic.replace(".", r"\.")).get(topic, {}).values()) >= records
+
+        wait_for(f"{records} records on {topic}", has_come)
+        self.lake.drain()
+
+    def rows(self, columns: str) -> list[tuple[Any, ...]]:
+        return self.lake.rows(f"select {columns} from technical.{self.table} order by id")
+
+
+@pytest.fixture
+def captured(
+    lake: Lake, pg_database: str, kafka_bootstrap: str, registry_url: str, unique_name: str, tmp_path: Path
+) -> Iterator[Captured]:
+    """With the event trigger, and two rows in the first snapshot."""
+    found = Captured(lake, pg_database, unique_name)
+    command = [str(Path(sys.executable).with_name("tidings-capture")), "ddl", "install", pg_database]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    found.sql(
+        f"CREATE TABLE {found.table} (id int PRIMARY KEY, n int, note text)",
+        f"INSERT INTO {found.table} VALUES (1, 1, 'one'), (2, 2, 'two')",
+    )
+    converters = {
+        f"{kind}.converter{more}": value
+        for kind in ("key", "value")
+        for more, value in (("", AVRO), (".schema.registry.url", registry_url))
+    }
+    config = connector_settings(
+        pg_database,
+        **{
+            "topic.prefix": unique_name,
+            "slot.name": unique_name,
+            "publication.name": unique_name,
+            "publication.autocreate.mode": "all_tables",
+            "table.include.list": f"public.{found.table}",
+            "provide.transaction.metadata": "true",
+            "tidings.schema.changes": "true",
+            **converters,
+        },
+    )
+    lake.settings = lake.settings.model_copy(update={"lakehouse_offsets_topic": f"{unique_name}-offset"})
+    with CaptureWorkers(tmp_path, kafka_bootstrap) as workers:
+        worker = workers.start(workers.properties(unique_name, {"offset.flush.interval.ms": "100"}))
+        status, body = worker.request("PUT", f"/connectors/{unique_name}/config", config)
+        assert status == 201, body
+        worker.wait_task(unique_name, "RUNNING")
+        yield found
+        worker.request("DELETE", f"/connectors/{unique_name}")
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+@pytest.mark.timeout(900)
+def test_renamed_and_added_columns_have_the_values_that_the_database_has(captured: Captured) -> None:
+    """Also of rows from before the statement, whichever batch brings them, and with a checkpoint that is lost."""
+    table, lake = captured.table, captured.lake
+    captured.drain(2)
+
+    def watermark() -> int | None:
+        lake.drain()
+        found = lake.rows(f"select commit_lsn from tidings.watermark where table_name = 'technical.{table}'")
+        return found[0][0] if found else None
+
+    assert wait_for("a watermark at rest", watermark) > 0
+    captured.sql(
+        f"UPDATE {table} SET n = 20 WHERE id = 2",
+        f"ALTER TABLE {table} RENAME COLUMN note TO memo",
+        f"INSERT INTO {table} VALUES (3, 3, 'three')",
+        f"ALTER TABLE {table} ADD COLUMN channel text NOT NULL DEFAULT 'web'",
+        f"INSERT INTO {table} VALUES (4, 4, 'four', 'shop')",
+    )
+    captured.drain(5)
+    filled = [(1, 1, "one", "web"), (2, 20, "two", "web"), (3, 3, "three", "web"), (4, 4, "four", "shop")]
+    assert captured.rows("id, n, memo, channel") == filled
+    assert "note" not in lake.session.table(f"technical.{table}").columns
+    logged = f"select after.memo from technical.{table}_log order by lsn, after.id"
+    assert lake.rows(logged) == [("one",), ("two",), ("two",), ("three",), ("four",)]
+    captured.sql(
+        f"ALTER TABLE {table} RENAME COLUMN n TO number",
+        f"ALTER TABLE {table} ADD COLUMN n int",
+        f"UPDATE {table} SET n = 100 WHERE id = 1",
+        f"ALTER TABLE {table} RENAME COLUMN memo TO note",
+        f"INSERT INTO {table} VALUES (5, 5, 'five', 'shop', 500)",
+    )
+    captured.drain(7)
+    last = [
+        (1, 1, "one", 100),
+        (2, 20, "two", None),
+        (3, 3, "three", None),
+        (4, 4, "four", None),
+        (5, 5, "five", 500),
+    ]
+    assert captured.rows("id, number, note, n") == last
+    lake.forget()
+    lake.session.sql(f"DROP TABLE technical.{table}")
+    lake.session.sql(f"DROP TABLE technical.{table}_log")
+    lake.settings = lake.settings.model_copy(update={"lakehouse_max_records": 4})
+    lake.drain()
+    assert captured.rows("id, number, note, n") == last
+    assert captured.rows("channel")[0] == ("web",)
+
+
+def table_of(*names: str, kind: str = "text") -> dict[str, Any]:
+    return {"columns": [{"name": name, "type": kind} for name in names]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "statement", "told"),
+    [
+        (table_of("a", "b"), table_of("x", "b"), None, [("a", "x")]),
+        (table_of("a", "b"), table_of("a", "x"), None, []),  # or dropped, and another added behind it
+        (table_of("a", "b"), table_of("a", "x"), "ALTER TABLE t DROP b, ADD x text", []),
+        (table_of("a", "b"), table_of("a", "x"), "alter table t rename b to x", [("b", "x")]),
+        (table_of("a", "b"), table_of("x", "b", kind="int"), None, []),
+        (table_of("a"), table_of("a", "b"), "ALTER TABLE t ADD b text", []),
+        (None, table_of("a"), "CREATE TABLE t (a text)", []),
+    ],
+)
+def test_what_a_schema_change_tells_of_renames(
+    before: Any, after: Any, statement: str | None, told: list[tuple[str, str]]
+) -> None:
+    assert renames_told({"before": before, "after": after, "statement": statement}) == told
+
+
+def test_what_a_field_is_called_now() -> None:
+    renames = [Rename(10, "a", "b"), Rename(20, "b", "c")]
+    assert intervals("a", renames, {"c"}) == [Interval("c", None, None)]
+    assert intervals("a", renames, {"a", "c"}) == [Interval("c", None, 10), Interval("a", 10, None)]
+    assert intervals("b", renames, {"c"}) == [Interval("c", None, None)]
+    assert intervals("c", renames, {"c"}) == [Interval("c", None, None)]
+    assert intervals("a", [Rename(10, "a", "b"), Rename(20, "b", "a")], {"a"}) == [Interval("a", None, None)]

@@ -1,0 +1,240 @@
+"""From records of one technical topic to rows of its log. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.avro_nodes import DECODED_FIELD, Node
+from tidings_lakehouse.columns import column_type, is_placeholder, shaped_row
+from tidings_lakehouse.naming import Naming, Rename
+from tidings_lakehouse.poison import Poison, is_among, why
+from tidings_lakehouse.records import ReaderGroup, failure
+from tidings_lakehouse.schemas import DecodingPlan
+from tidings_lakehouse.tables import evolve
+
+SOURCE_FIELDS = ("ts_ms", "ts_us", "snapshot", "sequence", "txId", "lsn")
+HEADERS = st.ArrayType(
+    st.StructType([st.StructField("key", st.StringType()), st.StructField("value", st.BinaryType())])
+)
+_LEADING = (
+    st.StructField("topic_id", st.StringType()),
+    st.StructField("partition", st.IntegerType()),
+    st.StructField("offset", st.LongType()),
+    st.StructField("timestamp", st.TimestampType()),
+    st.StructField("op", st.StringType()),
+)
+_TRAILING = (
+    st.StructField("snapshot", st.BooleanType()),
+    st.StructField("tx_id", st.LongType()),
+    st.StructField("total_order", st.LongType()),
+    st.StructField("last_commit_lsn", st.LongType()),
+    st.StructField("lsn", st.LongType()),
+    st.StructField("changed_at", st.TimestampType()),
+    st.StructField("schema_id", st.LongType()),
+    st.StructField("headers", HEADERS),
+    st.StructField("incremental", st.BooleanType()),
+)
+
+
+def check_envelope(node: Node) -> str | None:
+    """Why a schema is not that of a change event, or None."""
+    source = node.field("source")
+    if node.kind != "record" or source is None or node.field("op") is None or source.field("lsn") is None:
+        return "is not that of a PostgreSQL change event"
+    row = node.field("after")
+    if row is None or row.kind != "record":
+        return "is not that of a change event with rows"
+    return None
+
+
+def check_key(node: Node) -> str | None:
+    """Why a schema is not that of a table's key, or None."""
+    return None if node.kind == "record" and node.fields else "is not that of a table's key"
+
+
+def naming_of(values: DecodingPlan, renames: Sequence[Rename]) -> Naming:
+    """What the fields of a topic's rows are called now."""
+    newest = values.rows[max(values.rows)] if values.rows else frozenset[str]()
+    return Naming(tuple(renames), newest)
+
+
+def log_schema(values: DecodingPlan, keys: DecodingPlan, naming: Naming) -> st.StructType:
+    """What the log needs to hold for these schemas; several readers of one topic share the columns that agree."""
+    fields = list(_LEADING)
+    for name, plan, part in (("key", keys, None), ("before", values, "before"), ("after", values, "after")):
+        struct = [
+            evolve(st.StructType([]), naming.renamed(_struct_of(row)))[0]
+            for group in plan.groups
+            if (row := group.reader if part is None else group.reader.field(part)) is not None
+        ]
+        fields += [st.StructField(name, one) for one in struct]
+    return st.StructType(fields + list(_TRAILING))
+
+
+def _struct_of(row: Node) -> st.StructType:
+    return st.StructType([st.StructField(name, column_type(node).sql) for name, node in row.fields])
+
+
+class ChangeDecoder:
+    """Decodes the records of one topic by the schemas it was made for; made once, used for every batch."""
+
+    def __init__(
+        self, topic_id: str, values: DecodingPlan, keys: DecodingPlan, log: st.StructType, naming: Naming
+    ) -> None:
+        self.made_for = (topic_id, values, keys, log, naming)
+        value_groups = [(group, f"v{number}") for number, group in enumerate(values.groups)]
+        key_groups = [(group, f"k{number}") for number, group in enumerate(keys.groups)]
+        self._decoded = [
+            *[group.decode("value", "value_id").alias(name) for group, name in value_groups],
+            *[group.decode("key", "key_id").alias(name) for group, name in key_groups],
+        ]
+        reason = sf.coalesce(
+            failure("value", "value_id", value_groups, values.refused),
+            failure("key", "key_id", key_groups, keys.refused),
+        )
+        lsn = _first([_lsn(name) for _, name in value_groups])
+        columns = _log_columns(topic_id, values, value_groups, key_groups, log, naming, lsn)
+        self._columns = [
+            *[
+                columns.get(field.name, sf.col(field.name)).cast(field.dataType).alias(field.name)
+                for field in log.fields
+            ],
+            _unavailable(value_groups, naming, lsn).alias("unavailable"),
+            reason.alias("reason"),
+            sf.col("key").alias("record_key"),
+            sf.col("value").alias("record_value"),
+        ]
+        failed = sf.col("reason").isNotNull()
+        self._last = [
+            *[sf.col(field.name) for field in log.fields],
+            sf.col("unavailable"),
+            sf.col("reason"),
+            sf.when(failed, sf.col("record_key")).alias("raw_key"),
+            sf.when(failed, sf.col("record_value")).alias("raw_value"),
+        ]
+
+    def decode(self, records: DataFrame, poison: Sequence[Poison] = ()) -> DataFrame:
+        """Rows of the log, and of what could not be decoded; `poison` is not tried.
+
+        Ends in the log's columns, then `unavailable` (names of fields that stand for a value not logged), `reason` (why
+        it could not be decoded, else null) with `raw_key` and `raw_value`.
+        """
+        if poison:
+            good = self.decode(records.where(~is_among(poison)))
+            return good.unionAll(self._put_aside(records.where(is_among(poison)), poison))
+        return records.select("*", *self._decoded).select(*self._columns).select(*self._last)
+
+    def _put_aside(self, records: DataFrame, poison: Sequence[Poison]) -> DataFrame:
+        topic_id, _, _, log, _ = self.made_for
+        kept = {"topic_id": sf.lit(topic_id)} | {
+            name: sf.col(name) for name in ("partition", "offset", "timestamp", "headers")
+        }
+        return records.select(
+            *[kept.get(f.name, sf.lit(None)).cast(f.dataType).alias(f.name) for f in log.fields],
+            sf.array().cast("array<string>").alias("unavailable"),
+            why(poison).alias("reason"),
+            sf.col("key").alias("raw_key"),
+            sf.col("value").alias("raw_value"),
+        )
+
+
+def _log_columns(
+    topic_id: str,
+    values: DecodingPlan,
+    value_groups: Sequence[tuple[ReaderGroup, str]],
+    key_groups: Sequence[tuple[ReaderGroup, str]],
+    log: st.StructType,
+    naming: Naming,
+    lsn: Column,
+) -> dict[str, Column]:
+    fits = {field.name: field.dataType for field in log.fields}
+
+    def value(path: str) -> Column:
+        return _first([sf.col(f"{name}.{path}") for _, name in value_groups])
+
+    return {
+        "topic_id": sf.lit(topic_id),
+        "op": value("op"),
+        "key": _struct(key_groups, None, fits.get("key"), naming, lsn),
+        "before": _struct(value_groups, "before", fits.get("before"), naming, lsn),
+        "after": _struct(value_groups, "after", fits.get("after"), naming, lsn),
+        "snapshot": sf.when(
+            value("op").isNotNull(), sf.coalesce(value("source.snapshot") != "false", sf.lit(False))
+        ),
+        "incremental": value("source.snapshot") == "incremental",
+        "tx_id": value("source.txId"),
+        "total_order": value("transaction.total_order") if _have(values, "transaction") else sf.lit(None),
+        "last_commit_lsn": sf.get_json_object(value("source.sequence"), "$[0]").try_cast("bigint"),
+        "lsn": lsn,
+        "changed_at": sf.timestamp_micros(
+            sf.coalesce(value("source.ts_us"), value("source.ts_ms") * 1000)
+            if _have(values, "source", "ts_us")
+            else value("source.ts_ms") * 1000
+        ),
+        "schema_id": sf.col("value_id"),
+    }
+
+
+def _lsn(decoded: str) -> Column:
+    sequence = sf.get_json_object(sf.col(f"{decoded}.source.sequence"), "$[1]").try_cast("bigint")
+    return sf.coalesce(sf.col(f"{decoded}.source.lsn"), sequence)
+
+
+def _have(plan: DecodingPlan, *path: str) -> bool:
+    for group in plan.groups:
+        node: Node | None = group.reader
+        for name in path:
+            node = None if node is None else node.field(name)
+        if node is None:
+            return False
+    return bool(plan.groups)
+
+
+def _first(columns: Sequence[Column]) -> Column:
+    if not columns:
+        return sf.lit(None)
+    return columns[0] if len(columns) == 1 else sf.coalesce(*columns)
+
+
+def _struct(
+    groups: Sequence[tuple[ReaderGroup, str]],
+    part: str | None,
+    target: st.DataType | None,
+    naming: Naming,
+    lsn: Column,
+) -> Column:
+    """A row or key of whichever group decoded it, in the log's shape."""
+    if not isinstance(target, st.StructType):
+        return sf.lit(None)
+    shaped = []
+    for group, name in groups:
+        node = group.reader if part is None else group.reader.field(part)
+        if node is None:
+            continue
+        column = sf.col(name if part is None else f"{name}.{part}")
+        row = shaped_row(column, node, target, naming, lsn)
+        if part is None:  # of a key that could not be decoded there is a struct of nulls
+            row = sf.when(sf.col(f"{name}.{DECODED_FIELD}").isNotNull(), row)
+        shaped.append(row)
+    return _first(shaped)
+
+
+def _unavailable(groups: Sequence[tuple[ReaderGroup, str]], naming: Naming, lsn: Column) -> Column:
+    """Present names of the fields of `after` that hold the placeholder."""
+    names: list[Column] = []
+    for group, decoded in groups:
+        row = group.reader.field("after")
+        for name, node in () if row is None else row.fields:
+            test = is_placeholder(node, sf.col(f"{decoded}.after")[name])
+            if test is None:
+                continue
+            for called in naming.of(name):
+                holds = called.holds(lsn)
+                names.append(sf.when(test if holds is None else test & holds, sf.lit(called.name)))
+    if not names:
+        return sf.array().cast("array<string>")
+    return sf.array_compact(sf.array(*names))

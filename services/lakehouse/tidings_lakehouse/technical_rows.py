@@ -1,0 +1,115 @@
+"""What a batch's rows say of their topics: statistics, watermarks, what is to be put aside."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from tidings_lakehouse.batches import union
+from tidings_lakehouse.change_decoder import HEADERS
+from tidings_lakehouse.changes import PLACE
+from tidings_lakehouse.kafka import Offsets
+from tidings_lakehouse.metrics import FRESHNESS
+from tidings_lakehouse.poison import find_poison
+from tidings_lakehouse.positions import statistics
+from tidings_lakehouse.system_tables import Watermark
+from tidings_lakehouse.targets import Decoded
+from tidings_lakehouse.troubles import trouble_of_topic
+
+
+def without_values(lacking: DataFrame, table: str) -> DataFrame:
+    """Changes that `incomplete` gives, as the quarantine takes them: the record itself is in the log."""
+    names = sf.transform("unknown", lambda name: sf.concat(sf.lit("after."), name))
+    why = sf.concat(
+        sf.concat_ws(", ", names),
+        sf.lit(
+            f": PostgreSQL did not log it, and {table} has no row with this key; the record is in the log"
+        ),
+    )
+    return lacking.select(
+        *PLACE,
+        why.alias("reason"),
+        sf.lit(None).cast("binary").alias("raw_key"),
+        sf.lit(None).cast("binary").alias("raw_value"),
+        sf.lit(None).cast(HEADERS).alias("headers"),
+    )
+
+
+def statistics_of(decoded: list[Decoded]) -> dict[str, list[Any]]:
+    """Statistics of every topic and partition, in one job, which also decodes and keeps the rows of all topics."""
+    frames = [
+        one.changes.select(
+            sf.lit(one.target.topic).alias("topic"),
+            "topic_id",
+            "partition",
+            "offset",
+            "op",
+            "snapshot",
+            "incremental",
+            "last_commit_lsn",
+            "lsn",
+            "changed_at",
+            "reason",
+            "unavailable",
+        )
+        for one in decoded
+    ]
+    rows = (
+        union(frames)
+        .groupBy("topic", "topic_id", "partition")
+        .agg(*statistics(), sf.array_distinct(sf.flatten(sf.collect_set("unavailable"))).alias("unavailable"))
+        .collect()
+    )
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row["topic"], []).append(row)
+    return found
+
+
+def survey_one(one: Decoded) -> dict[str, list[Any]]:
+    """The statistics of one topic; records that end the decoder become rows that say so."""
+    try:
+        return statistics_of([one])
+    except Exception as error:
+        decoder = one.target.decoder
+        if decoder is None or trouble_of_topic(error) is None:
+            raise
+        one.changes.unpersist()
+        poison = find_poison(one.records, one.survey.offsets, decoder.decode)
+        if not poison:
+            raise
+        one.changes = decoder.decode(one.records, poison).persist(StorageLevel.MEMORY_AND_DISK)
+        return statistics_of([one])
+
+
+def tell_freshness(one: Decoded, rows: list[Any]) -> None:
+    newest = _newest(rows)
+    if newest is not None:
+        seconds = max(0.0, (dt.datetime.now() - newest).total_seconds())  # noqa: DTZ005 - Spark gives local times
+        for table in (one.target.current, one.target.log):
+            FRESHNESS.labels(table.name).set(seconds)
+
+
+def _newest(rows: list[Any]) -> dt.datetime | None:
+    return max((row["changed_at"] for row in rows if row["changed_at"] is not None), default=None)
+
+
+def watermarks_of(one: Decoded, rows: list[Any], read: Offsets) -> list[Watermark]:
+    progress = one.target.progress
+    newest = progress.newest_position
+    return [
+        Watermark(
+            table.name,
+            one.target.topic,
+            progress.complete_lsn(map(int, read.get(one.target.topic, {}))),
+            None if newest is None else newest.commit_lsn,
+            None if newest is None else newest.lsn,
+            _newest(rows),
+        )
+        for table in (one.target.current, one.target.log)
+        if table.exists
+    ]
