@@ -127,6 +127,17 @@ class LakeJob:
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.session.sql(statement).collect()]
 
+    def own(self, table: str, topic: str) -> None:
+        """Say to which topic a table belongs."""
+        self.session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('tidings.topic' = '{topic}')")
+
+    @property
+    def has_set_aside(self) -> bool:
+        """Whether a topic is set aside."""
+        if not self.session.catalog.tableExists("tidings.set_aside"):
+            return False
+        return bool(self.sql(f"SELECT 1 FROM tidings.set_aside WHERE topic LIKE '{self.source}.%'"))
+
     def watermark(self) -> int | None:
         """The source's; all of its tables have to say the same."""
         if not self.session.catalog.tableExists("tidings.watermark"):

@@ -6,9 +6,12 @@ in the logs; and when the traffic rests it passes the last commit within a minut
 
 import contextlib
 import secrets
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.fault import Fault
@@ -17,7 +20,7 @@ from faultlab.servers import Lab
 
 from lakehouselab.job import LakeJob, Warehouse
 from lakehouselab.schedule import Schedule
-from lakehouselab.store import Store, Traffic, columns
+from lakehouselab.store import Store, Traffic
 from tidings_stack.postgres import create_database, drop_database
 
 PARTITIONS = 3
@@ -90,6 +93,10 @@ class Run(LabFaults):
     def _source(self) -> Iterator[None]:
         lab, name = self.lab, self._name
         self._store = Store(create_database(lab.pg.url, name), name)
+        capture = str(Path(sys.executable).with_name("tidings-capture"))
+        subprocess.run(
+            [capture, "ddl", "install", self._store.url], check=True, capture_output=True, timeout=60
+        )
         admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
         topics = [NewTopic(f"{name}.transaction", 1, 1)]
         topics += [NewTopic(f"{name}.public.{table}", PARTITIONS, 1) for table in self._store.tables()]
@@ -100,6 +107,9 @@ class Run(LabFaults):
             **lab.avro(),
             "snapshot.mode": "initial",
             "skipped.operations": "none",
+            # The gap is one to the task that starts while the table is not in the publication.
+            "on.slot.loss": "incremental",
+            "tidings.schema.changes": "true",
             "signal.data.collection": f"public.signals_{name}",
             "incremental.snapshot.chunk.size": "64",
         }
@@ -137,6 +147,23 @@ class Run(LabFaults):
         self._store.snapshot("incremental")
         self._gap = True
 
+    def rename(self, _: Fault) -> None:
+        """A column gets another name."""
+        self._store.rename()
+
+    def set_aside(self, fault: Fault) -> None:
+        """A table belongs to somebody else for a while; the job finds out when it starts again, and so that it is over."""
+        log = f"technical.things_{self._name}_log"
+        self._job.own(log, "somebody")
+        self.point(fault)
+        if not _until(lambda: self._job.has_set_aside, _FAULT_SECONDS):
+            self._outcome.problems.append(
+                f"{fault}: {log} belongs to somebody else, and nothing is set aside"
+            )
+        self._audit(fault)
+        self._job.own(log, f"{self._name}.public.things_{self._name}")
+        self.point(fault)
+
     # --- what has to be true
 
     def _audit(self, fault: Fault) -> None:
@@ -169,7 +196,7 @@ class Run(LabFaults):
             if not self._job.session.catalog.tableExists(name):
                 held: set[tuple[object, ...]] = set()
             else:
-                held = set(self._job.sql(f"SELECT {columns(table)} FROM {name}"))
+                held = set(self._job.sql(f"SELECT {self._store.columns(table)} FROM {name}"))
             if held != set(rows):
                 lacking, extra = sorted(set(rows) - held), sorted(held - set(rows))
                 found.append(

@@ -10,6 +10,7 @@ from lakehouselab.job import POINTS
 KINDS = (
     *("point", "point", "point", "point", "forget"),
     *("incremental", "incremental", "blocking", "gap"),
+    *("rename", "rename", "set_aside"),
     *("kill_task", "kill_worker", "terminate", "kafka_cut", "pg_cut"),
 )
 
@@ -31,7 +32,11 @@ def make_schedule(seed: int, *, faults: int = 5) -> Schedule:
         tuple(
             Fault(
                 kind,
-                point=chance.choice(POINTS) if kind in {"point", "forget"} else "",
+                point=chance.choice(POINTS)
+                if kind in {"point", "forget"}
+                else "batch"
+                if kind == "set_aside"
+                else "",
                 records=chance.randint(20, 120),
             )
             for kind in kinds

@@ -9,14 +9,16 @@ import psycopg
 from faultlab.writers import Writers
 from psycopg import sql
 
-KINDS = ("things", "shorts", "resting", "pulse")
-"""Captured tables, but for the signals: rows with values out of line; one that is truncated; one at rest; what ends a phase."""
+KINDS = ("things", "shorts", "resting", "named", "pulse")
+"""Captured tables, but for the signals: rows with values out of line; one that is truncated; one at rest; one whose column is
+renamed; what ends a phase."""
 
 _TABLES = """
 CREATE TABLE things_{n} (id bigint PRIMARY KEY, n int NOT NULL, big text);
 ALTER TABLE things_{n} ALTER COLUMN big SET STORAGE EXTERNAL;
 CREATE TABLE shorts_{n} (id bigint PRIMARY KEY, n int NOT NULL);
 CREATE TABLE resting_{n} (id bigint PRIMARY KEY, n int NOT NULL);
+CREATE TABLE named_{n} (id bigint PRIMARY KEY, c0 int NOT NULL, n int);
 CREATE TABLE pulse_{n} (id bigserial PRIMARY KEY, n int NOT NULL);
 CREATE TABLE signals_{n} (id varchar(64) PRIMARY KEY, type varchar(32), data text);
 CREATE SEQUENCE ids_{n};
@@ -31,6 +33,7 @@ class Store:
 
     def __init__(self, url: str, name: str) -> None:
         self.url, self.name = url, name
+        self._renames = 0
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(_TABLES.format(n=name))
 
@@ -41,9 +44,24 @@ class Store:
         """What the database holds."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             return {
-                table: connection.execute(f"SELECT {columns(table)} FROM {table} ORDER BY id").fetchall()
+                table: connection.execute(f"SELECT {self.columns(table)} FROM {table} ORDER BY id").fetchall()
                 for table in self.tables()
             }
+
+    def columns(self, table: str) -> str:
+        """What is compared of a table, in SQL."""
+        if table.startswith("named"):
+            return f"id, c{self._renames}, n"
+        return "id, n, md5(big)" if table.startswith("things") else "id, n"
+
+    def rename(self) -> None:
+        """Give a column another name, in the middle of the table, and rows with it."""
+        table, former = f"named_{self.name}", f"c{self._renames}"
+        self._renames += 1
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"UPDATE {table} SET n = {self._renames} WHERE id % 3 = 0")
+            connection.execute(f"ALTER TABLE {table} RENAME COLUMN {former} TO c{self._renames}")
+            connection.execute(f"UPDATE {table} SET n = -{self._renames} WHERE id % 3 = 1")
 
     def pulse(self) -> int:
         """Commit something; an LSN behind all commits before it, and before its own."""
@@ -80,11 +98,6 @@ class Store:
             connection.execute(f"ALTER PUBLICATION {publication} ADD TABLE {things}")
 
 
-def columns(table: str) -> str:
-    """What is compared of a table, in SQL."""
-    return "id, n, md5(big)" if table.startswith("things") else "id, n"
-
-
 class Traffic(Writers):
     """Inserts, updates with and without values out of line, deletes, changes of keys, TRUNCATE, rollbacks."""
 
@@ -107,7 +120,7 @@ class Traffic(Writers):
         # Each writer has rows of its own, so that none waits for the other.
         mine = f"(SELECT id FROM {things} WHERE id % 2 = {number} ORDER BY id DESC OFFSET {chance.randrange(60)} LIMIT 1)"
         match chance.choice(
-            ("new", "new", "set", "set", "set", "big", "delete", "key", "short", "short", "gone")
+            ("new", "new", "set", "set", "set", "big", "delete", "key", "short", "short", "named", "gone")
         ):
             case "new":
                 self._insert(connection, chance, 1)
@@ -128,6 +141,11 @@ class Traffic(Writers):
             case "short":
                 connection.execute(
                     f"INSERT INTO {shorts} SELECT nextval('ids_{self._name}') * 2 + {number}, i"
+                    f" FROM generate_series(1, {chance.randint(1, 4)}) i"
+                )
+            case "named":
+                connection.execute(
+                    f"INSERT INTO named_{self._name} SELECT nextval('ids_{self._name}') * 2 + {number}, i, i"
                     f" FROM generate_series(1, {chance.randint(1, 4)}) i"
                 )
             case "gone":
