@@ -24,6 +24,8 @@ _REFUSALS = ("SaslAuthenticationException", "SslAuthenticationException", "Illeg
 _RIGHTS = ("TopicAuthorizationException", "GroupAuthorizationException", "ClusterAuthorizationException")
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """A property of the JVM without which Kafka's client asks no token endpoint."""
+_BATCH = {"groupIdPrefix": "spark-kafka-source-tidings"}
+"""Of readers that are no query's: one right, to groups of this prefix, is enough for both."""
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 _TIMEOUT_MILLISECONDS = 10_000
 _FIRST_TIMEOUT_MILLISECONDS = 20_000
@@ -199,7 +201,7 @@ def read_range(
     session: SparkSession, login: KafkaLogin, topic: str, starts: Mapping[str, int], stops: Mapping[str, int]
 ) -> DataFrame:
     """The committed records of a topic from some offsets on and before others, by partition; both name all partitions."""
-    reader = session.read.format("kafka").options(**_options(login)).option("subscribe", topic)
+    reader = session.read.format("kafka").options(**_options(login) | _BATCH).option("subscribe", topic)
     return (
         reader.option("startingOffsets", json.dumps({topic: dict(starts)}))
         .option("endingOffsets", json.dumps({topic: dict(stops)}))
@@ -209,7 +211,7 @@ def read_range(
 
 def read_all(session: SparkSession, login: KafkaLogin, topic: str) -> DataFrame:
     """All committed records of a topic that is compacted."""
-    reader = session.read.format("kafka").options(**_options(login) | {"failOnDataLoss": "false"})
+    reader = session.read.format("kafka").options(**_options(login) | _BATCH | {"failOnDataLoss": "false"})
     return reader.option("subscribe", topic).load()
 
 
