@@ -203,7 +203,12 @@ def test_what_only_says_where_a_secret_is_is_taken(render: Render, tmp_path: Pat
                 "properties": {"sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token"}
             },
         },
-        "translator": {"extraEnv": [{"name": "TIDINGS_KAFKA_PASSWORD_FILE", "value": "/run/secrets/p"}]},
+        "translator": {
+            "extraEnv": [
+                {"name": "TIDINGS_KAFKA_SASL_PASSWORD_FILE", "value": "/run/secrets/p"},
+                {"name": "TIDINGS_KAFKA_OAUTH_TOKEN_ENDPOINT", "value": "https://login.example.com/token"},
+            ]
+        },
     }
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     assert render("minimal", "-f", tmp_path / "values.yaml")

@@ -230,7 +230,7 @@ volumes:
 
 {{/* Whether an option's name speaks of a secret: "yes" or nothing. Names that say where one is are none. */}}
 {{- define "tidings.isSecretName" -}}
-{{- if and (regexMatch "(?i)(password|passwd|secret|token|credential|api[._-]?key|access[._-]?key|private[._-]?key|user\\.info$|jaas\\.config$|ssl\\.key$|keystore\\.key$)" .) (not (regexMatch "(?i)([._]|^)(file|source|path|url|uri|location|class|type|ms|seconds|enabled?)$" .)) -}}
+{{- if and (regexMatch "(?i)(password|passwd|secret|token|credential|api[._-]?key|access[._-]?key|private[._-]?key|user\\.info$|jaas\\.config$|ssl\\.key$|keystore\\.key$)" .) (not (regexMatch "(?i)([._]|^)(file|source|path|url|uri|endpoint|location|class|type|ms|seconds|enabled?)$" .)) -}}
 yes
 {{- end -}}
 {{- end -}}
