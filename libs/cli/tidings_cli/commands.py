@@ -25,11 +25,13 @@ class Entry:
     parser: str = "parser"
     old_name: str | None = field(default=None)
     """The console script that does the same."""
+    needs: str | None = field(default=None)
+    """The package that must be there, where it is not the module's."""
 
     @property
     def installed(self) -> bool:
         """Whether the distribution that has it is there."""
-        return find_spec(self.module.partition(".")[0]) is not None
+        return find_spec(self.needs or self.module.partition(".")[0]) is not None
 
 
 _RUN, _LOOK, _AUTHOR, _TRY = "Run the pipeline", "Look and mend", "Write a domain, read its events", "Try it"
@@ -60,6 +62,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
             "history": "history-of-june",
         },
         old_name="tidings-lakehouse",
+    ),
+    "doctor": Entry(
+        _LOOK, "What is wrong with a database, Kafka, registry and lake, and what mends it.",
+        "tidings_cli.doctor.command", "tidings-capture", {"": "--connector shop.json --worker worker.properties --json"},
+        needs="tidings_capture",
     ),
     "tail": Entry(
         _LOOK, "Show a database's changes as they are committed; no Kafka.",

@@ -24,7 +24,7 @@ from tidings_capture.wal_forecast import (
     seconds_to_limit,
 )
 from tidings_capture.wal_server import ServerWatch
-from tidings_service import TidingsError, print_error
+from tidings_service import TidingsError, configure_logging, print_error
 
 _HOUR: Final = 3600.0
 _COLUMNS: Final = ("slot", "database", "plugin", "consumer", "retained", "unconfirmed", "grows/s", "safe",
@@ -35,6 +35,9 @@ _RIGHT: Final = frozenset({"retained", "unconfirmed", "grows/s", "safe", "xmin a
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code."""
     given = parser().parse_args(arguments)
+    configure_logging(
+        "capture", level="WARNING"
+    )  # to standard error: the other one is for the table, or JSON
     try:
         watch = ServerWatch(read_url(given.url))
         try:

@@ -1,0 +1,219 @@
+"""`tidings doctor`: finds what was planted on real servers, and nothing on a sound system."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tidings_cli.main import main
+
+pytestmark = pytest.mark.stack
+
+SOUND = {"max_slot_wal_keep_size": "10GB"}
+SICK = {
+    "wal_level": "replica",
+    "max_replication_slots": "1",
+    "wal_sender_timeout": "5s",
+    "idle_session_timeout": "1h",
+    "idle_in_transaction_session_timeout": "1h",
+}
+Write = Callable[..., list[str]]
+
+
+def run(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def make_topics(bootstrap: str, *topics: NewTopic) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics(list(topics)).values():
+        future.result(30)
+
+
+@pytest.fixture
+def write(tmp_path: Path, unique_name: str) -> Write:
+    """Writes a connector's file and perhaps a worker's; gives the options that name them."""
+
+    def files(url: str, bootstrap: str | None = None, **options: str) -> list[str]:
+        place = conninfo_to_dict(url)
+        config = {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "plugin.name": "pgoutput",
+            "database.hostname": place["host"],
+            "database.port": place["port"],
+            "database.user": place["user"],
+            "database.password": place["password"],
+            "database.dbname": place["dbname"],
+            "topic.prefix": unique_name,
+            "slot.name": unique_name,
+            "provide.transaction.metadata": "true",
+            **{name.replace("_", "."): value for name, value in options.items()},
+        }
+        connector, worker = tmp_path / "connector.json", tmp_path / "worker.properties"
+        connector.write_text(json.dumps({"name": unique_name, "config": config}))
+        given = ["--connector", str(connector)]
+        if bootstrap is not None:
+            worker.write_text(
+                f"bootstrap.servers={bootstrap}\ngroup.id={unique_name}\n"
+                "key.converter=org.apache.kafka.connect.json.JsonConverter\n"
+                "value.converter=org.apache.kafka.connect.json.JsonConverter\n"
+                + "".join(
+                    f"{kind}.storage.topic={unique_name}-{kind}\n" for kind in ("config", "offset", "status")
+                )
+            )
+            given += ["--worker", str(worker)]
+        return given
+
+    return files
+
+
+@pytest.fixture
+def doctor(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Sequence[str]], Any]:
+    """Runs the command; exit code, and the findings' codes."""
+    for name in ("TIDINGS_KAFKA", "TIDINGS_SOURCE", "TIDINGS_REGISTRY", "TIDINGS_LAKEHOUSE_WAREHOUSE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(arguments: Sequence[str]) -> tuple[int, set[str]]:
+        code = main(["doctor", *arguments, "--json"])
+        said = json.loads(capsys.readouterr().out)
+        for one in said["findings"]:
+            assert one["what"]
+            assert one["why"]
+            assert one["mend"]
+        return code, {one["code"] for one in said["findings"]}
+
+    return call
+
+
+def test_nothing_is_found_on_a_sound_system(
+    pg_server: Callable[..., Any],
+    kafka_bootstrap: str,
+    unique_name: str,
+    write: Write,
+    doctor: Any,
+    tmp_path: Path,
+) -> None:
+    with_server = pg_server("16", **SOUND)
+    run(
+        with_server.url,
+        "CREATE TABLE a (id int PRIMARY KEY)",
+        "CREATE PUBLICATION dbz_publication FOR ALL TABLES",
+    )
+    make_topics(
+        kafka_bootstrap,
+        *(
+            NewTopic(f"{unique_name}-{kind}", 1, 1, config={"cleanup.policy": "compact"})
+            for kind in ("config", "offset", "status")
+        ),
+        NewTopic(f"{unique_name}.public.a", 2, 1, config={"retention.ms": "-1"}),
+    )
+    files = write(with_server.url, kafka_bootstrap)
+    assert doctor([*files, "--lakehouse", str(tmp_path / "lake"), "--strict"]) == (0, set())
+    with_server.close()
+
+
+def test_what_is_planted_in_a_database_is_found(
+    pg_server: Callable[..., Any],
+    unique_name: str,
+    write: Write,
+    doctor: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server = pg_server("16", **SICK)
+    run(
+        server.url,
+        "CREATE TABLE a (id int PRIMARY KEY)",
+        "CREATE TABLE keyless (id int)",
+        "SELECT pg_create_physical_replication_slot('forgotten', true)",
+        "INSERT INTO a SELECT generate_series(1, 10000)",
+        f"CREATE ROLE {unique_name} LOGIN PASSWORD 'secret-word'",
+    )
+    weak = make_conninfo(server.url, user=unique_name, password="secret-word")
+    code, found = doctor([*write(weak, publication_autocreate_mode="filtered"), "--retained", "1kB"])
+    assert code == 3
+    assert found == {
+        "wal-level", "no-slot-left", "no-replication", "no-select", "no-publication", "no-replica-identity",
+        "unlimited-wal", "slot-unused", "wal-sender-timeout",  "idle-session-timeout",
+        "idle-in-transaction-session-timeout",
+    }  # fmt: skip
+    # Without a connector's file: the server, and all tables as they would be published.
+    assert "no-replica-identity" in doctor([server.url])[1]
+    # For people: the statement that mends it, and no password.
+    assert main(["doctor", *write(weak)]) == 3
+    told = capsys.readouterr().out
+    assert f'GRANT SELECT ON "public"."a" TO "{unique_name}"' in told
+    assert "ALTER SYSTEM SET wal_level = logical" in told
+    assert "secret-word" not in told
+
+    # Nothing was changed.
+    with psycopg.connect(server.url) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone() == (1,)
+    server.close()
+
+
+def test_what_is_planted_in_a_publication_and_a_slot_is_found(
+    pg_database: str, unique_name: str, write: Write, doctor: Any
+) -> None:
+    run(
+        pg_database,
+        "CREATE TABLE a (id int PRIMARY KEY)",
+        "CREATE TABLE b (id int PRIMARY KEY)",
+        f"CREATE PUBLICATION {unique_name} FOR TABLE a WITH (publish = 'insert, update', publish_via_partition_root)",
+    )
+    elsewhere = make_conninfo(pg_database, dbname="postgres")
+    run(elsewhere, f"SELECT pg_create_logical_replication_slot('{unique_name}', 'pgoutput')")
+    try:
+        files = write(
+            pg_database, publication_name=unique_name, publication_autocreate_mode="disabled",
+            provide_transaction_metadata="false",
+        )  # fmt: skip
+        code, found = doctor(files)
+        assert code == 3
+        assert found - {"unlimited-wal"} == {
+            "not-published", "operations-not-published", "partition-root", "slot-of-another", "no-transactions"
+        }  # fmt: skip
+    finally:
+        run(elsewhere, f"SELECT pg_drop_replication_slot('{unique_name}')")
+    assert "table-missing" in doctor(write(pg_database, table_include_list="public.c"))[1]
+    assert (
+        "no-publication"
+        in doctor(write(pg_database, publication_name="of_nobody", publication_autocreate_mode="disabled"))[1]
+    )
+    assert doctor(write(pg_database, snapshot_mode="sometimes")) == (3, {"option"})
+
+
+def test_what_is_planted_in_kafka_and_around_is_found(
+    kafka_bootstrap: str, unique_name: str, pg_database: str, write: Write, doctor: Any, tmp_path: Path
+) -> None:
+    make_topics(
+        kafka_bootstrap,
+        NewTopic(f"{unique_name}-config", 3, 1, config={"cleanup.policy": "compact"}),
+        NewTopic(f"{unique_name}-offset", 1, 1, config={"cleanup.policy": "delete"}),
+        NewTopic(
+            f"{unique_name}.public.a", 1, 1, config={"retention.ms": "3600000", "max.message.bytes": "1000"}
+        ),
+        NewTopic(f"{unique_name}.public.b", 1, 1, config={"cleanup.policy": "compact"}),
+        NewTopic(f"tidings.{unique_name}.change-sets", 1, 1, config={"min.insync.replicas": "2"}),
+    )
+    files = write(pg_database, kafka_bootstrap)
+    (tmp_path / "file").touch()
+    code, found = doctor([*files, "--lakehouse", str(tmp_path / "file"), "--registry", "http://127.0.0.1:1"])
+    assert code == 3
+    assert found - {"unlimited-wal"} == {
+        "partitions", "not-compacted", "retention", "small-records", "compacted", "min-insync", "not-writable", "unreachable",
+    }  # fmt: skip
+
+
+def test_servers_that_are_away_are_found(doctor: Any) -> None:
+    assert doctor(["postgresql://u:secret@127.0.0.1:1/d"]) == (3, {"unreachable"})
+    assert doctor(["--kafka", "127.0.0.1:1"]) == (3, {"unreachable"})

@@ -1,0 +1,218 @@
+"""The command ``tidings doctor``.
+
+Exit codes: 0 nothing worse than a warning was found (with ``--strict``: nothing at all), 1 the files cannot be read, 2 wrong
+usage, 3 something was found.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from tidings_capture.byte_sizes import parse_size
+from tidings_capture.config_providers import ConfigProviders
+from tidings_capture.connector_config import ConnectorConfig, read_connector_config
+from tidings_capture.connector_files import read_connector_file
+from tidings_capture.exactly_once import DISABLED
+from tidings_capture.postgres import read_url
+from tidings_capture.properties import load_properties
+from tidings_capture.validation import validate
+from tidings_capture.worker_config import WorkerConfig, read_worker_config
+from tidings_cli.doctor import database, kafka
+from tidings_cli.doctor.findings import ERROR, Finding, as_dict, as_text, error, warning
+from tidings_envelope.errors import EnvelopeError
+from tidings_envelope.registry import RegistryClient
+from tidings_service import TidingsError, configure_logging, print_error
+
+_FOUND: Final = 3
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; its exit code."""
+    given = parser().parse_args(arguments)
+    if not any((given.url, given.connector, given.worker, given.kafka, given.registry, given.lakehouse)):
+        parser().error(
+            "nothing to look at: give a database's URL, --connector, --worker, --kafka, --registry or --lakehouse"
+        )
+    configure_logging("doctor", level="ERROR")  # standard output is the report's
+    try:
+        findings, checked = examine(given)
+    except TidingsError as problem:
+        return print_error(problem)
+    if given.json:
+        print(json.dumps(as_dict(findings, checked), indent=2))
+    else:
+        print(as_text(findings, checked), end="")
+    bad = [one for one in findings if given.strict or one.severity == ERROR]
+    return _FOUND if bad else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    options = argparse.ArgumentParser(
+        prog="tidings doctor",
+        description="Look at a real surrounding, before the start and after, and say what is wrong, why it matters, and the "
+        "statement that mends it. It changes nothing. Exit code 3 when something is wrong.",
+    )
+    options.add_argument(
+        "url", nargs="?", help="postgresql://user:password@host/database; not needed with --connector"
+    )
+    options.add_argument(
+        "--connector",
+        type=Path,
+        metavar="FILE",
+        help="the connector's JSON or properties: its tables, publication, slot",
+    )
+    options.add_argument(
+        "--worker",
+        type=Path,
+        metavar="FILE",
+        help="the worker's properties: Kafka with its credentials, its topics, secrets",
+    )
+    options.add_argument(
+        "--kafka",
+        metavar="HOST:PORT",
+        default=os.environ.get("TIDINGS_KAFKA"),
+        help="without --worker (default: TIDINGS_KAFKA)",
+    )
+    options.add_argument(
+        "--source", metavar="PREFIX", default=os.environ.get("TIDINGS_SOURCE"),
+        help="the topic prefix, without --connector (default: TIDINGS_SOURCE)",
+    )  # fmt: skip
+    options.add_argument(
+        "--registry",
+        metavar="URL",
+        default=os.environ.get("TIDINGS_REGISTRY"),
+        help="default: TIDINGS_REGISTRY",
+    )
+    options.add_argument(
+        "--lakehouse", metavar="DIR", default=os.environ.get("TIDINGS_LAKEHOUSE_WAREHOUSE"),
+        help="the warehouse's directory (default: TIDINGS_LAKEHOUSE_WAREHOUSE)",
+    )  # fmt: skip
+    options.add_argument(
+        "--retained", type=_size, default=parse_size("1GB"), metavar="SIZE",
+        help="tell of an unused slot that retains more WAL (default: 1GB)",
+    )  # fmt: skip
+    options.add_argument("--strict", action="store_true", help="exit code 3 for warnings, too")
+    options.add_argument("--json", action="store_true", help="one JSON object")
+    return options
+
+
+def examine(given: argparse.Namespace) -> tuple[list[Finding], list[str]]:
+    """What was found, and what was looked at.
+
+    Raises:
+        TidingsError: a file or an address cannot be read.
+    """
+    findings: list[Finding] = []
+    checked: list[str] = []
+    worker = None if given.worker is None else read_worker_config(load_properties(given.worker))
+    config, prefix = None, given.source
+    if given.connector is not None:
+        checked.append("connector")
+        config = _connector(given.connector, worker, findings)
+        prefix = prefix if config is None else config.topic_prefix
+    if config is not None or given.url is not None:
+        checked.append("database")
+        endpoint = config.endpoint if config is not None else read_url(given.url)
+        findings += database.look_at_database(database.Look(endpoint, config, given.retained))
+    if worker is not None or given.kafka is not None:
+        checked.append("kafka")
+        findings += kafka.look_at_kafka(_kafka(given.kafka, worker, prefix))
+    if given.registry is not None:
+        checked.append("registry")
+        findings += _registry(given.registry)
+    if given.lakehouse is not None:
+        checked.append("lake")
+        findings += _lake(given.lakehouse)
+    return findings, checked
+
+
+def _connector(path: Path, worker: WorkerConfig | None, findings: list[Finding]) -> ConnectorConfig | None:
+    """The connector as capture reads it; what capture would refuse is added to the findings."""
+    file = read_connector_file(path)
+    options: dict[str, str | None] = {**file.config, "name": file.name}
+    providers = ConfigProviders() if worker is None else worker.providers
+    problems = validate(options, providers, DISABLED if worker is None else worker.exactly_once)
+    # That the server does not answer, or not as it must, is the database's business, which asks more.
+    own = {name: texts for name, texts in problems.items() if not _is_of_server(texts)}
+    for name, texts in own.items():
+        findings += [
+            error(
+                "connector",
+                "option",
+                f"{name}: {text}",
+                "a worker refuses the connector",
+                f"correct {name} in {path}",
+            )
+            for text in texts
+        ]
+    if own:
+        return None
+    resolved = providers.resolve({name: value for name, value in options.items() if value is not None})
+    if resolved.get("provide.transaction.metadata", "false").strip().lower() != "true":
+        findings.append(
+            warning(
+                "connector", "no-transactions", "provide.transaction.metadata is not true",
+                "business events cannot be derived from whole transactions", "provide.transaction.metadata=true",
+            )
+        )  # fmt: skip
+    return read_connector_config(file.name, resolved, {} if worker is None else worker.converters, "doctor")
+
+
+def _is_of_server(texts: Sequence[str]) -> bool:
+    return all(text.startswith("Error while validating connector config") for text in texts)
+
+
+def _kafka(bootstrap: str | None, worker: WorkerConfig | None, prefix: str | None) -> kafka.Look:
+    if worker is None:
+        return kafka.Look({"bootstrap.servers": bootstrap}, prefix)
+    if worker.offset_file is not None:
+        return kafka.Look(worker.common_client(), prefix)
+    topics = (worker.config_topic, worker.offset_topic, worker.status_topic)
+    compacted = {topic.kind: (topic.name, 1 if topic.kind == "config" else None) for topic in topics}
+    return kafka.Look(worker.common_client(), prefix, compacted, worker.group_id)
+
+
+def _registry(url: str) -> list[Finding]:
+    try:
+        with closing(RegistryClient(url)) as registry:
+            registry.subjects()
+    except EnvelopeError as problem:
+        return [
+            error(
+                "registry", "unreachable", str(problem), "neither contracts nor Avro topics can be read",
+                problem.hint or "TIDINGS_REGISTRY is the registry's Confluent-compatible API",
+            )
+        ]  # fmt: skip
+    return []
+
+
+def _lake(warehouse: str) -> list[Finding]:
+    if "://" in warehouse:
+        return []  # an object store's rights are known to Spark alone
+    directory = Path(warehouse).expanduser().absolute()
+    there = next(one for one in (directory, *directory.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        return [
+            error(
+                "lake", "not-writable", f"{there} is not a directory that this user may write to",
+                "no table can be written", f"chown it to {os.getuid()}, or set TIDINGS_LAKEHOUSE_WAREHOUSE",
+            )
+        ]  # fmt: skip
+    return []
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(f"{problem}") from problem
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
