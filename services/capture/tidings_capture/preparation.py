@@ -12,6 +12,7 @@ from typing import Final
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import CatalogError, PostgresError, SlotError
 from tidings_capture.postgres import Endpoint, Replication, Session, quote
+from tidings_capture.updatable import by_updatable, shown
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 from tidings_service import get_logger
 
@@ -27,6 +28,7 @@ SELECT n.nspname, c.relname, c.relkind = 'p', c.relispartition
  WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
 """
 _PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+_PUBLISHES: Final = "SELECT puballtables, pubupdate OR pubdelete FROM pg_publication WHERE pubname = %s"
 _IN_USE: Final = "55006"
 _UNDEFINED: Final = "42704"
 _RELEASE_SECONDS: Final = 10.0
@@ -113,6 +115,38 @@ def ensure_publication(session: Session, config: ConnectorConfig, tables: list[t
                 f"publication.name={name} does not exist, and publication.autocreate.mode=disabled forbids to create it",
                 hint=f"CREATE PUBLICATION {name} FOR TABLE ..., or choose another publication.autocreate.mode",
             )
+
+
+def warn_of_refused_updates(session: Session, config: ConnectorConfig, tables: list[tuple[str, str]]) -> None:
+    """Say which tables an application cannot update any more, because the connector's own publication has them.
+
+    Asked before the publication is made as well as after: then by what it is going to be.
+
+    Args:
+        tables: the captured ones.
+    """
+    mode = config.publication_autocreate
+    if mode not in {"all_tables", "filtered"}:
+        return
+    row = session.rows(_PUBLISHES, (config.publication,))
+    everything, refuses = mode == "all_tables", not _only_inserts(config.published_operations)
+    if row:
+        everything, refuses = row[0]
+    _, without = by_updatable(session, None if everything else tables) if refuses else ((), ())
+    if without:
+        _log.warning(
+            "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
+            "and are published with updates",
+            connector=config.name,
+            publication=config.publication,
+            tables=shown(without),
+            hint="give them a primary key or ALTER TABLE ... REPLICA IDENTITY FULL (replica.identity.autoset.values does), "
+            "or leave them out: publication.autocreate.mode=filtered with table.exclude.list",
+        )
+
+
+def _only_inserts(operations: str) -> bool:
+    return bool(operations) and not {"update", "delete"} & {one.strip() for one in operations.split(",")}
 
 
 def _complete_publication(session: Session, name: str, tables: list[tuple[str, str]]) -> None:

@@ -23,6 +23,7 @@ from tidings_capture.preparation import (
     ensure_publication,
     read_slot,
     server_lsn,
+    warn_of_refused_updates,
 )
 from tidings_capture.replica_identities import set_identities
 from tidings_capture.signals import Signal, condition_for, conditions_of, table_pattern
@@ -120,6 +121,7 @@ def _publish(
         check_published(loss, publication, choice)
     for change in set_identities(session, config.identities, captured):
         _log.info("replica identity set", connector=config.name, change=change)
+    warn_of_refused_updates(session, config, captured)
     before, after = (p.members if p is not None else {} for p in (found.publication, publication))
     added = [
         f"{s}.{t}" for s, t in captured if (s, t) in before and _is_in(after, (s, t)) > _is_in(before, (s, t))
