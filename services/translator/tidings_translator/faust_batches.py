@@ -25,6 +25,7 @@ from faust.types import TP, ConsumerMessage
 from tidings_service import get_logger
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator import faust_login
+from tidings_translator.header_names import read_any_header_name
 from tidings_translator.records import Partition
 from tidings_translator.sharing import decode_places, encode_places, share_out
 
@@ -70,6 +71,7 @@ class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]  # aiokafka has n
 
 
 fetcher.FetchResult = _FetchResult
+read_any_header_name()
 
 
 class AllToOneAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
