@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The bike store: tables, traffic, aggregates and rules, and the demo."""

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Debezium's change events: envelopes, Connect schemas, codecs, the wire format, positions."""

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Change data capture from PostgreSQL, driven like Kafka Connect with Debezium."""
