@@ -10,6 +10,14 @@ from bikes.history import Change, History, Transaction
 from bikes.processes import StageProcess, wait_for
 from bikes.running import count, expected, in_order, published
 from bikes.topics import Record, TechnicalTopics, read_committed, records_of
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_translator.changes import RowChange
@@ -255,3 +263,48 @@ def test_rows_on_disk_take_no_more_than_they_may(tmp_path):
     with pytest.raises(SequenceError, match="TIDINGS_SPILL_FREE_BYTES"):
         other.append([b"x"])
     other.close()
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(300)
+def test_a_row_that_others_refer_to_and_that_fits_into_no_record_is_a_letter(
+    kafka_bootstrap: str, unique_name: str, make_stage: Callable[..., StageProcess]
+) -> None:
+    """Who refers to it goes without, and all goes on; when it is small enough again, it is there."""
+    history = History(1)
+
+    def customer(name: str, op: str) -> Change:
+        return Change("public.customers", op, None, {"id": 1, "name": name})
+
+    changes = [customer("Ann", "c"), order(1, 10), customer("wide" * 2_300_000, "u"), order(2, 10)]
+    changes += [customer("Bo", "u"), order(3, 10)]
+    transactions = [history.commit([change]) for change in changes]
+    topics = TechnicalTopics(kafka_bootstrap, unique_name, partitions=1)
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    table = f"{unique_name}.public.customers"
+    wider = ConfigEntry("max.message.bytes", "20000000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, table, incremental_configs=[wider])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result()
+    topics.write(records_of(unique_name, transactions[0]))
+    wide = Producer({"bootstrap.servers": kafka_bootstrap, "message.max.bytes": 20_000_000})
+    for one in transactions[1:]:
+        for topic, key, value in records_of(unique_name, one):
+            wide.produce(topic, value, key, 0)
+    assert wide.flush(30) == 0
+    stages = make_stage("sequencer"), make_stage("translator")
+    topic = f"{unique_name}.order-placed.v2"
+    wait_for(
+        lambda: len(in_order(published(kafka_bootstrap, unique_name)).get(topic, {})) == 3,
+        "events",
+        seconds=60,
+        every=0.5,
+        alive=stages,
+    )
+    events = in_order(published(kafka_bootstrap, unique_name))[topic]
+    assert [events[str(number)][0]["customer"] for number in (1, 2, 3)] == ["Ann", None, "Bo"]
+    [(headers, value)] = letters(kafka_bootstrap, unique_name).values()
+    assert (headers["tidings_error"], headers["tidings_topic"], value) == ("TooLarge", table, None)
+    assert headers["tidings_subject"] == "public.customers/1"
+    for stage in stages:
+        assert stage.terminate() == 0

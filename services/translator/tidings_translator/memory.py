@@ -9,6 +9,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from tidings_translator.records import MAX_VALUE_BYTES
+from tidings_translator.row_bytes import row_bytes
 from tidings_translator.transactions import Progress
 
 _Row = dict[str, Any]
@@ -16,6 +18,9 @@ PROGRESS_KEY = b"progress"
 """The changelog's key of how far the sequencer has got; written in each of its transactions."""
 _MOST_WAITING = 500_000
 """Rows of a snapshot that wait for one that they refer to: some 300 MB. Those beyond get it with their next change."""
+
+_WIDE_BYTES = MAX_VALUE_BYTES // 8
+"""Of a row in memory, about: one that takes more is encoded to see whether it fits into a record."""
 
 
 class Waiting(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -94,15 +99,24 @@ class Memory:
             rows[key] = row
         self._dirty.add((table, key))
 
+    def too_large(self, row: _Row) -> int | None:
+        """The size in bytes of a row that fits into no record of the changelog; None for one that can be remembered."""
+        if row_bytes(row) <= _WIDE_BYTES:
+            return None
+        size = len(self._encode(row))
+        return size if size > MAX_VALUE_BYTES else None
+
     @property
     def awaits(self) -> bool:
         """Whether any row waits for one that it refers to."""
         return bool(self._waiting)
 
     def wait(self, table: str, key: str, row: "Waiting") -> bool:
-        """Keep a row until that with this key comes; False when too many are kept already."""
+        """Keep a row until that with this key comes; False when too many are kept already, or it fits into no record."""
         name = f"{row.aggregate}/{row.root}/{row.table}/{row.key}"
         if self._rows_waiting >= _MOST_WAITING and name not in self._waiting.get((table, key), ()):
+            return False
+        if row_bytes(row.row) > _WIDE_BYTES and len(self._encode(row)) > MAX_VALUE_BYTES:
             return False
         rows = self._waiting.setdefault((table, key), {})
         self._rows_waiting += name not in rows

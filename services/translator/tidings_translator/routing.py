@@ -102,6 +102,9 @@ class Router:
         """Somebody was told, which once is enough."""
         self._truncated: dict[str, int | None] = {}
         self._tables = {table: _Table(table, domain, self._descent) for table in domain.tables}
+        self._too_large: dict[tuple[str, str], int] = {}
+        self._snapshot_aggregates = {rule.aggregate.__name__ for rule in domain.rules if rule.snapshot}
+        """Those about which a rule speaks when a snapshot has read them."""
 
     def change_sets(self, transaction: CompleteTransaction) -> list[ChangeSet]:
         """One change set for each aggregate that the transaction touched, by first touch.
@@ -246,6 +249,12 @@ class Router:
             return
         after = envelope.after
         row, needed = (envelope.before, table.named_by) if after is None else (after, table.placed_by)
+    def take_too_large(self) -> dict[tuple[str, str], int]:
+        """Rows that others refer to, by table and key, which fit into no record of the memory, with their sizes in bytes; since
+        the last call. Whoever refers to one goes without."""
+        taken, self._too_large = self._too_large, {}
+        return taken
+
         if row is None or not needed <= row.keys():
             raise _without(table, envelope, needed - (row or {}).keys())
 
@@ -296,6 +305,10 @@ class Router:
     def _gather(
         self,
         routed: Iterable[tuple[str, str, _Table, RowChange]],
+                if row is not None and (size := memory.too_large(row)) is not None:
+                    # An older one would be wrong: who refers to it has none, which rules are prepared for.
+                    self._too_large[change.table, key] = size
+                    row = None
         *,
         commit_lsn: int,
         txid: int | None,

@@ -13,7 +13,7 @@ from tidings_translator.fault_points import reached
 from tidings_translator.kafka import Original, RecordReader
 from tidings_translator.memory import PROGRESS_KEY
 from tidings_translator.partition_count import partition_of
-from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
+from tidings_translator.records import MAX_RECORD_BYTES, MAX_VALUE_BYTES, Output, Partition
 from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.sequencer_session import Session
 from tidings_translator.settings import SequencerSettings
@@ -67,6 +67,7 @@ class Emission:
         if progress.parts is None:
             going.add(gate.after(progress.commit_lsn or 0))
         for aggregate, count in going.made.items():
+        going.add(self._rows_too_large(session))
             metrics.SEQUENCER_CHANGE_SETS.labels(aggregate).inc(count)
         metrics.SEQUENCER_TRANSACTIONS.inc(transactions)
         _warn(session)
@@ -171,6 +172,7 @@ class Emission:
                     progress.part_sets = start if start < len(sets) else 0
                     progress.parts = (lsn, number if start == len(sets) else number - 1, count)
                     if not await self._add(session, outputs, session.memory.take_progress()):
+                    outputs += self._rows_too_large(session)
                         return False
                     reached("part.added")
                     if start == len(sets):
@@ -199,6 +201,24 @@ class Emission:
     def _output(self, change_set: ChangeSet | TooLarge) -> Output:
         key = f"{change_set.aggregate}/{change_set.id}".encode()
         if isinstance(change_set, ChangeSet):
+    def _rows_too_large(self, session: Session) -> list[Output]:
+        """Letters about rows that others refer to, and cannot get."""
+        return [
+            dead_letter(
+                self._settings.dead_letters_topic,
+                stage="transaction",
+                error="TooLarge",
+                reason=f"a row of {table} that others refer to has {size} bytes; {MAX_VALUE_BYTES} are allowed",
+                partition=Partition(f"{self._settings.source}.{table}", 0),
+                offset=-1,
+                key=key.encode(),
+                value=None,
+                subject=f"{table}/{key[:_SUBJECT]}",
+                commit_lsn=session.memory.progress.commit_lsn,
+            )
+            for (table, key), size in session.router.take_too_large().items()
+        ]
+
             value = encode_change_set(change_set)
             size = len(key) + len(value)
             if size <= MAX_RECORD_BYTES - _ROOM_BYTES:
