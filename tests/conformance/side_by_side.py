@@ -23,6 +23,7 @@ import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from tidings_envelope.as_of import HEADER as AS_OF
 from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_stack.capture import call
 from tidings_stack.connect import POSTGRES_CONNECTOR, connector_settings
@@ -245,7 +246,7 @@ class Pair:
         def renamed(data: bytes | None) -> bytes | None:
             return None if data is None else data.replace(side.base.encode(), ours.encode())
 
-        left_out = {_RUN_ID, *but_headers}
+        left_out = {_RUN_ID, AS_OF, *but_headers}
         masked: Records = {}
         for (topic, partition), found in side.records.items():
             masked[topic.replace(side.base, ours), partition] = [

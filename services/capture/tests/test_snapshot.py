@@ -104,3 +104,15 @@ def test_tables_that_are_read_at_once(batch):
         assert all(marker == "true" for _, marker in rows[1:-1])
         if rows:
             assert rows[-1][1] in {"last_in_data_collection", "last", "first"}
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_rows_behind_a_stream_say_as_of_which_position_they_are(follows):
+    sent = []
+    point = SnapshotPoint("s", 38_668_664, 2, 3, follows=follows)
+    rows = SnapshotRows(point, lambda _topic, records: sent.extend(records))
+    table = TableRows("0", FakeRoute("0"), leads=True)
+    rows.take(table, [b"1\n", b"2\n", b"3\n"])
+    rows.end(table)
+    rows.finish()
+    assert [headers for _, _, headers in sent] == [[("tidings.as.of", b"38668664")] if follows else None] * 3

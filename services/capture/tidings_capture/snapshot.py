@@ -13,6 +13,7 @@ from typing import Final
 from tidings_capture.event_context import EventContext
 from tidings_capture.plan import Record
 from tidings_capture.routes import Route
+from tidings_envelope.as_of import HEADER
 
 _LINES_AT_ONCE: Final = 250
 """Lines that are converted before they are handed to Kafka's queue: with its schema a record may have 10 kB."""
@@ -30,6 +31,8 @@ class SnapshotPoint:
     """When the snapshot was taken, microseconds since the Unix epoch; every row's ``source.ts_us``."""
     last_commit_lsn: int | None = None
     """The first part of ``source.sequence``, within the stream."""
+    follows: bool = False
+    """Something was sent before: each row says that it is as of `lsn`, up to which the stream was (`tidings_envelope.as_of`)."""
 
 
 class TableRows:
@@ -68,6 +71,7 @@ class SnapshotRows:
         self._on_sent = on_sent
         self._context = EventContext()
         self._first = True
+        self._as_of = (HEADER, b"%d" % point.lsn)
         self._ended: TableRows | None = None
         """The table that was read last: its last row is held back until another row comes, or none does."""
         self.rows = 0
@@ -90,7 +94,8 @@ class SnapshotRows:
         route, context, send = table.route, self._context, self._send
         plan, topic = route.plan, route.topic
         for start in range(0, len(lines) - 1, _LINES_AT_ONCE):
-            send(topic, plan.read_lines(lines[start : min(start + _LINES_AT_ONCE, len(lines) - 1)], context))
+            records = plan.read_lines(lines[start : min(start + _LINES_AT_ONCE, len(lines) - 1)], context)
+            send(topic, self._placed(records))
         self.rows += len(lines) - 1
         route.records += len(lines) - 1
         table.held = lines[-1]
@@ -132,9 +137,14 @@ class SnapshotRows:
         self._first = table.fresh = False
         self._mark(marker)
         route = table.route
-        self._send(route.topic, route.plan.read_lines([line], self._context))
+        self._send(route.topic, self._placed(route.plan.read_lines([line], self._context)))
         self.rows += 1
         route.records += 1
+
+    def _placed(self, records: list[Record]) -> list[Record]:
+        if not self._point.follows:
+            return records
+        return [(key, value, [*(headers or ()), self._as_of]) for key, value, headers in records]
 
     def _mark(self, marker: str) -> None:
         point = self._point

@@ -109,7 +109,12 @@ class SnapshotRun:
             session = parts.session
             tx_id = session.value("SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END")
             point = SnapshotPoint(
-                created.snapshot or "", lsn, tx_id, time.time_ns() // 1000, stored.commit_lsn
+                created.snapshot or "",
+                lsn,
+                tx_id,
+                time.time_ns() // 1000,
+                stored.commit_lsn,
+                follows=work.catch_up is not None or work.afterwards is not None,
             )
             if not work.blocking:
                 parts.checkpoints.take_and_wait(stored)

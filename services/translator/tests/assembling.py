@@ -1,5 +1,7 @@
 """Technical topics in memory, and a reader that feeds an assembler from them, commits and crashes."""
 
+from typing import Any
+
 import msgspec
 from bikes.history import KEYS, Change, History, Transaction
 from bikes.topics import Record
@@ -33,21 +35,21 @@ class Topics:
                 self.values[Partition(topic, number)].append(value)
 
     def assembler(
-        self, progress: Progress | None = None, offsets: dict[Partition, int] | None = None, **limits: float
+        self, progress: Progress | None = None, offsets: dict[Partition, int] | None = None, **limits: Any
     ) -> Assembler:
         return Assembler(
             TABLES,
             progress or Progress(),
             offsets or dict.fromkeys(self.values, 0),
             {p.topic: None if p == MARKERS else p.topic.removeprefix("p.") for p in self.values},
-            **limits,  # type: ignore[arg-type]
+            **limits,
         )
 
 
 class Reader:
     """Feeds an assembler; what comes out is committed with the progress and the offsets, or lost by a crash."""
 
-    def __init__(self, topics: Topics, **limits: float) -> None:
+    def __init__(self, topics: Topics, **limits: Any) -> None:
         self.topics = topics
         self.limits = limits
         self.decoder = EnvelopeDecoder()
@@ -62,6 +64,8 @@ class Reader:
         self.left_out: dict[int, LeftOut] = {}
         """What END markers say was left out, by their commit LSN."""
         self.ends_known = True
+        self.as_of: int | None = None
+        """What records of snapshots' rows say."""
         self.gate_shut = False
         """Nothing may come out, as during a promotion."""
         self.crash()
@@ -99,7 +103,7 @@ class Reader:
                     assert envelope is not None
                     row = envelope.after or envelope.before or {}
                     key = msgspec.json.encode([row[name] for name in KEYS[partition.topic[2:]]])
-                    self.assembler.row(partition, offset, envelope, self.now, key)
+                    self.assembler.row(partition, offset, envelope, self.now, key, self.as_of)
             except DecodeError:
                 if self.assembler.unreadable(partition, offset):
                     self.pending_letters.append((partition, offset))

@@ -10,7 +10,10 @@ from assembling import MARKERS, ORDERS, Reader, Topics
 from bikes.history import Change, History, Transaction
 from bikes.topics import records_of, snapshot_record
 
-from tidings_translator.transactions import SnapshotRow
+from tidings_envelope.decode import EnvelopeDecoder
+from tidings_translator.first_records import FirstRecords, look
+from tidings_translator.records import Partition
+from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 SECOND = 1_000_000
 READ_AT_US = 1_770_000_000 * SECOND
@@ -159,3 +162,90 @@ def test_the_first_snapshot_and_an_incremental_one_wait_for_nothing() -> None:
     topics.values[ORDERS].append(msgspec.json.encode(envelope))
     reader = Reader(topics)
     assert len(reader.feed_all()) == 2
+
+
+def anew(table: str, row: dict[str, Any], lsn: int, read_at_us: int = READ_AT_US) -> bytes:
+    """As Debezium writes a row of a snapshot at a restart: it knows of no commit, and is read after the snapshot's time."""
+    _, _, value = snapshot_record("p", table, row, lsn=lsn)
+    envelope = json.loads(value or b"")
+    envelope["source"] |= {"ts_ms": READ_AT_US // 1000}
+    return json.dumps(envelope | {"ts_ms": read_at_us // 1000}).encode()
+
+
+def restarted() -> tuple[Topics, list[Transaction]]:
+    """Transactions before a restart, while the snapshot is read (of each table as it is by then), and after it."""
+    history = History(1)
+    commit = history.commit
+    early = at(commit([order(1, "placed", "c")]), READ_AT_US - 60 * SECOND)
+    untold = at(commit([order(1, "paid"), order(2, "placed", "c")]), READ_AT_US - SECOND)
+    meanwhile = at(commit([order(1, "shipped")]), READ_AT_US + 3 * SECOND)
+    later = at(commit([order(1, "cancelled")]), READ_AT_US + 60 * SECOND)
+    topics = Topics(partitions=1)
+    topics.write(records_of("p", early))
+    rows = [
+        ("public.order_items", {"order_id": 1, "line_no": 1, "price": "1.00", "x": 1}),
+        ("public.orders", {"id": 1, "customer_id": 1, "status": "shipped"}),
+        ("public.orders", {"id": 2, "customer_id": 1, "status": "placed"}),
+    ]
+    for table, row in rows:
+        value = anew(table, row, untold.end_lsn + 1, READ_AT_US + 4 * SECOND)
+        topics.values[Partition(f"p.{table}", 0)].append(value)
+    topics.write([r for t in (meanwhile, later) for r in records_of("p", t)])
+    return topics, [early, untold, meanwhile, later]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_stream_that_begins_anew_is_silent_about_what_was_committed_while_it_was_read(seed: int) -> None:
+    topics, (early, untold, meanwhile, later) = restarted()
+    chance = random.Random(seed)
+    reader = Reader(topics, roots=frozenset({"public.orders"}), first=first_records(topics))
+    beginnings = []
+    while unread := reader.unread():
+        reader.feed(chance.choice(unread), chance.randint(1, 3))
+        beginnings += reader.assembler.take_beginnings()
+        if chance.random() < 0.4:
+            reader.commit()
+        if chance.random() < 0.3:
+            reader.crash()
+    out = reader.feed_all()
+    assert [(one.commit_lsn, one.silent) for one in out if isinstance(one, CompleteTransaction)] == [
+        (early.end_lsn, False),
+        (meanwhile.end_lsn, True),
+        (later.end_lsn, False),
+    ]
+    tables = [one.envelope.source.table for one in out if isinstance(one, SnapshotRow)]
+    assert tables == ["orders", "orders", "order_items"], "roots first, and each once"
+    assert all(one.begins_anew for one in out if isinstance(one, SnapshotRow))
+    assert isinstance(out[0], CompleteTransaction)
+    assert {one.lsn for one in beginnings} == {untold.end_lsn + 1}
+    beginning = reader.assembler.progress.beginning
+    assert beginning is not None
+    assert beginning.read_until_ms == READ_AT_US // 1000 + 4_000
+
+
+def first_records(topics: Topics) -> FirstRecords:
+    rows = [values[0] for partition, values in topics.values.items() if values and partition != MARKERS]
+    return look(EnvelopeDecoder(), topics.values[MARKERS], rows)
+
+
+def test_the_first_records_tell_a_first_snapshot_from_another() -> None:
+    topics, (early, *_) = restarted()
+    [value] = topics.values[Partition("p.public.order_items", 0)]
+    lsn = json.loads(value or b"")["source"]["lsn"]
+    assert first_records(topics) == FirstRecords(early.end_lsn, lsn)
+
+
+def test_rows_that_say_as_of_where_they_are_wait_for_that_and_not_for_a_time() -> None:
+    """Capture's: what the stream tells behind them is newer than they are."""
+    history = History(1)
+    early = at(history.commit([order(1, "placed", "c")]), READ_AT_US)
+    soon = at(history.commit([order(2, "paid")]), READ_AT_US)
+    topics = Topics(partitions=1)
+    topics.write(records_of("p", early))
+    row = {"id": 2, "customer_id": 1, "status": "placed"}
+    topics.values[ORDERS].append(midway("public.orders", row, early.end_lsn))
+    topics.write(records_of("p", soon))
+    reader = Reader(topics)
+    reader.as_of = early.end_lsn + 7
+    reader.assembler.progress.snapshot_open = False
+    assert seen(reader.feed_all()) == [("c", 1, "placed"), ("r", 2, "placed"), ("u", 2, "paid")]

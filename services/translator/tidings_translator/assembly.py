@@ -36,14 +36,15 @@ from tidings_envelope.envelope import Envelope, Source, TransactionMarker, lsn_o
 from tidings_envelope.left_out import LeftOut
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.errors import RowError, SequenceError
+from tidings_translator.first_records import NOTHING_KNOWN, FirstRecords
 from tidings_translator.losses import Losses, in_words
 from tidings_translator.records import Partition
 from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.snapshot_barrier import SnapshotBarrier
-from tidings_translator.snapshot_hold import is_midway
 from tidings_translator.spill import PlacedRow, SpilledRows
 from tidings_translator.transactions import (
     Assembled,
+    Beginning,
     CompleteTransaction,
     LostTransaction,
     OpenTransaction,
@@ -72,9 +73,12 @@ class Assembler:
         max_buffered_bytes: the same in bytes of memory, whichever is reached first.
         spill_directory: where; None is the system's directory for temporary files.
         snapshot_skew_seconds: what the clocks of the connector and the database may differ.
+        roots: tables whose rows come out first when a stream begins anew.
+        first: what the first records say, where nothing was read yet.
     """
 
-    keeps_snapshots = True
+    assembles = True
+    """Rows wait for the others of their transaction."""
 
     def __init__(
         self,
@@ -90,6 +94,8 @@ class Assembler:
         give_up_seconds: float | None = None,
         spill_directory: Path | None = None,
         snapshot_skew_seconds: float = 2.0,
+        roots: frozenset[str] = frozenset(),
+        first: FirstRecords = NOTHING_KNOWN,
     ) -> None:
         self.progress = progress
         self.duplicates = 0
@@ -115,7 +121,7 @@ class Assembler:
         self._held: set[Partition] = set()
         self._losses = Losses(progress, self._places, grace_seconds, give_up_seconds)
         self._barrier = SnapshotBarrier(
-            progress, self._places, spill_directory, round(snapshot_skew_seconds * 1000)
+            progress, self._places, spill_directory, round(snapshot_skew_seconds * 1000), roots, first
         )
 
     # --- what comes in
@@ -127,8 +133,9 @@ class Assembler:
         envelope: Envelope,
         now: float,
         key: bytes | None = None,
+        as_of: int | None = None,
     ) -> None:
-        """A change event of a technical topic; `key` is its record's.
+        """A change event of a technical topic; `key` is its record's, `as_of` what its headers say (`tidings_envelope.as_of`).
 
         Raises:
             RowError: it has no transaction.
@@ -138,8 +145,11 @@ class Assembler:
         place = self._places[partition]
         place.next_offset = offset + 1
         ref = envelope.transaction
-        if ref is None:
-            self._row_without_transaction(partition, offset, envelope, key)
+        if ref is None or not self.assembles:
+            if envelope.op == "r" or envelope.source.is_snapshot:
+                self._snapshot_row(partition, offset, envelope, key, as_of)
+            else:
+                self._single_row(partition, offset, envelope)
             return
         if place.snapshots is not None:
             place.snapshots.told(key, envelope.source.ts_ms)
@@ -266,11 +276,12 @@ class Assembler:
 
     def _complete(self, head: OpenTransaction) -> CompleteTransaction:
         assert head.end_lsn is not None
+        silent = self._barrier.is_silent(head)
         if head.spilled is not None:
             self._spill(head)
-            return CompleteTransaction(head.txid, head.end_lsn, head.spilled)
-        rows = head.rows
-        return CompleteTransaction(head.txid, head.end_lsn, [rows[order].envelope for order in sorted(rows)])
+            return CompleteTransaction(head.txid, head.end_lsn, head.spilled, silent)
+        rows = [head.rows[order].envelope for order in sorted(head.rows)]
+        return CompleteTransaction(head.txid, head.end_lsn, rows, silent)
 
     def offsets(self) -> dict[Partition, int]:
         """For each partition the offset from which a successor must read."""
@@ -335,6 +346,11 @@ class Assembler:
 
     # --- for people
 
+    def take_beginnings(self) -> list[Beginning]:
+        """Snapshots with which the stream has begun anew since the last call."""
+        taken, self._barrier.beginnings = self._barrier.beginnings, []
+        return taken
+
     @property
     def open_transactions(self) -> int:
         return len(self._open)
@@ -393,22 +409,21 @@ class Assembler:
     def _last_end_lsn(self) -> int | None:
         return self._pending[-1].end_lsn if self._pending else self.progress.commit_lsn
 
-    def _row_without_transaction(
-        self, partition: Partition, offset: int, envelope: Envelope, key: bytes | None
-    ) -> None:
-        if envelope.op == "r" or envelope.source.is_snapshot:
-            self._snapshot_row(partition, offset, envelope, key)
-            return
+    def _single_row(self, partition: Partition, offset: int, envelope: Envelope) -> None:
+        """A change that is not part of a transaction."""
+        assert envelope.transaction is None
         raise RowError(
             f"the record at {partition} offset {offset} has no transaction block",
             hint="set provide.transaction.metadata=true in the connector",
         )
 
-    def _snapshot_row(self, partition: Partition, offset: int, envelope: Envelope, key: bytes | None) -> None:
+    def _snapshot_row(
+        self, partition: Partition, offset: int, envelope: Envelope, key: bytes | None, as_of: int | None
+    ) -> None:
+        if self.assembles and self._barrier.keeps(partition, offset, key, envelope, as_of):
+            return
         row, place = SnapshotRow(envelope), self._places[partition]
-        if self.keeps_snapshots and is_midway(envelope):
-            self._barrier.keep(partition, offset, key, envelope)
-        elif (before := place.youngest()) is None:
+        if (before := place.youngest()) is None:
             self._ready(row, partition, offset)
         else:
             before.followers.append((partition, offset, row))
@@ -416,9 +431,7 @@ class Assembler:
             size = envelope_bytes(envelope)
             before.follower_bytes += size
             self.buffered_bytes += size
-        if (
-            envelope.source.snapshot != "incremental"
-        ):  # that was read beside the stream and has its place in it
+        if envelope.source.snapshot != "incremental":  # that has its place in the stream
             self._barrier.row(partition, offset, envelope.source.lsn or 0)
 
     def _new_transaction(self, txid: int, row: PlacedRow, now: float) -> OpenTransaction | None:

@@ -103,7 +103,7 @@ class Knowledge:
 
 def _is_begun_by(roots: list[RowChange]) -> bool:
     """Whether the first of the root's changes says that nothing was there: it was inserted, or a snapshot has read it."""
-    return bool(roots) and roots[0].op in "cr"
+    return bool(roots) and (roots[0].op == "c" or any(root.op == "r" for root in roots))
 
 
 def _lacks(row: Any, path: list[str]) -> bool:

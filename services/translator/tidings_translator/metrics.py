@@ -23,9 +23,17 @@ SEQUENCER_MISSING_ROWS_AGE = Gauge(
     "tidings_sequencer_missing_rows_age_seconds",
     "How long the next transaction has lacked rows although its tables' partitions were read to the end; 0 when none does.",
 )
+SEQUENCER_BEGAN_ANEW = Counter(
+    "tidings_sequencer_began_anew_total",
+    "Snapshots with which the stream began anew: the connector tells of nothing that was committed before them.",
+)
+SEQUENCER_SILENT_TRANSACTIONS = Counter(
+    "tidings_sequencer_silent_transactions_total",
+    "Transactions without events, since they were committed while a snapshot was read with which the stream began anew.",
+)
 SEQUENCER_SNAPSHOT_ROWS = Gauge(
     "tidings_sequencer_snapshot_rows_waiting",
-    "Rows of a blocking snapshot that wait for a transaction that was committed after they were read.",
+    "Rows of a snapshot in the middle of the stream that wait for a transaction that was committed after them.",
 )
 SEQUENCER_BUFFERED_ROWS = Gauge(
     "tidings_sequencer_buffered_rows", "Rows held for incomplete transactions, in memory and on disk."

@@ -13,6 +13,7 @@ from zlib import crc32
 import msgspec
 
 from tidings_envelope.envelope import Envelope
+from tidings_envelope.position import place_in_stream
 from tidings_translator.changes import ChangeSet, RowChange, identity
 from tidings_translator.descent import Descent
 from tidings_translator.domain import Domain
@@ -101,10 +102,10 @@ class Router:
         self.told_of_waiting = False
         """Somebody was told, which once is enough."""
         self._truncated: dict[str, int | None] = {}
-        self._tables = {table: _Table(table, domain, self._descent) for table in domain.tables}
         self._too_large: dict[tuple[str, str], int] = {}
         self._snapshot_aggregates = {rule.aggregate.__name__ for rule in domain.rules if rule.snapshot}
         """Those about which a rule speaks when a snapshot has read them."""
+        self._tables = {table: _Table(table, domain, self._descent) for table in domain.tables}
 
     def change_sets(self, transaction: CompleteTransaction) -> list[ChangeSet]:
         """One change set for each aggregate that the transaction touched, by first touch.
@@ -124,7 +125,7 @@ class Router:
             commit_lsn=transaction.commit_lsn,
             txid=transaction.txid,
             ts_us=source.ts_us or source.ts_ms * 1000,
-            snapshot=False,
+            snapshot=transaction.silent,
         )
 
     def parts(
@@ -165,7 +166,7 @@ class Router:
             commit_lsn=transaction.commit_lsn,
             txid=transaction.txid,
             ts_us=ts_us,
-            snapshot=False,
+            snapshot=transaction.silent,
         )
         return [
             one
@@ -197,15 +198,32 @@ class Router:
         self._remember([(table, change)])
         routed = list(self._routed([(table, change)], origins))
         if envelope.after is not None:
+            if row.begins_anew:
+                routed = list(self._without_children(routed, envelope.after))
             routed += self._waited(table, envelope.after)
         source = envelope.source
-        # An incremental snapshot's rows have no LSN: they are as new as the last commit.
-        lsn = row.commit_lsn if row.commit_lsn is not None else source.lsn
+        lsn = row.commit_lsn
+        if lsn is None and source.snapshot == "incremental":
+            # It comes out behind all that its partition has before it, so of its key nothing is between its own place and
+            # where the stream is by now. Of other rows of its aggregates there may be, on either side.
+            lsn = self._memory.progress.commit_lsn
         if lsn is None:
-            lsn = self._memory.progress.commit_lsn or 0
+            place = place_in_stream(source.snapshot or "true", source.last_commit_lsn, source.lsn or 0)
+            lsn = place.last_commit_lsn
         return self._gather(
             routed, commit_lsn=lsn, txid=None, ts_us=source.ts_us or source.ts_ms * 1000, snapshot=True
         )
+
+    def _without_children(
+        self, routed: list[tuple[str, str, _Table, RowChange]], row: _Row
+    ) -> Iterator[tuple[str, str, _Table, RowChange]]:
+        """A root's row of a snapshot with which the stream begins anew: what was known below it may be gone, and what is not
+        is read behind it. Where a rule speaks about what snapshots read, all of that would be its news; there it stays."""
+        for aggregate, root, table, change in routed:
+            uses = (use for use in table.roots if use.aggregate == aggregate)
+            if aggregate not in self._snapshot_aggregates and any(identity(row, u.by) == root for u in uses):
+                yield aggregate, root, table, RowChange(change.table, "d", row, None)
+            yield aggregate, root, table, change
 
     def _waited(self, table: _Table, row: _Row) -> Iterator[tuple[str, str, _Table, RowChange]]:
         """The rows that a snapshot has read before this one, which they refer to: told again."""
@@ -231,6 +249,12 @@ class Router:
         taken, self._truncated = self._truncated, {}
         return taken
 
+    def take_too_large(self) -> dict[tuple[str, str], int]:
+        """Rows that others refer to, by table and key, which fit into no record of the memory, with their sizes in bytes; since
+        the last call. Whoever refers to one goes without."""
+        taken, self._too_large = self._too_large, {}
+        return taken
+
     def learn(self, envelopes: Iterable[Envelope]) -> None:
         """Remember rows of a transaction that is not translated: they were committed all the same."""
         for table, change in self._mapped(envelopes):
@@ -249,12 +273,6 @@ class Router:
             return
         after = envelope.after
         row, needed = (envelope.before, table.named_by) if after is None else (after, table.placed_by)
-    def take_too_large(self) -> dict[tuple[str, str], int]:
-        """Rows that others refer to, by table and key, which fit into no record of the memory, with their sizes in bytes; since
-        the last call. Whoever refers to one goes without."""
-        taken, self._too_large = self._too_large, {}
-        return taken
-
         if row is None or not needed <= row.keys():
             raise _without(table, envelope, needed - (row or {}).keys())
 
@@ -287,6 +305,10 @@ class Router:
                 old = memory.row(change.table, key)
                 if row is not None and has_unavailable(row):
                     row = without_unavailable(row, old or {})
+                if row is not None and (size := memory.too_large(row)) is not None:
+                    # An older one would be wrong: who refers to it has none, which rules are prepared for.
+                    self._too_large[change.table, key] = size
+                    row = None
                 memory.set_row(change.table, key, row)
                 if table.nested:
                     self._descent.remembered(change.table, key, old)
@@ -305,10 +327,6 @@ class Router:
     def _gather(
         self,
         routed: Iterable[tuple[str, str, _Table, RowChange]],
-                if row is not None and (size := memory.too_large(row)) is not None:
-                    # An older one would be wrong: who refers to it has none, which rules are prepared for.
-                    self._too_large[change.table, key] = size
-                    row = None
         *,
         commit_lsn: int,
         txid: int | None,

@@ -54,11 +54,12 @@ class Sequencer:
         self._settings = settings
         self._stage = stage
         self._tables = frozenset(domain.tables)
-        self._sessions = Sessions(settings, domain, stage)
         access = settings.registry_access
         registry = RegistryClient(access.url, **access.client_arguments())
+        decoder = EnvelopeDecoder(registry, times=time_columns(domain.aggregates.values()))
+        self._sessions = Sessions(settings, domain, stage, decoder)
         self._intake = Intake(
-            EnvelopeDecoder(registry, times=time_columns(domain.aggregates.values())),
+            decoder,
             settings.dead_letters_topic,
             settings.max_unreadable_in_a_row,
         )

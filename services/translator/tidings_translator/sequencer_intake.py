@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tidings_envelope.as_of import as_of
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError, EnvelopeError
 from tidings_envelope.left_out import HEADER as LEFT_OUT
@@ -71,7 +72,8 @@ class Intake:
                     check(envelope)
                     if reads_rows or record.headers:
                         traces.note(record.headers, envelope)
-                    take(partition, record.offset, envelope, now, record.key)
+                    position = as_of(record.headers) if envelope.op == "r" else None
+                    take(partition, record.offset, envelope, now, record.key, position)
                 else:
                     assembler.nothing(partition, record.offset)
             except (DecodeError, RowError) as error:

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 from tidings_translator import metrics
 from tidings_translator.changes import ChangeSet, encode_change_set
@@ -59,15 +60,17 @@ class Emission:
         for assembled in () if session.waits else session.assembler.take(time.monotonic()):
             if isinstance(assembled, CompleteTransaction):
                 transactions += 1
+                if assembled.silent:
+                    metrics.SEQUENCER_SILENT_TRANSACTIONS.inc()
                 on = await self._transaction(session, assembled, going)
             else:
                 on = await self._other(session, assembled, going)
             if not on:
                 return False
+        going.add(self._rows_too_large(session))
         if progress.parts is None:
             going.add(gate.after(progress.commit_lsn or 0))
         for aggregate, count in going.made.items():
-        going.add(self._rows_too_large(session))
             metrics.SEQUENCER_CHANGE_SETS.labels(aggregate).inc(count)
         metrics.SEQUENCER_TRANSACTIONS.inc(transactions)
         _warn(session)
@@ -169,10 +172,10 @@ class Emission:
                     made[change_set.aggregate] += 1
                 while True:
                     outputs, start = await asyncio.to_thread(self._some, sets, start)
+                    outputs += self._rows_too_large(session)
                     progress.part_sets = start if start < len(sets) else 0
                     progress.parts = (lsn, number if start == len(sets) else number - 1, count)
                     if not await self._add(session, outputs, session.memory.take_progress()):
-                    outputs += self._rows_too_large(session)
                         return False
                     reached("part.added")
                     if start == len(sets):
@@ -198,9 +201,6 @@ class Emission:
             start += 1
         return outputs, start
 
-    def _output(self, change_set: ChangeSet | TooLarge) -> Output:
-        key = f"{change_set.aggregate}/{change_set.id}".encode()
-        if isinstance(change_set, ChangeSet):
     def _rows_too_large(self, session: Session) -> list[Output]:
         """Letters about rows that others refer to, and cannot get."""
         return [
@@ -219,6 +219,9 @@ class Emission:
             for (table, key), size in session.router.take_too_large().items()
         ]
 
+    def _output(self, change_set: ChangeSet | TooLarge) -> Output:
+        key = f"{change_set.aggregate}/{change_set.id}".encode()
+        if isinstance(change_set, ChangeSet):
             value = encode_change_set(change_set)
             size = len(key) + len(value)
             if size <= MAX_RECORD_BYTES - _ROOM_BYTES:
@@ -326,6 +329,16 @@ def _portions(rows: Iterable[PlacedRow], most_bytes: int) -> Iterator[list[Place
 
 
 def _warn(session: Session) -> None:
+    for beginning in session.assembler.take_beginnings():
+        metrics.SEQUENCER_BEGAN_ANEW.inc()
+        told = beginning.after
+        log.error(
+            "the stream begins anew with a snapshot",
+            snapshot=lsn_to_text(beginning.lsn),
+            last_commit=None if told is None else lsn_to_text(told),
+            hint="the connector tells of nothing that was committed between the two, so no events of it come, nor of what is"
+            " committed while the snapshot is read; docs/runbooks.md, TidingsStreamBeganAnew",
+        )
     for table, lsn in session.router.take_truncated().items():
         log.warning(
             "TRUNCATE does not say which rows a table had: its aggregates stay as they were",

@@ -8,15 +8,17 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+from tidings_envelope.decode import EnvelopeDecoder
 from tidings_service import get_logger
 from tidings_translator.assembly import Assembler
 from tidings_translator.beginnings import Standing, note_beginning, position_of
 from tidings_translator.domain import Domain
 from tidings_translator.errors import GapError, SequenceError
 from tidings_translator.fault_points import reached
+from tidings_translator.first_records import FIRST_MARKERS, FirstRecords, look
 from tidings_translator.generation import ORIGINAL, Fact
 from tidings_translator.generation_gate import Gate, fact_record
-from tidings_translator.kafka import read_partition
+from tidings_translator.kafka import RecordReader, read_partition
 from tidings_translator.kafka_generations import LedgerReader
 from tidings_translator.memory import Memory
 from tidings_translator.partition_count import partitions_of
@@ -88,8 +90,11 @@ class Session:
 class Sessions:
     """The session there is: another one for each generation of the group."""
 
-    def __init__(self, settings: SequencerSettings, domain: Domain, stage: Stage) -> None:
+    def __init__(
+        self, settings: SequencerSettings, domain: Domain, stage: Stage, decoder: EnvelopeDecoder
+    ) -> None:
         self._settings = settings
+        self._decoder = decoder
         self._domain = domain
         self._stage = stage
         self._tables = frozenset(domain.tables)
@@ -127,6 +132,9 @@ class Sessions:
                 "this source was read row by row so far, and positions of transactions do not go on from there",
                 hint="leave TIDINGS_TRANSACTIONS=none, or remove the sequencer's state and offsets to begin anew",
             )
+        first_records = FirstRecords()
+        if memory.progress.commit_lsn is None and not single:
+            first_records = await asyncio.to_thread(self._first_records, standings, committed)
         assembler = (SingleRows if single else Assembler)(
             self._tables,
             memory.progress,
@@ -139,6 +147,8 @@ class Sessions:
             give_up_seconds=self._settings.give_up_seconds,
             spill_directory=self._settings.spill_directory,
             snapshot_skew_seconds=self._settings.snapshot_skew_seconds,
+            roots=frozenset(cls.__table__ for cls in self._domain.aggregates.values()),
+            first=first_records,
         )
         session = Session(
             generation,
@@ -184,6 +194,24 @@ class Sessions:
             if not known:
                 memory.set_row(_READ, str(partition), {"from": position})
         return positions
+
+    def _first_records(
+        self, standings: Mapping[Partition, Standing], starts: Mapping[Partition, int]
+    ) -> FirstRecords:
+        markers: list[tuple[Partition, int]] = []
+        rows: list[tuple[Partition, int]] = []
+        for partition, start in starts.items():
+            end = standings[partition].end
+            if partition.topic == self._settings.transaction_topic:
+                markers += [(partition, at) for at in range(start, min(end, start + FIRST_MARKERS))]
+            elif start < end:
+                rows.append((partition, start))
+        reader = RecordReader(self._settings.kafka_access)
+        try:
+            first = {place: value for place, (_, value) in reader.read([*markers, *rows]).items()}
+        finally:
+            reader.close()
+        return look(self._decoder, map(first.get, markers), map(first.get, rows))
 
     def _check_history(self, partition: Partition, start: int, memory: Memory) -> None:
         name = self._settings.generation

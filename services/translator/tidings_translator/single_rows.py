@@ -15,31 +15,12 @@ from tidings_translator.transactions import CompleteTransaction
 class SingleRows(Assembler):
     """An `Assembler` that waits for nothing. Positions are LSNs, raised where needed so that they always grow."""
 
-    keeps_snapshots = False
-    """There are no END markers for which a snapshot's rows could wait."""
+    assembles = False
 
-    def row(
-        self,
-        partition: Partition,
-        offset: int,
-        envelope: Envelope,
-        now: float,
-        key: bytes | None = None,
-    ) -> None:
-        """A change event of a technical topic; its ``transaction`` block, if it has one, is not looked at.
-
-        Raises:
-            DecodeError: its ``source.sequence`` is none.
-        """
-        source = envelope.source
-        if envelope.op == "r" or source.is_snapshot:
-            self._places[partition].next_offset = offset + 1
-            self._snapshot_row(partition, offset, envelope, key)
-            return
-        progress = self.progress
+    def _single_row(self, partition: Partition, offset: int, envelope: Envelope) -> None:  # noqa: ARG002 - where it is read
+        source, progress = envelope.source, self.progress
         place, lsn = str(partition), source.lsn or 0
         at = (source.last_commit_lsn or 0, lsn)
-        self._places[partition].next_offset = offset + 1
         known = progress.rows.get(place, (0, 0))
         # Before the first commit that a connector saw there is none to tell: such a row may come twice rather than never.
         if at[0] and at < known:
@@ -47,7 +28,6 @@ class SingleRows(Assembler):
             return
         progress.rows[place] = max(known, at)
         progress.commit_lsn = max((progress.commit_lsn or 0) + 1, lsn, progress.snapshot_lsn + 1)
-        self._touched = now
         self._out.append(CompleteTransaction(source.tx_id or 0, progress.commit_lsn, [envelope]))
 
     def unreadable(self, partition: Partition, offset: int) -> bool:

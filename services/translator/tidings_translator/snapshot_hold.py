@@ -11,8 +11,11 @@ and that transaction the stream may tell of the same row: then it knows better, 
 one key are in one partition, in the order in which the engine wrote them, looking at each partition alone is enough, and
 reading it again after a restart gives the same. (Debezium's incremental snapshots work like this by themselves.)
 
-When a row was read is told by its ``source.ts_ms``, the connector's clock; when a transaction was committed, by the
-database's. What these clocks may differ is added.
+When a row was read is told by the connector's clock: not before the snapshot's ``source.ts_ms``, and not after the record's own
+``ts_ms`` (Debezium reads a blocking snapshot's tables one after the other, each as it is by then). When a transaction was
+committed is told by the database's clock. What these clocks may differ is added.
+
+Where it is known as of which position rows are, they are kept until the stream comes behind that, and none is left out.
 """
 
 from collections import deque
@@ -32,20 +35,27 @@ _Row = tuple[int, bytes | None, Envelope]
 """Offset, key and envelope of a row."""
 
 
-def is_midway(envelope: Envelope) -> bool:
-    """Whether a snapshot's row was read in the middle of the stream: the first snapshot of a source has no commit before it.
-
-    An incremental snapshot's rows have their place in the stream.
-    """
-    source = envelope.source
-    return source.snapshot != "incremental" and source.last_commit_lsn is not None
+def read_at_ms(envelope: Envelope) -> int:
+    """When a row was read at the latest, by the connector's clock."""
+    return max(envelope.source.ts_ms, envelope.ts_ms or 0)
 
 
 class _Snapshot:
-    """The rows of one snapshot."""
+    """The rows of one snapshot.
 
-    def __init__(self, directory: Path | None, read_at_ms: int) -> None:
-        self.read_at_ms = read_at_ms
+    Args:
+        directory: for those that are many.
+        taken_at_ms: its ``source.ts_ms``.
+        until: the position that its rows are as of, where that is known.
+        begins_anew: whether the stream begins anew with it.
+    """
+
+    def __init__(
+        self, directory: Path | None, taken_at_ms: int, until: int | None, *, begins_anew: bool
+    ) -> None:
+        self.taken_at_ms = self.read_at_ms = taken_at_ms
+        self.until = until
+        self.begins_anew = begins_anew
         self.count = 0
         self.first_offset: int | None = None
         self._directory = directory
@@ -58,6 +68,7 @@ class _Snapshot:
     def add(self, row: _Row) -> None:
         if self.first_offset is None:
             self.first_offset = row[0]
+        self.read_at_ms = max(self.read_at_ms, read_at_ms(row[2]))
         self._rows.append(row)
         self._bytes += envelope_bytes(row[2])
         self.count += 1
@@ -103,36 +114,52 @@ class HeldSnapshots:
     def __len__(self) -> int:
         return sum(one.count for one in self._snapshots)
 
-    def add(self, offset: int, key: bytes | None, envelope: Envelope) -> None:
-        """Keep a row.
+    def add(
+        self,
+        offset: int,
+        key: bytes | None,
+        envelope: Envelope,
+        until: int | None = None,
+        *,
+        begins_anew: bool = False,
+    ) -> None:
+        """Keep a row, until the stream is behind a position if one is given.
 
         Raises:
             SequenceError: the disk is full or not writable.
         """
-        read_at_ms = envelope.source.ts_ms
-        if not self._snapshots or self._snapshots[-1].read_at_ms != read_at_ms:
-            self._snapshots.append(_Snapshot(self._directory, read_at_ms))
-        self._snapshots[-1].add((offset, key, envelope))
+        taken_at_ms = envelope.source.ts_ms
+        last = self._snapshots[-1] if self._snapshots else None
+        if last is None or last.taken_at_ms != taken_at_ms or last.until != until:
+            last = _Snapshot(self._directory, taken_at_ms, until, begins_anew=begins_anew)
+            self._snapshots.append(last)
+        last.add((offset, key, envelope))
 
     def told(self, key: bytes | None, committed_at_ms: int) -> None:
         """The stream tells of a row; when it was committed decides whether a snapshot may hold it already."""
         if key is None:
             return
         for snapshot in self._snapshots:
-            if committed_at_ms <= snapshot.read_at_ms + self._skew_ms:
+            if snapshot.until is None and committed_at_ms <= snapshot.read_at_ms + self._skew_ms:
                 snapshot.told(key)
 
-    def is_due(self, committed_at_ms: int) -> bool:
-        """Whether a transaction that was committed then comes after rows that are kept."""
-        return bool(self._snapshots) and self._snapshots[0].read_at_ms + self._skew_ms < committed_at_ms
+    def is_due(self, committed_at_ms: int, end_lsn: int) -> bool:
+        """Whether a transaction that was committed then and there comes after rows that are kept."""
+        if not self._snapshots:
+            return False
+        first = self._snapshots[0]
+        if first.until is not None:
+            return end_lsn > first.until
+        return first.read_at_ms + self._skew_ms < committed_at_ms
 
-    def due(self, committed_at_ms: int) -> Iterator[tuple[int, Envelope]]:
-        """Offsets and rows that come before a transaction that was committed then; each is not kept any more when it comes."""
-        while self.is_due(committed_at_ms):
+    def due(self, committed_at_ms: int, end_lsn: int) -> Iterator[tuple[Envelope, bool, bool]]:
+        """Rows that come before such a transaction, whether they bear their own position, and whether the stream begins anew
+        with them; each is not kept any more when it comes."""
+        while self.is_due(committed_at_ms, end_lsn):
             snapshot = self._snapshots[0]
             for offset, _, envelope in snapshot.rows():
                 snapshot.first_offset = offset + 1
-                yield offset, envelope
+                yield envelope, snapshot.until is not None, snapshot.begins_anew
             self._snapshots.popleft().close()
 
     def needed_from(self) -> int | None:

@@ -22,6 +22,8 @@ class CompleteTransaction(NamedTuple):
     txid: int
     commit_lsn: int
     rows: list[Envelope] | SpilledRows
+    silent: bool = False
+    """It was committed while a snapshot with which the stream begins anew was read: nobody knows what of it is news."""
 
 
 class SnapshotRow(NamedTuple):
@@ -30,6 +32,8 @@ class SnapshotRow(NamedTuple):
     envelope: Envelope
     commit_lsn: int | None = None
     """The last commit before it in the stream, where that is known better than by the row itself."""
+    begins_anew: bool = False
+    """Nobody has told of what was committed before it, so nothing of its aggregate is known but what this snapshot reads."""
 
 
 class TooLarge(NamedTuple):
@@ -83,6 +87,17 @@ class Gap(msgspec.Struct, frozen=True, array_like=True):
     """The marker's, in the transaction topic."""
 
 
+class Beginning(msgspec.Struct, frozen=True, array_like=True):
+    """A snapshot with which a stream begins anew: the engine tells of nothing that was committed before it."""
+
+    lsn: int
+    """The position behind which the stream goes on; the snapshot's rows bear it."""
+    after: int | None
+    """The last commit that was told of before; None when there is none."""
+    read_until_ms: int = 0
+    """When its last row was read, by the connector's clock; 0 where all rows are as of `lsn`."""
+
+
 class Progress(msgspec.Struct):
     """What must survive a restart; stored in the same Kafka transaction as what came out.
 
@@ -95,6 +110,8 @@ class Progress(msgspec.Struct):
         unreadable: unreadable rows that no transaction was given up for yet.
         snapshot_open: snapshot rows came out, and it is not known yet that these were all.
         snapshot_lsn: the highest LSN of a snapshot's row.
+        first_snapshot_lsn: of the rows of the stream's first snapshot; 0 where none was seen.
+        beginning: the last snapshot with which the stream has begun anew.
         parts: (commit LSN, how many came out, of how many) of a transaction that is coming out in parts; its rows are
             read again after a restart, and give the same parts.
         part_sets: how many change sets of the part behind these came out, too.
@@ -109,6 +126,8 @@ class Progress(msgspec.Struct):
     unreadable: list[UnreadableRow] = []
     snapshot_open: bool = True
     snapshot_lsn: int = 0
+    first_snapshot_lsn: int = 0
+    beginning: Beginning | None = None
     parts: tuple[int, int, int] | None = None
     part_sets: int = 0
     rows: dict[str, tuple[int, int]] = {}
