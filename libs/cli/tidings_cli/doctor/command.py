@@ -175,7 +175,7 @@ def _kafka(bootstrap: str | None, worker: WorkerConfig | None, prefix: str | Non
         return kafka.Look(worker.common_client(), prefix)
     topics = (worker.config_topic, worker.offset_topic, worker.status_topic)
     compacted = {topic.kind: (topic.name, 1 if topic.kind == "config" else None) for topic in topics}
-    return kafka.Look(worker.common_client(), prefix, compacted, worker.group_id)
+    return kafka.Look(worker.common_client(), prefix, compacted)
 
 
 def _registry(url: str) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Kafka, as the worker and the stages will find it: brokers, topics, rights, and who else is in the worker's group."""
+"""Kafka, as the worker and the stages will find it: brokers, topics and rights."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,6 @@ _SECONDS: Final = 10.0
 _REACHABLE_SECONDS: Final = 5.0
 _DEFAULT_RECORD_BYTES: Final = 1_048_576
 """Debezium's and Kafka's producers' ``max.request.size``."""
-_OURS: Final = "tidings-capture"
-"""What the client ids of our members begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +26,11 @@ class Look:
         settings: librdkafka's, with credentials.
         prefix: the connector's ``topic.prefix``; None: no topic of a connector.
         compacted: topics that must be compacted, by the setting that names them, with the partitions that they must have.
-        group: the workers'.
     """
 
     settings: Mapping[str, Any]
     prefix: str | None = None
     compacted: Mapping[str, tuple[str, int | None]] | None = None
-    group: str | None = None
 
 
 def look_at_kafka(look: Look) -> list[Finding]:

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from tidings_translator.domain import Domain, load_domain
-from tidings_translator.starting.cli import main
+from tidings_translator.starting.cli import _summary, main
+from tidings_translator.starting.proposal import Proposal
 
 HERE = Path(__file__).parent
 SHOP = HERE.parents[3] / "examples/shop/tidings_shop/schema.sql"
@@ -197,3 +198,13 @@ def test_mistakes_are_told_without_the_password(
     told = capsys.readouterr().err
     assert says in told
     assert "sesame" not in told
+
+
+def test_settings_that_are_there_are_not_asked_for(tmp_path: Path) -> None:
+    nothing, pyproject = Proposal((), (), ()), tmp_path / "pyproject.toml"
+    assert "Add to" not in _summary(tmp_path, "toy_shop", nothing)
+    assert "no:asyncio" in pyproject.read_text(), "where pytest-asyncio is installed it warns of a setting"
+    assert "Add to" not in _summary(tmp_path, "toy_shop", nothing), "the first run has written it"
+    assert "Add to classes in" in _summary(tmp_path, "other", nothing)
+    pyproject.write_text("[project]\n")
+    assert "[tool.tidings-schemas]" in _summary(tmp_path, "other", nothing)
