@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
 from tests.e2e.acls import ACLS, Acl
 
 from tidings_jvm import SilentProgress
-from tidings_shop.demo.broker import read_topics, topic_of
 from tidings_shop.demo.pipeline import Pipeline
 from tidings_stack import Stack
 from tidings_stack.authority import Authority
@@ -146,17 +145,6 @@ class SecuredPipeline(Pipeline):
     def close(self) -> None:
         super().close()
         self._exits.close()
-
-    def rotate(self, user: str) -> None:
-        """Another password, first in Kafka and then in the file."""
-        self.passwords[user] = secrets.token_urlsafe(16)
-        self.rights.set_password(user, self.passwords[user])
-        (self.directory / f"{user}-password").write_text(self.passwords[user] + "\n")
-
-    def orders(self) -> int:
-        """Events of orders that were placed, each counted once."""
-        topic = topic_of("OrderPlaced", 1)
-        return len(read_topics(self.stack.kafka.bootstrap, [topic])[topic].ids)
 
     @property
     def hidden(self) -> list[str]:

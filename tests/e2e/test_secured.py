@@ -22,7 +22,7 @@ from tidings_shop.demo.run import Demo
 from tidings_shop.demo.services import installed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]
-END_SECONDS = 120
+END_SECONDS = 100
 
 
 def command_lines() -> str:
@@ -126,6 +126,43 @@ def test_the_registrys_wrong_password_too(demo: SecuredDemo, tmp_path: Path, ser
     code, said = run(demo, service, TIDINGS_REGISTRY_PASSWORD_FILE=str(tmp_path / "wrong"))
     assert code == 1, said
     assert re.search(r"to user 'reg': TIDINGS_REGISTRY_USERNAME, TIDINGS_REGISTRY_PASSWORD_FILE", said)
+
+
+def right(service: str, resource: str, name: str) -> acls.Acl:
+    return next(a for a in acls.ACLS if (a.service, a.resource, a.name) == (service, resource, name))
+
+
+MISSING = {
+    "sequencer's id": (
+        right("sequencer", "transactional id", "tidings-sequencer-shop"),
+        r"TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "tidings-sequencer-shop",
+    ),
+    "sequencer's topics": (
+        right("sequencer", "topic", "shop."),
+        r"TOPIC_AUTHORIZATION_FAILED",
+        "shop.transaction",
+    ),
+    "translator's topics": (
+        right("translator", "topic", "shop."),
+        r"TOPIC_AUTHORIZATION_FAILED",
+        "topic shop.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISSING)
+def test_a_missing_right_is_an_error_that_names_it(demo: SecuredDemo, what: str) -> None:
+    acl, code_word, name = MISSING[what]
+    demo.pipeline.rights.take(acl)
+    try:
+        code, said = run(demo, acl.service)
+    finally:
+        demo.pipeline.rights.grant([acl])
+    assert code != 0, said
+    assert re.search(code_word, said, re.IGNORECASE)
+    assert name in said
+    assert f"user '{acl.service}'" in said
 
 
 def test_the_documentation_has_the_rights_that_this_test_grants() -> None:

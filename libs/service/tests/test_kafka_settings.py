@@ -92,8 +92,11 @@ def test_the_files_of_mutual_tls_for_each_client(set_variables, tmp_path):
     assert librdkafka["ssl.key.password"] == CANARY
     assert librdkafka["ssl.certificate.location"] == str(tmp_path / "own.pem")
     assert mutual.aiokafka()["ssl_context"].get_ca_certs()
+    with pytest.raises(SettingsError, match="TIDINGS_KAFKA_KEY_FILE: Java reads keys in PKCS #8"):
+        mutual.java()
+    (tmp_path / "own.key").write_text(issued.key)
     java = mutual.java()
-    assert java_secrets(java).keys() == {"ssl.keystore.key", "ssl.key.password"}
+    assert java_secrets(java).keys() == {"ssl.keystore.key"}
     assert java["ssl.truststore.certificates"] == authority.certificate
 
 

@@ -15,7 +15,7 @@ from tidings_service.tls_files import TlsFiles
 
 PREFIX: Final = "TIDINGS_KAFKA"
 _MODULES: Final = "org.apache.kafka.common.security"
-_JAVA_SECRETS: Final = frozenset({"sasl.jaas.config", "ssl.keystore.key", "ssl.key.password"})
+_JAVA_SECRETS: Final = frozenset({"sasl.jaas.config", "ssl.keystore.key"})
 SECRET_NAMES: Final = r"(?i)secret|password|token|access[.]?key|jaas|ssl[.]keystore[.]key"  # noqa: S105 - a pattern of names
 """A pattern of the names of Java's settings that nobody may see, for Spark's redaction."""
 
