@@ -37,6 +37,7 @@ TOGETHER = {
     "tests/faults/": "faults",
     "services/capture/tests/test_secured": "secured",
     "libs/service/tests/test_kafka_logins": "secured",
+    "services/translator/tests/test_logins": "secured",
 }
 """Which tests run in one process, one after the other, by the beginning of their ids."""
 FIRST = (
