@@ -12,6 +12,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent / "libs/envelope/tests")]
 
 from fuzzing import parts  # noqa: E402 - behind the path
 from fuzzing.running import run  # noqa: E402
+from fuzzing.worker import run_with_servers  # noqa: E402
 
 
 def main() -> int:
@@ -19,14 +20,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--part", choices=[*parts.PURE], action="append")
+    parser.add_argument("--part", choices=[*parts.PURE, "worker"], action="append")
     parser.add_argument("--case", type=int, help="one case of a part alone, with its seed")
     given = parser.parse_args()
-    chosen = given.part or [*parts.PURE]
+    chosen = given.part or [*parts.PURE, "worker"]
     found = 0
     for part in chosen:
         seconds = given.seconds / len(chosen)
-        outcome = run(part, parts.PURE[part], given.seed, seconds, given.case)
+        if part == "worker":
+            outcome = run_with_servers(given.seed, seconds)
+        else:
+            outcome = run(part, parts.PURE[part], given.seed, seconds, given.case)
         print(outcome, flush=True)
         for finding in outcome.findings:
             print(f"\n{finding}", flush=True)
