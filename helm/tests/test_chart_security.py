@@ -222,6 +222,22 @@ def test_no_directory_on_a_node_is_without_a_limit(render: Render, name: str) ->
                 assert volume["emptyDir"]["sizeLimit"], item["metadata"]["name"]
 
 
+@pytest.mark.parametrize(("size", "most"), [("20Gi", 17_179_869_184), ("1.5G", 1_200_000_000)])
+def test_a_full_disk_is_the_services_error_before_it_is_the_pods_end(
+    render: Render, size: str, most: int
+) -> None:
+    documents = render("minimal", "--set", f"capture.tmpSize={size},sequencer.tmpSize={size}")
+    config = next(item["data"] for item in documents if "worker.properties" in item.get("data", {}))
+    assert f"tidings.spool.max.bytes={most}" in config["worker.properties"].splitlines()
+    sequencer = next(
+        item
+        for item in documents
+        if item["metadata"]["name"].endswith("-sequencer") and item["kind"] == "StatefulSet"
+    )
+    env = sequencer["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "TIDINGS_SPILL_MAX_BYTES", "value": str(most)} in env
+
+
 def test_releases_on_one_kafka_are_groups_of_their_own(
     root: Path, chart: Path, tool: Callable[..., Any]
 ) -> None:
