@@ -97,6 +97,11 @@ class OwnDirectory:
             if self._lock is not None:
                 break  # else somebody took it for an abandoned one this very moment
 
+    @property
+    def locks(self) -> list[int]:
+        """The lock's descriptor: a child that inherits it keeps the directory, too."""
+        return [] if self._lock is None else [self._lock]
+
     def cleanup(self) -> None:
         """Remove it; may be called again."""
         if self._lock is not None:

@@ -10,6 +10,7 @@ its own: a signal to ours must not end it in the middle of a batch. Until it is 
 `inherit`, so that a lock on one of them outlives this process for exactly as long as the JVM may still write.
 """
 
+import atexit
 import os
 import struct
 import subprocess
@@ -56,7 +57,8 @@ _LOG4J = Path(__file__).with_name("log4j2.properties")
 def start_gateway(
     *, heap: str, options: str, conf: Mapping[str, str], inherit: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """Start the JVM and tell pyspark where it is.
+    """Start the JVM and tell pyspark where it is. Spark's temporary files are in a directory of its own, which the next start
+    removes where both processes were killed.
 
     Raises:
         GatewayError: there is no Java, a jar cannot be had, or the JVM ended at once.
@@ -67,6 +69,8 @@ def start_gateway(
     except JvmError as error:
         raise GatewayError(str(error), hint=error.hint) from error
     home = Path(pyspark.__file__).parent
+    temporary = OwnDirectory("tidings-spark-")
+    atexit.register(temporary.cleanup)
     with OwnDirectory("tidings-gateway-") as directory:
         info = directory.path / "connection"
         # Not arguments, which everybody on the machine can read: passwords are among them.
@@ -74,7 +78,14 @@ def start_gateway(
         file.touch(mode=0o600)
         file.write_text(properties_text(conf), encoding="ascii")
         process = subprocess.Popen(
-            _command(java, home, jars, [f"-Xmx{heap}", *options.split()], file),
+            # Before the options, which may name another directory.
+            _command(
+                java,
+                home,
+                jars,
+                [f"-Djava.io.tmpdir={temporary.path}", f"-Xmx{heap}", *options.split()],
+                file,
+            ),
             stdin=subprocess.PIPE,
             env={
                 **os.environ,
@@ -83,7 +94,7 @@ def start_gateway(
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
             },
             process_group=0,
-            pass_fds=inherit,
+            pass_fds=[*inherit, *temporary.locks],  # the JVM may outlive this process
         )
         port, secret = _connection(process, info)
     os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
