@@ -58,12 +58,15 @@ class Line:
 
     def snapshot(self, table: str, row: Row, *, incremental: bool = False) -> list[str]:
         """A row that a snapshot reads; an incremental one's has no LSN."""
-        envelope = self._envelope(table, "r", None, row, None, lsn=None if incremental else self.lsn + 0x10)
+        if incremental:
+            envelope = self._envelope(table, "r", None, row, None, lsn=None, snapshot="incremental")
+        else:
+            envelope = self._envelope(table, "r", None, row, None, lsn=self.lsn + 0x10, snapshot="true")
         return self.apply(self.router.snapshot_row(SnapshotRow(envelope)))
 
     def gone(self, table: str, row: Row) -> list[str]:
         """A row that an incremental snapshot found gone; only its key is known."""
-        envelope = self._envelope(table, "d", row, None, None, lsn=None)
+        envelope = self._envelope(table, "d", row, None, None, lsn=None, snapshot="incremental")
         return self.apply(self.router.snapshot_row(SnapshotRow(envelope)))
 
     def apply(self, change_sets: list[ChangeSet]) -> list[str]:
@@ -98,9 +101,12 @@ class Line:
         order: int | None,
         *,
         lsn: int | None = 90,
+        snapshot: str = "false",
     ) -> Envelope:
         schema, name = table.split(".")
-        source = Source(name="p", db="d", schema=schema, table=name, ts_ms=5, ts_us=5_001, lsn=lsn)
+        source = Source(
+            name="p", db="d", schema=schema, table=name, ts_ms=5, ts_us=5_001, lsn=lsn, snapshot=snapshot
+        )
         ref = None if order is None else TransactionRef(f"{self.txid}:{self.lsn}", order, order)
         return Envelope(op=op, source=source, before=before, after=after, transaction=ref)
 
