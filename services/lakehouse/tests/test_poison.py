@@ -98,6 +98,37 @@ def test_poison_is_put_aside_and_what_is_around_it_is_written(
     ]
 
 
+@pytest.mark.spark
+@pytest.mark.stack
+def test_an_event_that_ends_its_decoder_is_put_aside_and_the_others_are_written(
+    lake: Lake, topics: Topics, unique_name: str
+) -> None:
+    topic, table = f"{unique_name}.moved-{unique_name}.v1", f"business.moved_{unique_name}_v1"
+    topics.create(topic)
+    at = {"type": "long", "connect.name": "io.debezium.time.Timestamp"}
+    schema = topics.register(
+        f"{topic}-value", {"type": "record", "name": "Moved", "fields": [{"name": "at", "type": at}]}
+    )
+    lake.streams = ["business"]
+
+    def publish(*moments: int) -> None:
+        for moment in moments:
+            headers = [("ce_id", str(moment).encode())]
+            topics.produce(topic, b"1", topics.encode(schema, {"at": moment}), headers)
+        topics.flush()
+
+    never = 1 << 62  # milliseconds that no timestamp has
+    publish(1, never, 2)
+    lake.drain()
+    publish(3, 4)
+    lake.forget()
+    lake.drain()
+    assert lake.rows(f"select ce_id from {table} order by ce_id") == [("1",), ("2",), ("3",), ("4",)]
+    kept = lake.rows(f"select offset, value, reason from tidings.quarantine where topic = '{topic}'")
+    assert [one[:2] for one in kept] == [(1, topics.encode(schema, {"at": never}))]
+    assert kept[0][2].startswith("value: ")
+
+
 def test_a_schema_that_is_too_deep_or_too_wide_is_refused() -> None:
     with pytest.raises(UnsupportedSchemaError, match="deep"):
         parse_schema({"type": "record", "name": "Row", "fields": [nested(3000)]})

@@ -29,6 +29,7 @@ from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.kafka import Brokers
 from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
 from tidings_lakehouse.names import Names
+from tidings_lakehouse.poison import find_poison
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.set_aside import Missed, SetAside, first_offsets
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
 STREAM = "business"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Decoded:
     topic: str
     table: Table
     survey: TopicSurvey
+    records: DataFrame
+    decoder: EventDecoder
     events: DataFrame
 
 
@@ -114,7 +117,7 @@ class BusinessWriter:
             mark_commits(session, query_id="set-aside", batch_id=-1, topics=topics)
             one = self._decode(kept, missed.topic, missed.topic_id, survey)
             try:
-                statistics = _statistics([one])[one.topic]
+                statistics = _survey_one(one)[one.topic]
                 self._write_one(session, one, statistics)
                 self._put_in_quarantine([one], {one.topic: statistics}, {one.topic: missed.topic_id})
             finally:
@@ -149,8 +152,9 @@ class BusinessWriter:
         decoder = self._decoders.get(topic)
         if decoder is None or decoder.made_for != (topic_id, plan, schema):
             decoder = self._decoders[topic] = EventDecoder(topic_id, plan, schema)
-        events = decoder.decode(records.where(sf.col("topic") == topic))
-        return _Decoded(topic, table, survey, events.persist(StorageLevel.MEMORY_AND_DISK))
+        own = records.where(sf.col("topic") == topic)
+        events = decoder.decode(own).persist(StorageLevel.MEMORY_AND_DISK)
+        return _Decoded(topic, table, survey, own, decoder, events)
 
     def _write(
         self, session: SparkSession, decoded: list[_Decoded], batch_id: int, ids: dict[str, str]
@@ -190,8 +194,7 @@ class BusinessWriter:
                 raise
         found: dict[str, Any] = {}
         for one in decoded:
-            one.events.unpersist()
-            found |= self._attempt(one.survey, one.topic, lambda one=one: _statistics([one])) or {}
+            found |= self._attempt(one.survey, one.topic, lambda one=one: _survey_one(one)) or {}
         return found
 
     def _write_one(self, session: SparkSession, one: _Decoded, statistics: Any) -> list[str]:
@@ -237,3 +240,18 @@ def _statistics(decoded: list[_Decoded]) -> dict[str, Any]:
         .collect()
     )
     return {row["topic"]: row for row in rows}
+
+
+def _survey_one(one: _Decoded) -> dict[str, Any]:
+    """The counts of one topic; records that end the decoder become rows that say so."""
+    try:
+        return _statistics([one])
+    except Exception as error:
+        if trouble_of_topic(error) is None:
+            raise
+        one.events.unpersist()
+        poison = find_poison(one.records, one.survey.offsets, one.decoder.decode)
+        if not poison:
+            raise
+        one.events = one.decoder.decode(one.records, poison).persist(StorageLevel.MEMORY_AND_DISK)
+        return _statistics([one])

@@ -14,6 +14,7 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.avro_nodes import Node
 from tidings_lakehouse.columns import column_type, shaped_value
+from tidings_lakehouse.poison import Poison, is_among, why
 from tidings_lakehouse.records import ReaderGroup, failure
 from tidings_lakehouse.schemas import DecodingPlan
 from tidings_lakehouse.tables import quoted, safe_name, target_name
@@ -77,15 +78,7 @@ class EventDecoder:
         self._columns = [
             *[columns.get(f.name, sf.lit(None)).cast(f.dataType).alias(f.name) for f in table.fields],
             reason.alias(REASON),
-            sf.struct(
-                sf.lit(topic_id).alias("topic_id"),
-                "partition",
-                "offset",
-                "timestamp",
-                "headers",
-                sf.col("key").alias("raw_key"),
-                sf.col("value").alias("raw_value"),
-            ).alias("__record"),
+            _record(topic_id),
         ]
         self._last = [
             *[sf.col(quoted(field.name)) for field in table.fields],
@@ -93,17 +86,41 @@ class EventDecoder:
             sf.when(sf.col(REASON).isNotNull(), sf.col("__record")).alias("__record"),
         ]
 
-    def decode(self, records: DataFrame) -> DataFrame:
-        """Rows of the table, and of what could not be decoded.
+    def decode(self, records: DataFrame, poison: Sequence[Poison] = ()) -> DataFrame:
+        """Rows of the table, and of what could not be decoded; `poison` is not tried.
 
         Ends in the table's columns, then `REASON` (why it could not be decoded, else null) and `__record`, see `failed`.
         """
+        if poison:
+            good = self.decode(records.where(~is_among(poison)))
+            return good.unionAll(self._put_aside(records.where(is_among(poison)), poison))
         return records.select("*", *self._decoded).select(*self._columns).select(*self._last)
+
+    def _put_aside(self, records: DataFrame, poison: Sequence[Poison]) -> DataFrame:
+        topic_id, _, table = self.made_for
+        return records.select(
+            *[sf.lit(None).cast(field.dataType).alias(field.name) for field in table.fields],
+            why(poison).alias(REASON),
+            _record(topic_id),
+        )
 
 
 def failed(events: DataFrame) -> DataFrame:
     """The records among decoded ones that could not be, as the quarantine takes them."""
     return events.where(sf.col(REASON).isNotNull()).select("__record.*", sf.col(REASON).alias("reason"))
+
+
+def _record(topic_id: str) -> Column:
+    """A record as the quarantine keeps it."""
+    return sf.struct(
+        sf.lit(topic_id).alias("topic_id"),
+        "partition",
+        "offset",
+        "timestamp",
+        "headers",
+        sf.col("key").alias("raw_key"),
+        sf.col("value").alias("raw_value"),
+    ).alias("__record")
 
 
 def _attributes(topic_id: str) -> dict[str, Column]:
