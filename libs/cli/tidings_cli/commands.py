@@ -60,6 +60,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
             "sql": "'select * from technical.orders limit 10' --json",
             "tables": "--format csv",
             "history": "history-of-june",
+            "accept-loss": "shop.public.orders --yes",
         },
         old_name="tidings-lakehouse",
     ),

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from tidings_lakehouse.settings import HistorySettings, LakehouseSettings, WarehouseSettings
+from tidings_lakehouse.settings import HistorySettings, LakehouseSettings, LossSettings, WarehouseSettings
 from tidings_service import (
     Health,
     SettingsError,
@@ -67,6 +67,20 @@ def parser() -> argparse.ArgumentParser:
     )
     history.add_argument("directory", type=Path, help="a new directory")
     history.set_defaults(command=_history)
+    loss = commands.add_parser(
+        "accept-loss", help="go on with a topic that is set aside, without records that it has lost"
+    )
+    loss.add_argument("topic", help="a topic of tidings.set_aside")
+    loss.add_argument(
+        "--to-end",
+        action="store_true",
+        help="also give up what the topic still has: the job goes on with what comes from now on",
+    )
+    loss.add_argument(
+        "--yes", action="store_true", help="accept it; without this, only what would be lost is shown"
+    )
+    _add_format(loss)
+    loss.set_defaults(command=_accept_loss)
     return parser
 
 
@@ -158,6 +172,29 @@ def _history(options: argparse.Namespace) -> int:
     finally:
         session.stop()
     sys.stdout.write(f"{len(topics)} topics in {options.directory}\n")
+    return 0
+
+
+def _accept_loss(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.accepted_losses import accept, statement_of  # noqa: PLC0415
+    from tidings_lakehouse.kafka import Brokers  # noqa: PLC0415
+    from tidings_lakehouse.kafka_login import KafkaLogin  # noqa: PLC0415
+    from tidings_lakehouse.query import print_rows  # noqa: PLC0415
+    from tidings_lakehouse.session import create_session  # noqa: PLC0415
+
+    settings = _reader_settings(LossSettings)
+    login = KafkaLogin(settings.kafka_access)
+    session = create_session(settings, "tidings-lakehouse-accept-loss", inherit=login.inherit)
+    try:
+        statement = statement_of(session, Brokers(session, login), options.topic, to_end=options.to_end)
+        print_rows(statement.rows, options.format)
+        sys.stdout.flush()
+        if options.yes:
+            accept(session, statement.losses)
+    finally:
+        session.stop()
+        login.close()
+    sys.stderr.write(statement.told(is_accepted=options.yes))
     return 0
 
 

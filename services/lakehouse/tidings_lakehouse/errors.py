@@ -65,3 +65,10 @@ class HistoryError(LakehouseError):
 
     code = "history"
     default_retry = Retry.NEVER
+
+
+class LossError(LakehouseError):
+    """The loss of a topic's records cannot be accepted, as there is none."""
+
+    code = "no_loss"
+    default_retry = Retry.NEVER

@@ -3,7 +3,8 @@
 A topic is set aside when its own trouble stops it: the other topics go on, and its rows are left out. The offsets that it has
 to be read from are kept in the table, so nothing of it is skipped. It is tried again when a job starts and then ever more
 rarely, in parts of a batch's size; when it has come to its end it is one of the others again. What is read twice that way
-changes nothing, since a table's offsets guard it.
+changes nothing, since a table's offsets guard it. What is not on the topic any more is skipped when a person has accepted its
+loss (`accepted_losses`).
 
 That the note can be written tells that catalog and storage are there: if it cannot, the failure was not the topic's.
 """
@@ -27,7 +28,7 @@ from tidings_lakehouse.kafka import Brokers, Offsets, read_range
 from tidings_lakehouse.kafka_login import KafkaLogin
 from tidings_lakehouse.metrics import SET_ASIDE
 from tidings_lakehouse.tables import Table
-from tidings_lakehouse.topics import SET_ASIDE_TABLE
+from tidings_lakehouse.topics import ACCEPTED_LOSSES, SET_ASIDE_TABLE
 from tidings_lakehouse.troubles import Trouble, trouble_of_topic
 from tidings_service import get_logger
 
@@ -74,10 +75,7 @@ class SetAside:
         self._session = session
         self._stream = stream
         self._table = Table(session, SET_ASIDE_TABLE, "", commits)
-        rows = []
-        if self._table.exists:
-            rows = session.table(SET_ASIDE_TABLE).where(sf.col("stream") == stream).collect()
-        self._topics = {row["topic"]: _aside(row) for row in rows}
+        self._topics = {aside.topic: aside for owner, aside in asides(session) if owner == stream}
         self._due = dict.fromkeys(self._topics, 0.0)
         """By topic, the moment from which it is tried again."""
         for aside in self._topics.values():
@@ -181,6 +179,13 @@ class SetAside:
             frame.writeTo(name).overwrite(sf.col("stream") == self._stream)
 
 
+def asides(session: SparkSession) -> list[tuple[str, Aside]]:
+    """All topics that are set aside, each with its stream."""
+    if not session.catalog.tableExists(SET_ASIDE_TABLE):
+        return []
+    return [(row["stream"], _aside(row)) for row in session.table(SET_ASIDE_TABLE).collect()]
+
+
 def _aside(row: st.Row) -> Aside:
     since = row["since"].astimezone(dt.UTC).isoformat(timespec="microseconds")
     trouble = Trouble(row["code"], row["reason"])
@@ -250,12 +255,26 @@ class CatchUp:
 
     def _step(self, aside: Aside, write: Write) -> bool:
         topic = aside.topic
+        accepted = _accepted(self._session, topic)
+        if None in accepted.get(aside.topic_id, {}).values() and not self._brokers.has(topic):
+            _LOG.warning("a topic has been deleted, and the loss of what it had is accepted", topic=topic)
+            self._aside.rejoin(topic)
+            return True
         topic_id = self._brokers.topic_ids([topic])[topic]
         ends = self._brokers.ends_of([topic])[topic]
         # A topic that was made again has nothing of the former one's offsets.
         known = aside.offsets if aside.topic_id == topic_id else {}
         begins = self._brokers.begins_of([topic])[topic]
         starts = {number: known.get(number, begins[number]) for number in ends}
+        behind = {
+            number: max(start, accepted.get(topic_id, {}).get(number) or 0)
+            for number, start in starts.items()
+        }
+        if behind != starts:
+            _LOG.warning(
+                "records are skipped whose loss is accepted", topic=topic, known=starts, skipped_to=behind
+            )
+            starts = behind
         share = max(1, self._most // max(1, len(ends)))
         stops = {
             number: max(starts[number], min(end, starts[number] + share)) for number, end in ends.items()
@@ -269,3 +288,14 @@ class CatchUp:
             return False
         self._aside.rejoin(topic)
         return True
+
+
+def _accepted(session: SparkSession, topic: str) -> dict[str, dict[str, int | None]]:
+    """By the id of the topic's incarnation and by partition, the offset behind a loss that is accepted; None: all of it is."""
+    if not session.catalog.tableExists(ACCEPTED_LOSSES):
+        return {}
+    found: dict[str, dict[str, int | None]] = {}
+    rows = session.table(ACCEPTED_LOSSES).where(sf.col("topic") == topic).orderBy("accepted_at").collect()
+    for row in rows:
+        found.setdefault(row["topic_id"], {})[str(row["partition"])] = row["next_offset"]
+    return found

@@ -102,6 +102,10 @@ class HistorySettings(WarehouseSettings):
     """Topic prefix of the source."""
 
 
+class LossSettings(WarehouseSettings, KafkaSettings):
+    """What `tidings-lakehouse accept-loss` can be told."""
+
+
 class LakehouseSettings(WarehouseSettings, KafkaSettings, RegistrySettings):
     """What the streaming job can be told."""
 

@@ -19,6 +19,7 @@ TRANSACTION_LOG = f"{SYSTEM}.transaction_log"
 TOPICS = f"{SYSTEM}.topics"
 RENAMES = f"{SYSTEM}.renames"
 SET_ASIDE_TABLE = f"{SYSTEM}.set_aside"
+ACCEPTED_LOSSES = f"{SYSTEM}.accepted_losses"
 
 
 def transaction_topic(source: str) -> str:
