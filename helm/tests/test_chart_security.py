@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tidings_capture.connector_limits import ConnectorLimits, read_limits
 from tidings_capture.rest_security import read_rest_security
+from tidings_capture.worker_config import read_worker_config
 from tidings_stack.authority import Authority
 
 Render = Callable[..., list[dict[str, Any]]]
@@ -104,12 +106,7 @@ def test_ways_in_and_out_by_values(render: Render) -> None:
 def test_rest_with_tls_and_a_password_also_for_the_registration(render: Render, tmp_path: Path) -> None:
     manifests = render("secured")
     worker, job = pod(manifests, "capture"), pod(manifests, "register")
-    (config,) = (
-        item["data"]["worker.properties"]
-        for item in manifests
-        if item["kind"] == "ConfigMap" and "worker.properties" in item["data"]
-    )
-    properties = dict(line.split("=", 1) for line in config.splitlines())
+    properties = worker_properties(manifests)
     assert properties["listeners"] == "https://0.0.0.0:8083"
     mounts = {mount["mountPath"] for mount in worker["containers"][0]["volumeMounts"]}
     files = [value for name, value in properties.items() if name.endswith((".location", "credentials.file"))]
@@ -140,6 +137,49 @@ def test_rest_with_tls_and_a_password_also_for_the_registration(render: Render, 
     secrets = {volume["name"]: volume["secret"] for volume in job["volumes"] if "secret" in volume}
     assert [item["key"] for item in secrets["rest-ca"]["items"]] == ["ca.crt"], "not the worker's key"
     assert [item["key"] for item in secrets["rest-login"]["items"]] == ["username", "password"]
+
+
+def test_a_worker_that_wants_certificates_gets_one_from_the_registration(
+    render: Render, tmp_path: Path
+) -> None:
+    manifests = render("secured", "--set", "capture.rest.tls.clientSecret=registration-tls")
+    worker, job = worker_properties(manifests), pod(manifests, "register")
+    assert worker["listeners.https.ssl.client.auth"] == "required"
+    assert "listeners.https.ssl.client.auth" not in worker_properties(render("secured"))
+    environment = {item["name"]: item["value"] for item in job["containers"][0]["env"]}
+    assert environment["TIDINGS_REGISTER_CERTIFICATE"] == "/run/tidings/rest-client/tls.crt"
+    assert environment["TIDINGS_REGISTER_KEY"] == "/run/tidings/rest-client/tls.key"
+    assert "/run/tidings/rest-client" in {m["mountPath"] for m in job["containers"][0]["volumeMounts"]}
+    (volume,) = (v["secret"] for v in job["volumes"] if v["name"] == "rest-client")
+    assert volume["secretName"] == "registration-tls"
+    assert [item["key"] for item in volume["items"]] == ["tls.crt", "tls.key"]
+
+
+def test_the_worker_takes_every_bound_that_the_values_show(render: Render, chart: Path) -> None:
+    lines = (chart / "values.yaml").read_text().splitlines()
+    shown = yaml.safe_load("\n".join(line.strip()[1:].strip() for line in lines if "#  tidings." in line))
+    assert len(shown) == 7
+    values: list[str] = []
+    for name, value in shown.items():
+        escaped = name.replace(".", "\\.")
+        values += "--set-string", f"capture.worker.properties.{escaped}={value}"
+    properties = worker_properties(render("minimal", *values))
+    assert shown.items() <= properties.items()
+    worker = read_worker_config(properties)
+    assert not [name for name in worker.unknown if name.startswith("tidings.")]
+    assert (worker.most_connectors, worker.most_topics) == (200, 2000)
+    assert (worker.spool_bytes, worker.spool_free_bytes) == (8 << 30, 1 << 30)
+    assert worker.limits == read_limits(properties) != ConnectorLimits()
+
+
+def worker_properties(manifests: list[dict[str, Any]]) -> dict[str, str]:
+    """The worker.properties that the chart makes."""
+    (text,) = (
+        item["data"]["worker.properties"]
+        for item in manifests
+        if item["kind"] == "ConfigMap" and "worker.properties" in item["data"]
+    )
+    return dict(line.split("=", 1) for line in text.splitlines())
 
 
 def test_the_registration_removes_what_is_gone_and_only_its_own(render: Render) -> None:

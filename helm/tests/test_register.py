@@ -64,16 +64,17 @@ def authority() -> Authority:
     return Authority("Issuer")
 
 
-@pytest.fixture(params=["http", "https"])
+@pytest.fixture(params=["http", "https", "mutual"])
 def register(chart: Path, tmp_path: Path, request: pytest.FixtureRequest, authority: Authority) -> Any:
     """Runs the registration against a worker that answers as told; returns its outcome and what was configured.
 
-    With https also with a password.
+    With https also with a password, `mutual` also with certificates of clients.
     """
+    scheme = "http" if request.param == "http" else "https"
     server = HTTPServer(("127.0.0.1", 0), Worker)
     login = {}
     Worker.wants = ""
-    if request.param == "https":
+    if request.param != "http":
         own = authority.issue("worker")
         for name, text in {"own.pem": own.key + own.chain, "ca.crt": authority.certificate}.items():
             (tmp_path / name).write_text(text)
@@ -81,12 +82,23 @@ def register(chart: Path, tmp_path: Path, request: pytest.FixtureRequest, author
             (tmp_path / name).write_text(text)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tmp_path / "own.pem")
+        if request.param == "mutual":
+            context.load_verify_locations(tmp_path / "ca.crt")
+            context.verify_mode = ssl.CERT_REQUIRED
         server.socket = context.wrap_socket(server.socket, server_side=True)
         Worker.wants = f"Basic {base64.b64encode(b'chart:hush').decode()}"
         login = {
             "TIDINGS_REGISTER_CA": str(tmp_path / "ca.crt"),
             "TIDINGS_REGISTER_USER_FILE": str(tmp_path / "username"),
             "TIDINGS_REGISTER_PASSWORD_FILE": str(tmp_path / "password"),
+        }
+    if request.param == "mutual":
+        client = authority.issue("registration")
+        for name, text in {"tls.crt": client.chain, "tls.key": client.key}.items():
+            (tmp_path / name).write_text(text)
+        login |= {
+            "TIDINGS_REGISTER_CERTIFICATE": str(tmp_path / "tls.crt"),
+            "TIDINGS_REGISTER_KEY": str(tmp_path / "tls.key"),
         }
     thread = Thread(target=server.serve_forever)
     thread.start()
@@ -97,7 +109,7 @@ def register(chart: Path, tmp_path: Path, request: pytest.FixtureRequest, author
         Worker.configs, Worker.busy, Worker.states = {}, list(busy), list(states)
         (tmp_path / "shop.json").write_text(json.dumps(config))
         program = chart / "files/register_connector.py"
-        address = f"{request.param}://127.0.0.1:{server.server_port}"
+        address = f"{scheme}://127.0.0.1:{server.server_port}"
         environment = {"TIDINGS_REGISTER_SECONDS": "20", "DATABASE_PASSWORD": "from the secret", **login}
         result = subprocess.run(
             [sys.executable, program, address, tmp_path],

@@ -15,6 +15,7 @@ TIDINGS_REGISTER_OWNER       the owner; without one nothing is removed
 TIDINGS_REGISTER_SECONDS     how long to wait (300)
 TIDINGS_REGISTER_UNINSTALL   1: remove every connector of the owner, whatever the directory has
 TIDINGS_REGISTER_CA          PEM file of the authority that signed the worker's certificate, for https
+TIDINGS_REGISTER_CERTIFICATE, TIDINGS_REGISTER_KEY   PEM files that it shows, for a worker that wants a certificate
 TIDINGS_REGISTER_USER_FILE, TIDINGS_REGISTER_PASSWORD_FILE   files with the worker's user and password
 
 Standard library only: it runs in any Python image.
@@ -48,6 +49,8 @@ class Worker:
         self._tls = None
         if address.startswith("https://"):
             self._tls = ssl.create_default_context(cafile=environment.get("TIDINGS_REGISTER_CA") or None)
+            if certificate := environment.get("TIDINGS_REGISTER_CERTIFICATE"):
+                self._tls.load_cert_chain(certificate, environment.get("TIDINGS_REGISTER_KEY") or None)
 
     def call(self, method: str, path: str, body: object | None = None) -> Any:
         """One request with a JSON body and answer."""

@@ -200,6 +200,10 @@ containers:
       {{- if $capture.rest.tls.secret }}
       - {name: TIDINGS_REGISTER_CA, value: {{ printf "/run/tidings/rest-ca/%s" $capture.rest.tls.ca | quote }}}
       {{- end }}
+      {{- if $capture.rest.tls.clientSecret }}
+      - {name: TIDINGS_REGISTER_CERTIFICATE, value: {{ printf "/run/tidings/rest-client/%s" $capture.rest.tls.clientCertificate | quote }}}
+      - {name: TIDINGS_REGISTER_KEY, value: {{ printf "/run/tidings/rest-client/%s" $capture.rest.tls.clientKey | quote }}}
+      {{- end }}
       {{- if $capture.rest.auth.secret }}
       - {name: TIDINGS_REGISTER_USER_FILE, value: {{ printf "/run/tidings/rest-login/%s" $capture.rest.auth.username | quote }}}
       - {name: TIDINGS_REGISTER_PASSWORD_FILE, value: {{ printf "/run/tidings/rest-login/%s" $capture.rest.auth.password | quote }}}
@@ -213,6 +217,9 @@ containers:
       {{- if $capture.rest.tls.secret }}
       - {name: rest-ca, mountPath: /run/tidings/rest-ca, readOnly: true}
       {{- end }}
+      {{- if $capture.rest.tls.clientSecret }}
+      - {name: rest-client, mountPath: /run/tidings/rest-client, readOnly: true}
+      {{- end }}
       {{- if $capture.rest.auth.secret }}
       - {name: rest-login, mountPath: /run/tidings/rest-login, readOnly: true}
       {{- end }}
@@ -224,6 +231,10 @@ volumes:
   # The authority's certificate alone, not the worker's key.
   - name: rest-ca
     secret: {secretName: {{ .secret }}, items: [{key: {{ .ca }}, path: {{ .ca }}}]}
+  {{- end }}
+  {{- if .clientSecret }}
+  - name: rest-client
+    secret: {secretName: {{ .clientSecret }}, items: [{key: {{ .clientCertificate }}, path: {{ .clientCertificate }}}, {key: {{ .clientKey }}, path: {{ .clientKey }}}]}
   {{- end }}
   {{- end }}
   {{- with $capture.rest.auth }}
