@@ -11,6 +11,7 @@ import random
 import secrets
 from collections.abc import Iterator
 
+import msgspec
 import psycopg
 import pytest
 from in_memory import InMemory, everything
@@ -127,9 +128,11 @@ def check_events(side: Side, url: str, slot: str, registry: str, seed: int, sinc
     """The events of all transactions that a side has told of, behind a position, are there, once, and no others; silent ones have
     none."""
     domain = load_domain("translatorlab.domain")
+    # SQL's history says nothing of what the rules say which speak about a snapshot's rows.
+    domain = msgspec.structs.replace(domain, rules=tuple(rule for rule in domain.rules if not rule.snapshot))
     told = everything(domain, side, registry, seed, since)
     truth = expected_events(url, slot, streamed(side, since) - told.silent)
-    want = {event: by_order for event, by_order in truth.items() if by_order}
+    want = {event: found for event, found in truth.items() if found and event != "order-seen.v1"}
     assert told.snapshot_rows > 20
     assert told.events == want, side.base
     assert told.lost == set() or told.beginnings

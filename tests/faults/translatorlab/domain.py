@@ -1,19 +1,30 @@
-"""The store's aggregate and its rules; what they say is computed once more, in SQL, by `truth`."""
+"""The store's aggregate and its rules; what they say is computed once more, in SQL, by `truth`.
 
+The domain has two versions, which a fault changes between while state exists: the second one reads a column more of each
+order, and has its rules in another order. What is published must be the same. A file says which version a process has.
+"""
+
+import os
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 from tidings_translator.events import down_conversion
 from tidings_translator.model import Aggregate, Row, children, reference
 from tidings_translator.rules import Change, rule
 from translatorlab.events import (
+    NAME,
     ItemAdded,
     ItemRemoved,
     OrderDeleted,
     OrderPlacedV1,
     OrderPlacedV2,
+    OrderSeen,
     StatusChanged,
 )
+
+SECOND = Path(os.environ.get("TIDINGS_LAB_SECOND", f"/nonexistent/{NAME}")).exists()
+"""Whether this process has the second version."""
 
 
 class Customer(Row, table="public.customers", key="id"):
@@ -37,6 +48,8 @@ class Payment(Row, table="public.payments", key=("order_id", "number")):
 class Order(Aggregate, root="public.orders", key="id"):
     id: int
     status: str
+    if SECOND:
+        note: str | None = None  # states of the first version lack it
     items = children(Item, by="order_id")
     payments = children(Payment, by="order_id")
     customer = reference(Customer, by="customer_id", required=True)
@@ -84,3 +97,9 @@ def items_changed(change: Change[Order]) -> Iterator[ItemAdded | ItemRemoved]:
 def deleted(change: Change[Order]) -> Iterator[OrderDeleted]:
     if change.deleted and change.before is not None:
         yield OrderDeleted(order_id=change.before.id)
+
+
+@rule(Order, emits=OrderSeen, snapshot=True)
+def seen(change: Change[Order]) -> Iterator[OrderSeen]:
+    if change.created:
+        yield OrderSeen(order_id=change.current.id)

@@ -90,4 +90,14 @@ class OrderDeleted(BusinessEvent, frozen=True, kw_only=True):
     order_id: int
 
 
-EVENTS = (OrderPlacedV1, OrderPlacedV2, StatusChanged, ItemAdded, ItemRemoved, OrderDeleted)
+class OrderSeen(BusinessEvent, frozen=True, kw_only=True):
+    """Of a rule that snapshots are for, too."""
+
+    __domain__: ClassVar[str] = NAME
+    __event__: ClassVar[str] = "order-seen"
+    __major__: ClassVar[int] = 1
+    __contract__: ClassVar[str] = _contract("OrderSeen", 1, order_id='"long"')
+    order_id: int
+
+
+EVENTS = (OrderPlacedV1, OrderPlacedV2, StatusChanged, ItemAdded, ItemRemoved, OrderDeleted, OrderSeen)

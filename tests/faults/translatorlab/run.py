@@ -54,7 +54,7 @@ class Run:
         strikes = Strikes(
             self.pipeline, self._more, random.Random(f"{self.schedule.seed} run"), strict=self._strict
         )
-        with Customers(self.pipeline.url, self.schedule.seed) as customers:
+        with Customers(self.pipeline.url, self.schedule.seed, odd=0.01) as customers:
             for fault in self.schedule.faults:
                 self._more(fault.records)
                 self._say(f"  {time.monotonic() - began:.1f} {fault}")

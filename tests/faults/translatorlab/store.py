@@ -12,7 +12,7 @@ TABLES = ("customers", "orders", "items", "payments")
 _TABLES = """
 CREATE TABLE customers (id bigserial PRIMARY KEY, name text NOT NULL, unused int NOT NULL DEFAULT 1);
 CREATE TABLE orders (id bigserial PRIMARY KEY, customer_id bigint NOT NULL, status text NOT NULL,
-                     unused int NOT NULL DEFAULT 1);
+                     note text DEFAULT 'none', unused int NOT NULL DEFAULT 1);
 CREATE TABLE items (id bigserial PRIMARY KEY, order_id bigint NOT NULL REFERENCES orders ON DELETE CASCADE,
                     price numeric(10, 2) NOT NULL, unused int NOT NULL DEFAULT 1);
 CREATE TABLE payments (order_id bigint REFERENCES orders ON DELETE CASCADE, number int, amount numeric(10, 2) NOT NULL,
@@ -52,16 +52,23 @@ class Customers(Writers):
 
     Args:
         big: how likely a transaction is one of hundreds of items.
+        odd: how likely an order refers to a customer that there has never been, which the domain requires, and a transaction
+            is one that the connector fails on.
     """
 
-    def __init__(self, url: str, seed: int, *, pause: float = 0.03, big: float = 0.01) -> None:
+    def __init__(
+        self, url: str, seed: int, *, pause: float = 0.03, big: float = 0.01, odd: float = 0.0
+    ) -> None:
         super().__init__(url, seed, pause=pause)
         self._big = big
+        self._odd = odd
 
     def transaction(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
         doing = chance.random()
         if doing < self._big:
             self._place(connection, chance, chance.randint(300, 1_500))
+        elif doing < 0.03 and chance.random() < 20 * self._odd:
+            self._fail(connection)
         elif doing < 0.08:
             connection.execute("INSERT INTO elsewhere (what) VALUES ('nobody asks')")
         else:
@@ -97,6 +104,8 @@ class Customers(Writers):
                 "INSERT INTO customers (name) VALUES (%s) RETURNING id", (f"customer {chance.random()}",)
             ).fetchone()
         assert row is not None
+        if chance.random() < self._odd:
+            row = (-chance.randint(1, 3),)
         order = connection.execute(
             "INSERT INTO orders (customer_id, status) VALUES (%s, 'placed') RETURNING id", row
         ).fetchone()
@@ -110,17 +119,24 @@ class Customers(Writers):
     def _pay(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
         order = self._order(connection, chance)
         connection.execute(
-            "INSERT INTO payments SELECT %(o)s, coalesce(max(number), 0) + 1, %(a)s FROM payments WHERE order_id = %(o)s",
+            "INSERT INTO payments SELECT %(o)s, greatest(max(number), 0) + 1, %(a)s FROM payments WHERE order_id = %(o)s",
             {"o": order, "a": chance.randint(1, 9999) / 100},
         )
         if chance.random() < 0.2:  # of nothing: the connector filters it
             connection.execute(
                 "INSERT INTO payments SELECT %(o)s, coalesce(min(number), 0) - 1, 0 FROM payments"
-                " WHERE order_id = %(o)s AND number <= 0",
+                " WHERE order_id = %(o)s AND number BETWEEN -1000 AND 0",
                 {"o": order},
             )
         status = chance.choice(("paid", "shipped", "cancelled", f"waits {chance.random()}"))
         connection.execute("UPDATE orders SET status = %s WHERE id = %s", (status, order))
+
+    def _fail(self, connection: "psycopg.Connection[Any]") -> None:
+        """A payment of nothing that the connector's filter fails on, which it tolerates: the transaction becomes a letter."""
+        connection.execute(
+            "INSERT INTO payments SELECT id, (SELECT coalesce(min(number), -1000) - 1 FROM payments"
+            " WHERE order_id = o.id AND number < -1000), 0 FROM orders o ORDER BY id DESC LIMIT 1 FOR UPDATE"
+        )
 
     def _rename(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
         connection.execute(

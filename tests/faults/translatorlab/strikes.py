@@ -190,6 +190,19 @@ class Strikes(LabFaults):
         self.pipeline.poisoned |= spoil(bootstrap, tables, self._chance, fault.amount + 1)
         spoil(bootstrap, [f"{prefix(name, self.pipeline.generation)}.change-sets"], self._chance, 1)
 
+    def evolve(self, _: Fault) -> None:
+        """The stages are started again, one after the other, with another version of the domain; their state stays."""
+        self.pipeline.change_domain()
+        for stage in [*self.pipeline.running("sequencer"), *self.pipeline.running("translator")]:
+            first = stage.starts
+            stage.signal(signal.SIGTERM)
+            wait_until(lambda stage=stage, first=first: stage.starts > first, 30)
+
+    def widen(self, _: Fault) -> None:
+        """Somebody raises the partitions of change sets and state: the generation goes on in those that it began with."""
+        with contextlib.suppress(KafkaException):  # a broker that is away raises nothing
+            self.pipeline.widen()
+
     def wide(self, fault: Fault) -> None:
         """A transaction of wide rows: as many megabytes as the fault says."""
         with psycopg.connect(self.pipeline.url, autocommit=True) as connection:

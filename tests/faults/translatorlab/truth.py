@@ -27,7 +27,8 @@ FROM (SELECT DISTINCT ON (tab, key, n) tab, key, n, row FROM history JOIN commit
       ORDER BY tab, key, n, place DESC) last_of_each_commit;
 CREATE TEMPORARY TABLE v_orders AS
 SELECT (key)::bigint AS id, n, until, row->>'status' AS status, (row->>'customer_id')::bigint AS customer_id
-FROM versions WHERE tab = 'orders' AND row IS NOT NULL;
+FROM versions WHERE tab = 'orders' AND row IS NOT NULL
+    AND (row->>'customer_id')::bigint > 0; -- who refers to nobody is held from the beginning
 CREATE TEMPORARY TABLE v_items AS
 SELECT key::bigint AS id, n, until, (row->>'order_id')::bigint AS order_id, (row->>'price')::numeric AS price
 FROM versions WHERE tab = 'items' AND row IS NOT NULL;
@@ -75,6 +76,7 @@ _EVENTS = {
         FROM v_items i LEFT JOIN v_items a ON a.id = i.id AND a.n = i.until
         WHERE i.until < 9223372036854775807 AND a.order_id IS DISTINCT FROM i.order_id
             AND {_there("i", "order_id", "i.until")}""",
+    "order-seen.v1": f"SELECT o.n, 0, o.id AS order_id FROM v_orders o WHERE {_FIRST}",
     "order-deleted.v1": """
         SELECT o.until, 0, o.id AS order_id FROM v_orders o
         WHERE o.until < 9223372036854775807 AND NOT EXISTS (SELECT FROM v_orders a WHERE a.id = o.id AND a.n = o.until)""",
