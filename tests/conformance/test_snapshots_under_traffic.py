@@ -19,6 +19,7 @@ from side_by_side import Side, rest, until
 from translatorlab.store import TABLES, Customers, create_store
 from translatorlab.truth import count, expected_events
 
+from tidings_envelope.as_of import as_of
 from tidings_stack.connect import connector_settings
 from tidings_translator.domain import load_domain
 
@@ -246,7 +247,10 @@ def test_an_interrupted_first_snapshot_among_transactions(
     config = connector_settings(pg_database, **{**OPTIONS, "table.include.list": include})
     table = "public.items"  # which is read after that of the customers
     override = "snapshot.select.statement.overrides"
-    slow = {override: table, f"{override}.{table}": f"SELECT i.* FROM {table} i, pg_sleep(600)"}
+
+    def taking(seconds: float) -> dict[str, str]:
+        return {override: table, f"{override}.{table}": f"SELECT i.* FROM {table} i, pg_sleep({seconds})"}
+
     with Customers(pg_database, seed, pause=0.01, big=0.01) as customers:
         more(customers, 50)
         with psycopg.connect(
@@ -254,7 +258,7 @@ def test_an_interrupted_first_snapshot_among_transactions(
         ) as connection:  # the last row of a table is held back until there is another one
             connection.execute("INSERT INTO elsewhere (what) VALUES ('one'), ('two'), ('three')")
         for side in sides:
-            side.create(config | slow)
+            side.create(config | taking(600))
         for side in sides:
             until(
                 f"first rows of {side.base}",
@@ -273,13 +277,18 @@ def test_an_interrupted_first_snapshot_among_transactions(
         more(customers, 50)
         for side in sides:
             assert found(side, b'"snapshot":"last"') == 0
-            resume(side, config)
+            resume(side, config | taking(0.5))  # so that customers come while it reads
         for side in sides:
             until("a snapshot", lambda s=side: s.check() or found(s, b'"snapshot":"last"'), SNAPSHOT_SECONDS)
         for side in sides:
             aged(side, pg_database)
         more(customers, 150)
-    caught_up(sides[0], pg_database)
+    for side in sides:
+        caught_up(side, pg_database)
+    # Between its slot's beginning and what the second snapshot read, it tells of orders that nobody has read yet.
+    read = max(as_of(headers) or 0 for found in sides[1].records.values() for _, _, headers in found)
+    capture = check_events(sides[1], pg_database, order_slot, registry_url, seed, read)
+    assert (capture.beginnings, capture.silent, capture.lost) == ([], set(), set())
     told = check_events(sides[0], pg_database, order_slot, registry_url, seed)
     assert len(told.beginnings) == 1
     assert 0 < len(told.silent) < len(streamed(sides[0])) - 100
