@@ -108,10 +108,11 @@ def make_source(random_: random.Random, transactions: int, topics: int, partitio
 class Reader:
     """A job: reads some of every partition in a batch, and may be killed and begin again with what is in its tables."""
 
-    def __init__(self, source: Source, random_: random.Random) -> None:
-        self.source, self.random = source, random_
+    def __init__(self, source: Source, random_: random.Random, deadline: float) -> None:
+        self.source, self.random, self.deadline = source, random_, deadline
         self.read: dict[tuple[str, int], int] = {}
-        self.tracker = Completeness(None, None, DEADLINE)
+        self.now = 0.0
+        self.tracker = Completeness(None, None, deadline)
 
     def batch(self, most: int, *, visible: dict[tuple[str, int], int]) -> int | None:
         """Read up to `most` records of every partition that can be seen."""
@@ -125,11 +126,14 @@ class Reader:
             ends += [record for record in read if isinstance(record, End)]
             rows += [record for record in read if isinstance(record, Row)]
         self.count(rows)
+        self.now += 1.0
         for one in ends:
-            self.tracker.end(one, 0.0)
+            self.tracker.end(one, self.now)
         if self.tracker.is_asking():
             self.tracker.await_ends(_offsets(visible))
-        return self.tracker.advance(_offsets(self.read), 1, 1.0)
+        if self.tracker.is_overdue(self.now):
+            self.tracker.rest_at(_offsets(visible), self.now)
+        return self.tracker.advance(_offsets(self.read), 1)
 
     def rest(self, *, visible: dict[tuple[str, int], int]) -> int | None:
         """Look at the position that the source has stored: behind what all partitions have of it."""
@@ -166,11 +170,11 @@ class Reader:
 
     def restart(self) -> None:
         """From what the tables hold: rows, END markers, and the watermark."""
-        self.tracker = Completeness(self.tracker.commit_lsn, self.tracker.passed, DEADLINE)
+        self.tracker = Completeness(self.tracker.commit_lsn, self.tracker.passed, self.deadline)
         held = [record for place, end in sorted(self.read.items()) for record in self.source.log[place][:end]]
         for record in held:
             if isinstance(record, End):
-                self.tracker.end(record, 0.0)
+                self.tracker.end(record, self.now)
         shut = [record for record in held if isinstance(record, Row) and not record.snapshot]
         self.count(shut)
 
@@ -215,15 +219,17 @@ def missing_below(source: Source, read: dict[tuple[str, int], int], watermark: i
     transactions=st.integers(1, 25),
     topics=st.integers(1, 3),
     partitions=st.integers(1, 3),
+    is_late=st.booleans(),
 )
 def test_everything_at_or_below_it_is_there_and_it_comes_to_the_end(
-    seed: int, transactions: int, topics: int, partitions: int
+    seed: int, transactions: int, topics: int, partitions: int, is_late: bool
 ) -> None:
+    """A reader that is behind gives nothing up, however short the deadline, which is for what is still on its way."""
     random_ = random.Random(seed)
     source = make_source(random_, transactions, topics, partitions)
-    reader = Reader(source, random_)
+    reader = Reader(source, random_, DEADLINE if is_late else 0.0)
     former = upto = 0
-    late = {place: random_.randrange(12) for place in source.log}
+    late = {place: random_.randrange(12) if is_late else 0 for place in source.log}
     for step in range(200):
         upto = min(source.sent, upto + random_.randrange(9))
         if random_.random() < 0.1:
@@ -238,10 +244,11 @@ def test_everything_at_or_below_it_is_there_and_it_comes_to_the_end(
             former = watermark
     assert reader.tracker.commit_lsn == transactions * 100
     assert reader.tracker.missing == 0
-    assert reader.tracker.waiting_seconds(9.0) == 0.0
+    assert reader.tracker.waiting_seconds(999.0) == 0.0
 
 
 ENDS: Offsets = {"a": {"0": 1, "1": 1}, MARKERS: {"0": 1}}
+MORE: Offsets = {"a": {"0": 1, "1": 2}, MARKERS: {"0": 1}}
 
 
 def opened() -> Completeness:
@@ -250,7 +257,7 @@ def opened() -> Completeness:
     tracker.end(End(0, 1, 100, {}), 0.0)
     assert tracker.is_asking()
     tracker.await_ends(ENDS)
-    assert tracker.advance(ENDS, 1, 0.0) == 100
+    assert tracker.advance(ENDS, 1) == 100
     return tracker
 
 
@@ -258,46 +265,58 @@ def test_it_waits_for_a_partition_that_has_not_been_read() -> None:
     tracker = Completeness(None, None, DEADLINE)
     tracker.end(End(0, 1, 100, {}), 0.0)
     tracker.await_ends(ENDS)
-    assert tracker.advance({"a": {"0": 1}, MARKERS: {"0": 1}}, 1, 0.0) is None
-    assert tracker.advance(ENDS, 1, 0.0) == 100
+    assert tracker.advance({"a": {"0": 1}, MARKERS: {"0": 1}}, 1) is None
+    assert tracker.advance(ENDS, 1) == 100
 
 
 def test_it_advances_while_a_table_rests() -> None:
     tracker = opened()
     tracker.end(End(0, 2, 200, {}), 0.0)
-    assert tracker.advance(ENDS, 1, 0.0) == 200
+    assert tracker.advance(ENDS, 1) == 200
 
 
 def test_a_row_that_never_comes_is_known_by_later_ones_of_every_partition() -> None:
     tracker = opened()
     tracker.end(End(0, 2, 200, {"a": 1}), 0.0)
-    assert tracker.advance(ENDS, 1, 0.0) == 100
+    assert tracker.advance(ENDS, 1) == 100
     tracker.beyond(("a", 0), 300)
-    assert tracker.advance(ENDS, 1, 0.0) == 100
+    assert tracker.advance(ENDS, 1) == 100
     tracker.beyond(("a", 1), 200)
-    assert tracker.advance(ENDS, 1, 0.0) == 200
+    assert tracker.advance(ENDS, 1) == 200
     assert tracker.missing == 1
 
 
 def test_a_row_that_never_comes_is_given_up_after_the_deadline() -> None:
     tracker = opened()
     tracker.end(End(0, 2, 200, {"a": 1}), 5.0)
-    assert tracker.advance(ENDS, 1, 5.0) == 100
+    assert tracker.advance(ENDS, 1) == 100
     assert tracker.waiting_seconds(9.0) == 4.0
-    assert tracker.advance(ENDS, 1, 5.0 + DEADLINE) == 200
+    late = 5.0 + DEADLINE
+    assert not tracker.is_overdue(late - 1)
+    assert tracker.advance(ENDS, 1) == 100
+    assert tracker.is_overdue(late)
+    tracker.rest_at(MORE, late)
+    assert tracker.advance(ENDS, 1) == 100  # the job is behind
+    assert not tracker.is_overdue(late + 1)
+    assert tracker.advance(MORE, 1) == 200
     assert tracker.missing == 1
-    tracker.end(End(0, 3, 300, {"a": 1}), 6.0)
-    assert tracker.advance(ENDS, 1, 7.0) == 300
+    # Nobody waits again for what has been given up, but what is there is read.
+    tracker.end(End(0, 3, 300, {"a": 1}), late + 2)
+    assert tracker.advance(MORE, 1) == 200
+    assert tracker.is_overdue(late + 2)
+    tracker.rest_at(MORE, late + 2)
+    assert tracker.advance(MORE, 1) == 300
     tracker.count([Rows("a", 0, 4, 1, 1, 1)], lambda again: [])
-    tracker.end(End(0, 5, 500, {"a": 1}), 8.0)
-    assert tracker.advance(ENDS, 1, 9.0) == 300
+    tracker.end(End(0, 5, 500, {"a": 1}), late + 3)
+    assert not tracker.is_overdue(late + 3)
+    assert tracker.advance(MORE, 1) == 300
 
 
 def test_markers_in_several_partitions_are_passed_in_the_order_of_commits() -> None:
     tracker = opened()
     tracker.end(End(0, 3, 300, {}), 0.0)
-    assert tracker.advance(ENDS, 2, 0.0) == 100
+    assert tracker.advance(ENDS, 2) == 100
     tracker.end(End(1, 2, 200, {"a": 1}), 0.0)
-    assert tracker.advance(ENDS, 2, 0.0) == 100
+    assert tracker.advance(ENDS, 2) == 100
     tracker.count([Rows("a", 0, 2, 1, 1, 1)], lambda again: [])
-    assert tracker.advance(ENDS, 2, 0.0) == 200
+    assert tracker.advance(ENDS, 2) == 200

@@ -6,8 +6,8 @@ all commits before it are passed. Rows are counted by `total_order`, which grows
 that what a crash repeats counts once.
 
 A row that END has counted may never come: a transform left it out, or it could not be decoded. It is known when every
-partition of its topic has been read beyond the commit (its rows name the last commit before their own); at rest it is
-assumed after `deadline` seconds.
+partition of its topic has been read beyond the commit (its rows name the last commit before their own). Else it is assumed after
+`deadline` seconds, when everything is read that was on its topic by then: a job that is behind has not missed anything.
 
 What no END counts are the rows of a snapshot. They are sent before the next transaction, so the watermark waits at a *gate*
 until everything is read that was on the topics after an END had been seen: at every start, as long as there are rows of a
@@ -72,7 +72,7 @@ class Completeness:
     Args:
         commit_lsn: the watermark that is known; None when there is none.
         passed: the last commit that is passed, which is more as long as the gate is shut.
-        deadline: seconds after which a row that does not come is given up.
+        deadline: seconds after which a row is given up that is not on its topic.
     """
 
     def __init__(self, commit_lsn: int | None, passed: int | None, deadline: float) -> None:
@@ -93,6 +93,8 @@ class Completeness:
         self._is_shut = True
         self._has_end = False
         self._awaited: Offsets | None = None
+        self._rest: tuple[float, Offsets] | None = None
+        """The topics' ends at some moment: who has read up to there has all that was sent before it."""
 
     # --- what has been read: rows first, then what was read with them
 
@@ -151,6 +153,26 @@ class Completeness:
         """The topics' ends, asked for after an END was read."""
         self._awaited = ends
 
+    # --- rows that do not come
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the topics' ends have to be known to tell a row that does not come from one that has not been read.
+
+        Args:
+            now: in seconds, from any moment on.
+        """
+        for commit_lsn in sorted(self._ends):
+            end, since = self._ends[commit_lsn]
+            if short := self._short(end):
+                asked = None if self._rest is None else self._rest[0]
+                due = [self._due(topic, since) for topic in short]
+                return any(one <= now and (asked is None or asked < one) for one in due)
+        return False
+
+    def rest_at(self, ends: Offsets, now: float) -> None:
+        """The topics' ends at a moment."""
+        self._rest = now, ends
+
     @property
     def is_shut(self) -> bool:
         """Whether the watermark waits at the gate."""
@@ -172,26 +194,25 @@ class Completeness:
 
     # --- the watermark
 
-    def advance(self, read: Offsets, markers: int, now: float) -> int | None:
+    def advance(self, read: Offsets, markers: int) -> int | None:
         """The watermark.
 
         Args:
             read: by topic and partition, up to where everything is in the tables.
             markers: partitions of the transaction topic.
-            now: in seconds, from any moment on.
         """
         if len(self._newest) >= markers:
-            self._pass(min(self._newest.values(), default=0), read, now)
+            self._pass(min(self._newest.values(), default=0), read)
         if self._is_shut and self._awaited is not None and has_read(read, self._awaited):
             self._is_shut, self._awaited = False, None
         if not self._is_shut:
             self.commit_lsn = self.passed
         return self.commit_lsn
 
-    def _pass(self, upto: int, read: Offsets, now: float) -> None:
+    def _pass(self, upto: int, read: Offsets) -> None:
         for commit_lsn in sorted(self._ends):
             end, since = self._ends[commit_lsn]
-            if commit_lsn > upto or not self._is_passed(end, read, now - since):
+            if commit_lsn > upto or not self._is_passed(end, read, since):
                 break
             del self._ends[commit_lsn]
             self._open.pop(end.tx_id, None)
@@ -201,23 +222,30 @@ class Completeness:
         """How long the oldest commit has waited that was read and is not passed."""
         return max((now - since for _, since in self._ends.values()), default=0.0)
 
-    def _is_passed(self, end: End, read: Offsets, waited: float) -> bool:
+    def _is_passed(self, end: End, read: Offsets, since: float) -> bool:
+        short = self._short(end)
+        unknown = [topic for topic in short if not self._is_beyond(topic, end, read)]
+        if not all(self._is_given_up(topic, since, read) for topic in unknown):
+            return False
+        self.missing += end.has_failed or not self.absent.issuperset(short)
+        self.absent.update(unknown)
+        return True
+
+    def _short(self, end: End) -> list[str]:
+        """Topics that have fewer rows of a transaction than its END counts."""
         known = self._open.get(end.tx_id)
         counts = {} if known is None else known.counts
-        short = [
-            topic
-            for topic, count in end.events.items()
-            if counts.get(topic, 0) < count and topic not in self.absent
-        ]
-        if not short:
-            self.missing += end.has_failed
-            return True
-        unknown = [topic for topic in short if not self._is_beyond(topic, end, read)]
-        if unknown and waited < self._deadline:
+        return [topic for topic, count in end.events.items() if counts.get(topic, 0) < count]
+
+    def _due(self, topic: str, since: float) -> float:
+        """When rows of a topic have come that will, by the moment at which their END was read."""
+        return since if topic in self.absent else since + self._deadline
+
+    def _is_given_up(self, topic: str, since: float, read: Offsets) -> bool:
+        if self._rest is None:
             return False
-        self.absent.update(unknown)
-        self.missing += 1
-        return True
+        moment, ends = self._rest
+        return moment >= self._due(topic, since) and has_read(read, {topic: ends.get(topic, {})})
 
     def _is_beyond(self, topic: str, end: End, read: Offsets) -> bool:
         partitions = read.get(topic)

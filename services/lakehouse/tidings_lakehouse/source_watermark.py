@@ -153,8 +153,10 @@ class SourceWatermark:
             return [self._row()]
         if counted.is_asking():
             counted.await_ends(self._ask_ends())
+        if counted.is_overdue(now):
+            counted.rest_at(self._ask_ends(), now)
         missing, absent = counted.missing, set(counted.absent)
-        counted.advance(read, len(read.get(self._log.topic, {})), now)
+        counted.advance(read, len(read.get(self._log.topic, {})))
         if counted.missing > missing:
             PASSED_WITH_MISSING_ROWS.inc(counted.missing - missing)
             _LOG.warning(
