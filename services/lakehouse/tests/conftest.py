@@ -43,8 +43,16 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def lake(
-    session: SparkSession, kafka_bootstrap: str, registry_url: str, unique_name: str, tmp_path: Path
+    session: SparkSession,
+    kafka_bootstrap: str,
+    registry_url: str,
+    unique_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Lake:
+    monkeypatch.setattr(
+        "tidings_lakehouse.job._POLL_SECONDS", 0.05
+    )  # there are more than a hundred short runs
     settings = LakehouseSettings(
         kafka=kafka_bootstrap,
         registry=registry_url,

@@ -40,13 +40,17 @@ class Captured:
 
     def drain(self, records: int) -> None:
         """Write what is on the topics, when the table's has got so many records."""
+        self.wait(records)
+        self.lake.drain()
+
+    def wait(self, records: int) -> None:
+        """Until the table's topic has got so many records."""
         topic = f"{self.name}.public.{self.table}"
 
         def has_come() -> bool:
             return sum(self._brokers.ends(topic.replace(".", r"\.")).get(topic, {}).values()) >= records
 
         wait_for(f"{records} records on {topic}", has_come)
-        self.lake.drain()
 
     def rows(self, columns: str) -> list[tuple[Any, ...]]:
         return self.lake.rows(f"select {columns} from technical.{self.table} order by id")
@@ -98,7 +102,7 @@ def captured(
 def test_renamed_and_added_columns_have_the_values_that_the_database_has(captured: Captured) -> None:
     """Also of rows from before the statement, whichever batch brings them, and with a checkpoint that is lost."""
     table, lake = captured.table, captured.lake
-    captured.drain(2)
+    captured.wait(2)
 
     def watermark() -> int | None:
         lake.drain()
@@ -138,7 +142,7 @@ def test_renamed_and_added_columns_have_the_values_that_the_database_has(capture
     lake.forget()
     lake.session.sql(f"DROP TABLE technical.{table}")
     lake.session.sql(f"DROP TABLE technical.{table}_log")
-    lake.settings = lake.settings.model_copy(update={"lakehouse_max_records": 4})
+    lake.settings = lake.settings.model_copy(update={"lakehouse_max_records": 12})
     lake.drain()
     assert captured.rows("id, number, note, n") == last
     assert captured.rows("channel")[0] == ("web",)

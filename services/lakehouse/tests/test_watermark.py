@@ -9,11 +9,16 @@ import pytest
 from lakelab.topics import MarkerTopic
 from test_technical import order
 
+from tidings_lakehouse.stored_position import position_of
+
 if TYPE_CHECKING:
     from lakelab.lake import Lake
     from lakelab.topics import Topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+OURS: dict[str, object] = {"tidings_history": "{}"}
+"""In offsets that our capture stores."""
 
 
 def test_it_follows_the_end_markers_of_the_source(lake: Lake, topics: Topics, unique_name: str) -> None:
@@ -78,16 +83,26 @@ def test_it_follows_the_stored_position_while_the_database_rests(
         return {one[0] for one in lake.rows(f"select commit_lsn from tidings.watermark {where}")}
 
     table.change("r", order(1), None, 50, snapshot="last")
-    assert watermark() == {None}
-    ours = {"tidings_history": "{}"}
-    assert watermark(**ours, lsn=50, lsn_proc=50, snapshot="INITIAL", snapshot_completed=False) == {None}
-    assert watermark(**ours, lsn=50, snapshot="INITIAL", snapshot_completed=True) == {None}
-    assert watermark(lsn=90, lsn_proc=90) == {None}  # of real Debezium: it may be a row's
-    assert watermark(**ours, lsn=100, lsn_proc=100) == {100}
+    assert watermark(**OURS, lsn=50, lsn_proc=50, snapshot="INITIAL", snapshot_completed=False) == {None}
+    assert watermark(**OURS, lsn=100, lsn_proc=100) == {100}
     table.change("u", order(1), None, 110)
     assert watermark() == {100}
     lake.forget()
-    assert watermark(**ours, lsn=130, lsn_proc=130) == {130}
+    assert watermark(**OURS, lsn=130, lsn_proc=130) == {130}
+
+
+@pytest.mark.parametrize(
+    ("offset", "position"),
+    [
+        (OURS | {"lsn": 50, "lsn_proc": 50, "snapshot": "INITIAL", "snapshot_completed": False}, None),
+        (OURS | {"lsn": 50, "snapshot": "INITIAL", "snapshot_completed": True}, None),
+        (OURS | {"lsn": 100, "lsn_proc": 100}, 100),
+        ({"lsn": 90, "lsn_proc": 90}, None),  # of real Debezium: it may be a row's
+        ({"lsn": 90, "lsn_proc": 90, "lsn_commit": 80}, 80),
+    ],
+)
+def test_which_commit_a_stored_offset_is_behind(offset: dict[str, object], position: int | None) -> None:
+    assert position_of(json.dumps(offset)) == position
 
 
 def test_without_transaction_metadata_a_table_speaks_for_itself(

@@ -62,6 +62,10 @@ class Commits:
             if name not in self._known:
                 self._known[name] = _head(self._load(name))
 
+    def property(self, name: str, key: str) -> str:
+        """A property of a table, empty when it has none of that name; a statement of Spark's takes ten times as long."""
+        return str(self._load(name).properties().get(key) or "")
+
     @contextmanager
     def staged(self, name: str) -> Iterator[str]:
         """Give the name to write under; what has been written there becomes the table's in one commit.

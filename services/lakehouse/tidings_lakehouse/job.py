@@ -163,7 +163,8 @@ class Job:
                 self._session, made.aside, self._brokers, self._login, settings.lakehouse_max_records
             )
             self._streams.append(_Stream(name, pattern, made, maintenance, catch_up))
-        self.counts.refresh_all()
+        if not available_now:  # a short run counts what it writes
+            self.counts.refresh_all()
         for stream in self._streams:
             self._locks[stream.name] = threading.Lock()
             while available_now and stream.writer.aside.due():

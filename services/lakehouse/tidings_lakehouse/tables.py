@@ -176,9 +176,7 @@ class Table:
 
     def property(self, key: str) -> str:
         """A property of the table; empty when it has none of that name."""
-        rows = self._session.sql(f"SHOW TBLPROPERTIES {self.name} ('{key}')").collect()
-        value = str(rows[0]["value"]) if rows else ""
-        return "" if "does not have property" in value else value
+        return self._commits.property(self.name, key)
 
     def set_property(self, key: str, value: str) -> None:
         """Set a property, whose value has no quotes."""
@@ -210,11 +208,11 @@ class Table:
         self._commits.open(self.name)
 
     def _check_topic(self) -> None:
-        rows = self._session.sql(f"SHOW TBLPROPERTIES {self.name} ('{TOPIC_PROPERTY}')").collect()
-        owner = rows[0]["value"] if rows else ""
+        owner = self.property(TOPIC_PROPERTY)
         if owner != self._topic:
+            whose = f"belongs to the topic {owner}" if owner else "was not made by this job"
             raise TableConflictError(
-                f"the table {self.name} belongs to the topic {owner}, so {self._topic} cannot be written to it",
+                f"the table {self.name} {whose}, so {self._topic} cannot be written to it",
                 hint="tidings.topics says which table each topic has: rename this one, or leave the topic out by a pattern",
             )
 
