@@ -1,6 +1,6 @@
 """The HTTP server every service has: ``/metrics``, ``/healthz``, ``/readyz``.
 
-Metrics in Prometheus's text format. Both health pages answer 200 or 503 with a JSON body that says why.
+Metrics in Prometheus's text format, or in OpenMetrics for who asks for it. Both health pages answer 200 or 503 with a JSON body that says why.
 """
 
 import asyncio
@@ -13,11 +13,14 @@ from typing import Self
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from tidings_service.errors import SettingsError
 from tidings_service.health import Health
+from tidings_service.http_errors import JsonErrorRunner
 
 _START_DEADLINE_SECONDS = 30.0
+_OPENMETRICS = "application/openmetrics-text"
 
 
 class HttpServer:
@@ -59,10 +62,13 @@ def add_observability(app: web.Application, health: Health, registry: CollectorR
 
     app.on_cleanup.append(end_threads)
 
-    async def metrics(_request: web.Request) -> web.Response:
+    async def metrics(request: web.Request) -> web.Response:
+        asked = _asks_for_openmetrics(request)
+        made = openmetrics.generate_latest if asked else generate_latest
         # Collectors may read counters under locks or ask a server: keep them off the event loop.
-        body = await asyncio.get_running_loop().run_in_executor(threads, generate_latest, registry)
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = await asyncio.get_running_loop().run_in_executor(threads, made, registry)
+        kind = openmetrics.CONTENT_TYPE_LATEST if asked else CONTENT_TYPE_LATEST
+        return web.Response(body=body, headers={"Content-Type": kind})
 
     async def healthz(_request: web.Request) -> web.Response:
         return _answer(health, ok=health.alive())
@@ -109,7 +115,7 @@ async def serve_application(
     Raises:
         SettingsError: when the address cannot be listened on.
     """
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    runner = JsonErrorRunner(app, access_log=None, handle_signals=False)
     await runner.setup()
     try:
         bound = await _listen(runner, host, port, tls)
@@ -130,6 +136,11 @@ async def _listen(runner: web.AppRunner, host: str, port: int, tls: ssl.SSLConte
             hint="choose another port with TIDINGS_HTTP_PORT (for a capture worker: listeners)",
         ) from error
     return int(runner.addresses[before][1]) if len(runner.addresses) > before else port
+
+
+def _asks_for_openmetrics(request: web.Request) -> bool:
+    kinds = ",".join(request.headers.getall("Accept", ())).split(",")
+    return any(kind.partition(";")[0].strip().lower() == _OPENMETRICS for kind in kinds)
 
 
 def _answer(health: Health, *, ok: bool) -> web.Response:
