@@ -27,6 +27,8 @@ class Request:
     body: Any = None
     raw: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    typed: bool = True
+    """Whether it says that its body is JSON."""
 
 
 def get(path: str, **headers: str) -> Request:
@@ -45,8 +47,8 @@ def patch(path: str, body: Any = None, **more: Any) -> Request:
     return Request("PATCH", path, body, **more)
 
 
-def delete(path: str) -> Request:
-    return Request("DELETE", path)
+def delete(path: str, **more: Any) -> Request:
+    return Request("DELETE", path, **more)
 
 
 @dataclass
@@ -57,6 +59,8 @@ class Answer:
     body: Any
     allow: list[str]
     location: str
+    compact: bool
+    """Whether the body, where it is JSON, has no space between its parts."""
     headers: dict[str, list[str]]
     """Those for pages of other origins, and those that the worker's properties add."""
 
@@ -73,7 +77,7 @@ class Api:
         body = request.raw
         if body is None and request.body is not None:
             body = json.dumps(request.body)
-        headers = {} if body is None else {"Content-Type": JSON}
+        headers = {} if body is None or not request.typed else {"Content-Type": JSON}
         connection = http.client.HTTPConnection(self._host, timeout=120)
         with contextlib.closing(connection):
             connection.request(
@@ -92,6 +96,7 @@ class Api:
             if answer.status != 405
             else [],
             self._renamed(answer.getheader("Location") or ""),
+            _is_compact(text),
             {
                 name.lower(): sorted(part.strip() for part in (answer.getheader(name) or "").split(","))
                 for name, _ in answer.getheaders()
@@ -112,6 +117,17 @@ class Api:
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = self.ask(get("/connectors/{name}/status")).body
         return found
+
+
+def _is_compact(text: str) -> bool:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return True
+    return any(
+        text == json.dumps(value, separators=(",", ":"), ensure_ascii=ascii_only)
+        for ascii_only in (True, False)
+    )
 
 
 def _without_differences(value: Any) -> Any:
@@ -169,4 +185,4 @@ class Both:
 def _is(status: dict[str, Any], state: str) -> bool:
     tasks = [task["state"] for task in status.get("tasks", ())]
     connector = status.get("connector", {}).get("state")
-    return bool(connector == state and (tasks == [state] or (state == "STOPPED" and not tasks)))
+    return bool(connector == state and (tasks == [state] or (state in {"STOPPED", "PAUSED"} and not tasks)))

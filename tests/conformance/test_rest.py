@@ -106,6 +106,13 @@ def test_methods_media_types_and_what_is_not_there(both: Both) -> None:
         post("/connectors", raw="{}", headers={"Content-Type": "text/plain"}),
         put("/connectors/x/pause", headers={"Content-Type": "application/vnd.x+json"}),
         post("/connectors", {"name": "x", "config": {}}, headers={"Content-Type": f"{JSON}; charset=utf-8"}),
+        # A body that nobody reads means nothing; one that is read has to say that it is JSON.
+        post("/connectors/none/restart", raw="x", typed=False),
+        put("/connectors/none/pause", raw="x", typed=False),
+        delete("/connectors/none", raw="x", typed=False),
+        Request("GET", "/connectors/none", raw="x", typed=False),
+        post("/connectors", raw="{}", typed=False),
+        put("/connectors/none/config", raw="{}", typed=False),
         *(
             Request(method, f"/connectors/none{path}")
             for method, path in (
@@ -183,6 +190,9 @@ def test_bodies_that_cannot_be_taken(both: Both) -> None:
         ),
         put("/connectors/none/config", {"name": "other"}),
         patch("/connectors/none/config", {"a": "b"}),
+        patch("/connectors/none/config"),
+        patch("/connectors/none/config", raw="null"),
+        put("/connectors/none/config", raw='{"name":"other"}' + " " * 2_000_000),
         post("/connectors/none/tasks", [{}]),
         *(
             patch("/connectors/none/offsets", body)
@@ -284,6 +294,30 @@ def test_a_connector_s_life(both: Both, config: dict[str, str], pg_database: str
         *(delete(name), delete(name)),
         *(get(name + part) for part in (*parts, "/offsets")),
     )
+    both.check()
+
+
+def test_a_connector_that_is_paused_from_the_start(both: Both, config: dict[str, str]) -> None:
+    name = "/connectors/{name}"
+    parts = ("", "/status", "/tasks", "/tasks/0/status")
+    both.ask(post("/connectors", {"name": "{name}", "config": config, "initial_state": "PAUSED"}))
+    both.wait("PAUSED")
+    both.ask(
+        *(get(name + part) for part in parts),
+        post(f"{name}/tasks/0/restart"),
+        post(f"{name}/restart?includeTasks=true"),
+        put(f"{name}/config", config | {"poll.interval.ms": "100"}),
+    )
+    both.wait("PAUSED")
+    both.ask(*(get(name + part) for part in parts), put(f"{name}/stop"))
+    both.wait("STOPPED")
+    both.ask(put(f"{name}/pause"))
+    both.wait("PAUSED")
+    both.ask(*(get(name + part) for part in parts), put(f"{name}/resume"))
+    both.wait("RUNNING")
+    both.ask(put(f"{name}/pause"))
+    both.wait("PAUSED")
+    both.ask(*(get(name + part) for part in parts))
     both.check()
 
 

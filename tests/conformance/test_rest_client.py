@@ -27,9 +27,11 @@ def test_every_call_of_kafka_connect_py(
     assert [plugin["class"] for plugin in client.list_connector_plugins()] == [CONNECTOR_CLASS]
     report = client.validate_connector_config(CONNECTOR_CLASS, {**config, "name": name, "slot.name": "A"})
     assert report["error_count"] == 1
+    created = client.create_connector({"name": name, "config": config})
+    assert (created["name"], created["tasks"]) == (name, [])
+    wait("RUNNING")
     # While it is paused no task has to start anew with each call.
-    created = client.create_connector({"name": name, "config": config, "initial_state": "PAUSED"})
-    assert created["name"] == name
+    client.pause_connector(name)
     wait("PAUSED")
     assert client.restart_connector(name) is None
     assert client.restart_connector(name, include_tasks=True)["tasks"][0]["state"] == "RESTARTING"

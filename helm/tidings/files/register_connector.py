@@ -61,6 +61,9 @@ class Worker:
         )
         with urllib.request.urlopen(request, timeout=REQUEST_SECONDS, context=self._tls) as response:  # noqa: S310
             text = response.read()
+            for warning in response.headers.get_all("Warning", []):
+                # What the connector would do that nobody may want; header values come in Latin-1.
+                print(f"{path}: WARNING: {warning.encode('latin-1').decode(errors='replace')}", flush=True)
         return json.loads(text) if text else None
 
     def insist(self, what: str, method: str, path: str, body: object | None = None) -> Any:

@@ -6,6 +6,7 @@ that HTTP has for it (RFC 9110), and neither answer nor log repeats a request: a
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -21,6 +22,10 @@ LONGEST_HEADER_BYTES: Final = 8_190
 """Another number than that of lines: aiohttp's error tells the limit, not what was too long."""
 _TOO_MANY: Final = "Too many headers"
 _NO_VERSION: Final = "Invalid HTTP version"
+_METHOD: Final = re.compile(r"b'[!#$%&*+.^_`|~0-9A-Za-z-]+ \S+ HTTP/1\.[01]'")
+"""A request's first line in the parser's message, where the method is a word that it does not know."""
+_PHRASES: Final = {414: "URI Too Long"}
+"""Those that RFC 9110 has changed."""
 _VERSIONS: Final = frozenset({HttpVersion10, HttpVersion11})
 
 _Handler = Callable[[Any], Awaitable[web.StreamResponse]]
@@ -30,7 +35,7 @@ _log = get_logger(__name__)
 
 def http_error(status: int, headers: Mapping[str, str] | None = None) -> web.Response:
     """An error in HTTP's own words."""
-    message = f"HTTP {status} {HTTPStatus(status).phrase}"
+    message = f"HTTP {status} {_PHRASES.get(status) or HTTPStatus(status).phrase}"
     text = f'{{"error_code":{status},"message":"{message}"}}'
     return web.Response(status=status, text=text, content_type="application/json", headers=headers)
 
@@ -94,6 +99,8 @@ def _status_of(status: int, error: BaseException | None, message: str) -> int:
         return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
     if _NO_VERSION in message and not isinstance(error, BadHttpMethod):
         return HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
+    if isinstance(error, BadHttpMethod) and _METHOD.search(message):
+        return HTTPStatus.METHOD_NOT_ALLOWED
     return status
 
 

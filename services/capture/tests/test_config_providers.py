@@ -128,7 +128,7 @@ def test_validation_names_options_whose_references_lead_nowhere():
     problems = validate(
         {"database.user": "${env:NONE}", "database.password": "${vault:db:password}", "slot.name": "${x:y}"},
         providers,
-    )
+    ).problems
     assert problems.keys() == {"database.user", "database.password"}
     assert "config.providers" in problems["database.password"][0]
 

@@ -195,6 +195,7 @@ class Conformer:
             silence_seconds=self._worker.report_timeout_seconds,
             worker_id=self._worker_id,
             revision=stored.revision,
+            tasks=stored.tasks,
         )
         if former is not None:
             run.continue_from(former)
@@ -228,6 +229,7 @@ class Conformer:
             trace=None if task is None else task.trace,
             assigned=owner is not None and told is not None and told.worker_id == owner,
             restarts=0,
+            tasks=stored.tasks,
         )
 
     def _changed(self, run: ConnectorRun) -> None:

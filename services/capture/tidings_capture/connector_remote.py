@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from tidings_capture.connector_run import UNASSIGNED, connector_state
-from tidings_capture.stores import STOPPED
+from tidings_capture.stores import tasks_in
 from tidings_capture.task_channel import Report
 
 
@@ -20,6 +20,7 @@ class RemoteRun:
     trace: str | None = None
     assigned: bool = True
     restarts: int = 0
+    tasks: int = 1
     report: Report = field(default_factory=lambda: Report(state="starting"))
 
     @property
@@ -29,8 +30,8 @@ class RemoteRun:
 
     @property
     def has_task(self) -> bool:
-        """A stopped connector has no tasks."""
-        return self.target_state != STOPPED
+        """A stopped connector has no tasks, and neither has one that was paused before it ever ran."""
+        return tasks_in(self.target_state, self.tasks) > 0
 
     @property
     def healthy(self) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 
 from tidings_capture.connector_config import RetryOptions, read_retry_options
 from tidings_capture.errors import CaptureError, SilentTaskError, TaskDiedError
-from tidings_capture.stores import PAUSED, STARTED, STOPPED
+from tidings_capture.stores import PAUSED, STARTED, STOPPED, tasks_in
 from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import Failure, Report, TaskJob
 from tidings_capture.task_forks import TaskForks
@@ -63,6 +63,7 @@ class ConnectorRun:
         silence_seconds: after so long without a report the task is FAILED and its process killed; 0: never.
         worker_id: the worker it runs on.
         revision: of the stored configuration that it runs.
+        tasks: how many are stored.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class ConnectorRun:
         silence_seconds: float,
         worker_id: str,
         revision: int,
+        tasks: int = 1,
     ) -> None:
         self.name = name
         self.worker_id = worker_id
         self.revision = revision
+        self._tasks = tasks
         self.config = config
         self.target_state = target_state
         self._make_job = make_job
@@ -111,8 +114,8 @@ class ConnectorRun:
 
     @property
     def has_task(self) -> bool:
-        """A stopped connector has no tasks."""
-        return self.target_state != STOPPED
+        """A stopped connector has no tasks, and neither has one that was paused before it ever ran."""
+        return tasks_in(self.target_state, self._tasks) > 0
 
     @property
     def healthy(self) -> bool:

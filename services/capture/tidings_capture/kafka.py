@@ -37,6 +37,8 @@ QUEUE_RECORDS: Final = 8_000
 """How many records may wait in a producer, unless ``producer.override.*`` says otherwise: some requests' worth. It is this that
 bounds a task's memory; a bound in bytes alone must leave room for the largest record."""
 
+LARGEST_RECORD_BYTES: Final = 1_048_576
+"""What Kafka's brokers take, and its Java producers send, by default; librdkafka's default is a million."""
 _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
     "enable.idempotence": True,
     # As Kafka Connect's source producers, and for a reason of librdkafka's own: a broker that has just become a partition's leader
@@ -261,7 +263,13 @@ class AcknowledgedProducer:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._failed: BrokerError | None = None
         self._producer = Producer(
-            {**_PRODUCER_DEFAULTS, **settings, "linger.ms": 0, "queue.buffering.max.kbytes": 4096},
+            {
+                **_PRODUCER_DEFAULTS,
+                "message.max.bytes": LARGEST_RECORD_BYTES,
+                **settings,
+                "linger.ms": 0,
+                "queue.buffering.max.kbytes": 4096,
+            },
             logger=LIBRDKAFKA_LOG,
         )
 

@@ -12,6 +12,7 @@ from typing import Final
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import CatalogError, PostgresError, SlotError
 from tidings_capture.postgres import Endpoint, Replication, Session, quote
+from tidings_capture.replica_identities import will_identify
 from tidings_capture.updatable import by_updatable, shown
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 from tidings_service import get_logger
@@ -29,6 +30,8 @@ SELECT n.nspname, c.relname, c.relkind = 'p', c.relispartition
 """
 _PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
 _PUBLISHES: Final = "SELECT puballtables, pubupdate OR pubdelete FROM pg_publication WHERE pubname = %s"
+_GIVE_IDENTITY: Final = "give them a primary key or ALTER TABLE ... REPLICA IDENTITY FULL"
+_LEAVE_OUT: Final = "leave them out: publication.autocreate.mode=filtered with table.exclude.list"
 _IN_USE: Final = "55006"
 _UNDEFINED: Final = "42704"
 _RELEASE_SECONDS: Final = 10.0
@@ -120,19 +123,10 @@ def ensure_publication(session: Session, config: ConnectorConfig, tables: list[t
 def warn_of_refused_updates(session: Session, config: ConnectorConfig, tables: list[tuple[str, str]]) -> None:
     """Say which tables an application cannot update any more, because the connector's own publication has them.
 
-    Asked before the publication is made as well as after: then by what it is going to be.
-
     Args:
         tables: the captured ones.
     """
-    mode = config.publication_autocreate
-    if mode not in {"all_tables", "filtered"}:
-        return
-    row = session.rows(_PUBLISHES, (config.publication,))
-    everything, refuses = mode == "all_tables", not _only_inserts(config.published_operations)
-    if row:
-        everything, refuses = row[0]
-    _, without = by_updatable(session, None if everything else tables) if refuses else ((), ())
+    without = refused_updates(session, config, tables)
     if without:
         _log.warning(
             "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
@@ -140,9 +134,50 @@ def warn_of_refused_updates(session: Session, config: ConnectorConfig, tables: l
             connector=config.name,
             publication=config.publication,
             tables=shown(without),
-            hint="give them a primary key or ALTER TABLE ... REPLICA IDENTITY FULL (replica.identity.autoset.values does), "
-            "or leave them out: publication.autocreate.mode=filtered with table.exclude.list",
+            hint=f"{_GIVE_IDENTITY} (replica.identity.autoset.values does), or {_LEAVE_OUT}",
         )
+
+
+def warning_of_refused_updates(
+    session: Session, config: ConnectorConfig, tables: list[tuple[str, str]]
+) -> str | None:
+    """What to tell whoever is about to create or change the connector: as `warn_of_refused_updates`, before its start.
+
+    Tables that ``replica.identity.autoset.values`` will give an identity are not named.
+    """
+    captured = set(tables)
+    without = [
+        table
+        for table in refused_updates(session, config, tables)
+        if not (table in captured and will_identify(config.identities, table))
+    ]
+    if not without:
+        return None
+    return (
+        f"publication.autocreate.mode={config.publication_autocreate}: with this connector PostgreSQL refuses every UPDATE "
+        f"and DELETE of {shown(without)}, the application's too, because publication {config.publication} publishes updates "
+        f"of them and they have no replica identity; {_GIVE_IDENTITY}, or {_LEAVE_OUT}"
+    )
+
+
+def refused_updates(
+    session: Session, config: ConnectorConfig, tables: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """The tables whose updates and deletes PostgreSQL refuses to everybody, because of the connector's own publication.
+
+    Asked before the publication is made as well as after: then by what it is going to be.
+
+    Args:
+        tables: the captured ones.
+    """
+    mode = config.publication_autocreate
+    if mode not in {"all_tables", "filtered"}:
+        return []
+    row = session.rows(_PUBLISHES, (config.publication,))
+    everything, refuses = mode == "all_tables", not _only_inserts(config.published_operations)
+    if row:
+        everything, refuses = row[0]
+    return by_updatable(session, None if everything else tables)[1] if refuses else []
 
 
 def _only_inserts(operations: str) -> bool:

@@ -79,3 +79,12 @@ def set_identities(
             session.execute(f"ALTER TABLE {quote(schema)}.{quote(table)} REPLICA IDENTITY {rule.clause()}")
             changed.append(f"{name}: {rule.clause()}")
     return changed
+
+
+def will_identify(rules: tuple[IdentityRule, ...], table: tuple[str, str]) -> bool:
+    """Whether the rules give a captured table an identity that needs no primary key."""
+    name = ".".join(table)
+    return any(
+        rule.identity in {"FULL", "INDEX"} and any(pattern.fullmatch(name) for pattern in rule.tables)
+        for rule in rules
+    )

@@ -1,12 +1,13 @@
 """Kafka Connect's REST API: connectors, their configuration, status, tasks, topics and offsets.
 
 Paths, status codes and bodies: Apache Kafka documentation, "Kafka Connect REST API"; what it does not say was observed
-on Kafka Connect 4.3.1 (``tests/conformance/test_rest.py`` compares the two). Passwords are masked in answers; a
-configuration that comes back with the mask keeps the stored password. Plugins: `rest_plugins`; log levels:
+on Kafka Connect 4.3.1 (``tests/conformance/test_rest.py`` compares the two). Passwords are masked in answers, unless the worker's properties say
+``tidings.rest.secrets=shown``; a configuration that comes back with the mask keeps the stored password. Plugins: `rest_plugins`; log levels:
 `rest_loggers`.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
@@ -16,6 +17,8 @@ from tidings_capture.connector_run import FAILED, ConnectorRun
 from tidings_capture.errors import NotFoundError, OptionError
 from tidings_capture.option_table import CONNECTOR_VERSION
 from tidings_capture.plugins import KAFKA_CONNECT_VERSION
+from tidings_capture.rest_answers import json_answer
+from tidings_capture.rest_bodies import most_bytes
 from tidings_capture.rest_errors import (
     BadRequestError,
     HttpError,
@@ -33,9 +36,11 @@ from tidings_capture.rest_routing import (
     add_endpoint,
     flag,
     read_json,
+    read_nullable,
     read_object,
     string_map,
 )
+from tidings_capture.rest_warnings import warn
 from tidings_capture.secret_options import masked, masked_names
 from tidings_capture.stores import INITIAL_STATES, PAUSED, STARTED, STOPPED, TASK_CLASS
 from tidings_capture.supervisor import Supervisor
@@ -69,7 +74,9 @@ class RestApi:
         Args:
             loggers: whether ``/admin/loggers`` is one of them; False where ``admin.listeners`` has it.
         """
-        app = web.Application(middlewares=[connect_errors])
+        app = web.Application(
+            middlewares=[connect_errors], client_max_size=most_bytes(self._supervisor.worker)
+        )
         name = "/connectors/{name}"
         task = f"{name}/tasks/{{task}}"
         plugin = "/connector-plugins/{plugin}/config"
@@ -134,7 +141,7 @@ class RestApi:
         return await validate_config(request, self._supervisor.worker)
 
     async def _root(self, _request: web.Request) -> web.Response:
-        return web.json_response(
+        return json_answer(
             {
                 "version": KAFKA_CONNECT_VERSION,
                 "commit": "tidings",
@@ -144,7 +151,7 @@ class RestApi:
 
     async def _health(self, _request: web.Request) -> web.Response:
         started = self._supervisor.started.is_set()
-        return web.json_response(
+        return json_answer(
             {
                 "status": "healthy" if started else "starting",
                 "message": _HEALTHY if started else _STARTING,
@@ -155,10 +162,10 @@ class RestApi:
     async def _list(self, request: web.Request) -> web.Response:
         runs = sorted(self._supervisor.runs.items())
         if "expand" not in request.query:
-            return web.json_response([name for name, _run in runs])
-        makers = {"status": self._status_of, "info": _info_of}
+            return json_answer([name for name, _run in runs])
+        makers = {"status": self._status_of, "info": self._info_of}
         wanted = [part for part in request.query.getall("expand") if part in makers]
-        return web.json_response({name: {part: makers[part](run) for part in wanted} for name, run in runs})
+        return json_answer({name: {part: makers[part](run) for part in wanted} for name, run in runs})
 
     async def _create(self, request: web.Request) -> web.Response:
         body = await read_object(request, _CREATE_FIELDS)
@@ -170,41 +177,42 @@ class RestApi:
         if state not in INITIAL_STATES:
             raise MalformedBodyError("initial_state takes RUNNING, PAUSED or STOPPED")
         name = "" if name is None else str(name).strip()
-        checked = await self._checked(name, self._named(name, config))
+        checked, warnings = await self._checked(name, self._named(name, config))
         await self._supervisor.put(name, checked, state=INITIAL_STATES[state], replace=False)
-        return self._created(request, name)
+        return warn(self._created(request, name), warnings, name)
 
     async def _get(self, request: web.Request) -> web.Response:
-        return web.json_response(_info_of(self._run(request)))
+        return json_answer(self._info_of(self._run(request)))
 
     async def _get_config(self, request: web.Request) -> web.Response:
-        return web.json_response(masked(self._run(request).config))
+        return json_answer(self._shown(self._run(request).config))
 
     async def _put_config(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         config = string_map(await read_json(request), "the body")
-        checked = await self._checked(name, self._named(name, config))
-        return await self._store(request, name, checked)
+        return await self._store(request, name, self._named(name, config))
 
     async def _patch_config(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        patch = string_map(await read_json(request), "the body") if request.body_exists else None
+        patch = await read_nullable(request)
+        options = None if patch is None else string_map(patch, "the body")
         run = self._run(request)
-        if patch is None:
+        if options is None:
             raise MalformedBodyError("the request has no body")
         # What the patch does not name is kept, secrets too: they come back masked, as in a PUT.
         names = masked_names(run.config)
-        asked = {names.get(key, key): value for key, value in patch.items()}
+        asked = {names.get(key, key): value for key, value in options.items()}
         merged = {key: value for key, value in {**masked(run.config), **asked}.items() if value is not None}
-        return await self._store(request, name, await self._checked(name, self._named(name, merged)))
+        return await self._store(request, name, self._named(name, merged))
 
-    async def _store(self, request: web.Request, name: str, config: dict[str, str]) -> web.Response:
+    async def _store(self, request: web.Request, name: str, asked: Options) -> web.Response:
+        config, warnings = await self._checked(name, asked)
         known = self._supervisor.runs.get(name)
         if known is not None and known.config == config and known.healthy:
-            return web.json_response(_info_of(known))  # nothing to do: the same request twice changes nothing
+            return json_answer(self._info_of(known))  # nothing to do: the same request twice changes nothing
         if await self._supervisor.put(name, config):
-            return self._created(request, name)
-        return web.json_response(_info_of(self._supervisor.run_of(name)))
+            return warn(self._created(request, name), warnings, name)
+        return warn(json_answer(self._info_of(self._supervisor.run_of(name))), warnings, name)
 
     async def _delete(self, request: web.Request) -> web.Response:
         await self._supervisor.delete(request.match_info["name"])
@@ -215,24 +223,24 @@ class RestApi:
         run = self._supervisor.runs.get(name)
         if run is None:
             raise NotFoundError(f"No status found for connector {name}")
-        return web.json_response(self._status_of(run))
+        return json_answer(self._status_of(run))
 
     async def _tasks(self, request: web.Request) -> web.Response:
         run = self._run(request)
         tasks = [
             {
                 "id": {"connector": run.name, "task": 0},
-                "config": {**masked(run.config), "task.class": TASK_CLASS},
+                "config": {**self._shown(run.config), "task.class": TASK_CLASS},
             }
         ]
-        return web.json_response(tasks if run.has_task else [])
+        return json_answer(tasks if run.has_task else [])
 
     async def _task_status(self, request: web.Request) -> web.Response:
         task, name = _task_number(request), request.match_info["name"]
         run = self._supervisor.runs.get(name)
         if run is None or task != 0 or not run.has_task:
             raise NotFoundError(f"No status found for task {name}-{task}")
-        return web.json_response(self._task_status_of(run))
+        return json_answer(self._task_status_of(run))
 
     async def _restart_task(self, request: web.Request) -> web.Response:
         task, run = _task_number(request), self._restartable(request)
@@ -255,7 +263,7 @@ class RestApi:
                 if not only_failed or shown["state"] == FAILED:
                     shown["state"] = _RESTARTING
             await self._supervisor.restart(run.name, only_failed=only_failed)
-        return web.json_response(status, status=202)
+        return json_answer(status, status=202)
 
     def _target(self, state: str, status: int) -> Handler:
         """Pause, resume or stop."""
@@ -286,22 +294,28 @@ class RestApi:
             )
         return named
 
-    async def _checked(self, name: str, config: Options) -> dict[str, str]:
+    async def _checked(self, name: str, config: Options) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The configuration with its secrets, and what to warn of.
+
+        Raises:
+            OptionError: it cannot run.
+        """
         require_connector_class(config)
         complete = self._supervisor.with_passwords(name, given(config))
         known = self._supervisor.runs.get(name)
         if known is not None and known.config == complete and known.healthy:
-            return complete
+            return complete, ()
         nulls = {key: value for key, value in config.items() if value is None}
         whole = {**complete, **nulls}
-        problems = await in_turn(whole, validate_for, self._supervisor.worker, whole)
-        if problems:
-            raise OptionError(invalid_message(problems))
-        return complete
+        found = await in_turn(whole, validate_for, self._supervisor.worker, whole)
+        if found.problems:
+            raise OptionError(invalid_message(found.problems))
+        return complete, found.warnings
 
     def _created(self, request: web.Request, name: str) -> web.Response:
-        return web.json_response(
-            _info_of(self._supervisor.run_of(name)),
+        # As in Kafka Connect, where tasks are made after the answer; clients wait for them in the status.
+        return json_answer(
+            {**self._info_of(self._supervisor.run_of(name)), "tasks": []},
             status=201,
             headers={"Location": str(request.url.origin() / "connectors" / name)},
         )
@@ -323,6 +337,17 @@ class RestApi:
             "type": "source",
         }
 
+    def _info_of(self, run: AnyRun) -> dict[str, Any]:
+        return {
+            "name": run.name,
+            "config": self._shown(run.config),
+            "tasks": [{"connector": run.name, "task": 0}] if run.has_task else [],
+            "type": "source",
+        }
+
+    def _shown(self, config: Mapping[str, str]) -> dict[str, str]:
+        return dict(config) if self._supervisor.worker.rest_shows_secrets else masked(config)
+
     def _task_status_of(self, run: AnyRun) -> dict[str, Any]:
         status: dict[str, Any] = {"id": 0, "state": run.task_state, **_on(run.worker_id)}
         if run.trace is not None:
@@ -339,12 +364,3 @@ def _task_number(request: web.Request) -> int:
         return int(request.match_info["task"])
     except ValueError as error:
         raise HttpError(404) from error
-
-
-def _info_of(run: AnyRun) -> dict[str, Any]:
-    return {
-        "name": run.name,
-        "config": masked(run.config),
-        "tasks": [{"connector": run.name, "task": 0}] if run.has_task else [],
-        "type": "source",
-    }

@@ -16,6 +16,7 @@ from tidings_capture.errors import (
     OptionError,
     TooManyConnectorsError,
 )
+from tidings_capture.rest_answers import json_answer
 from tidings_service import TidingsError, get_logger
 
 _log = get_logger(__name__)
@@ -73,7 +74,7 @@ _STATUS: dict[type[TidingsError], int] = {
 
 def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
     """An error as Kafka Connect words it."""
-    return web.json_response({"error_code": status, "message": message}, status=status, headers=headers)
+    return json_answer({"error_code": status, "message": message}, status=status, headers=headers)
 
 
 @web.middleware

@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from tidings_capture.errors import CaptureError, ConflictError
+from tidings_capture.rest_warnings import WARNING
 from tidings_capture.supervisor import Supervisor
 from tidings_service import get_logger
 
@@ -138,6 +139,8 @@ async def _forward(request: web.Request, url: str, tls: ssl.SSLContext | None) -
         ):
             content = await answer.read()
             made = web.Response(status=answer.status, body=content, content_type=answer.content_type)
+            for warning in answer.headers.getall(WARNING, ()):
+                made.headers.add(WARNING, warning)
             if "Location" in answer.headers:
                 made.headers["Location"] = answer.headers["Location"].replace(url, _origin(request), 1)
             return made

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from tidings_capture.errors import NotFoundError
 from tidings_capture.log_levels import LEVELS, MOST_CHARACTERS, MOST_LOGGERS, LogLevels
+from tidings_capture.rest_answers import json_answer
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import read_json, string_map
 from tidings_service import get_logger
@@ -27,7 +28,7 @@ class LoggersApi:
 
     async def list(self, _request: web.Request) -> web.Response:
         """Every logger whose level was set."""
-        return web.json_response(self._levels.all())
+        return json_answer(self._levels.all())
 
     async def get(self, request: web.Request) -> web.Response:
         """One logger's level."""
@@ -35,7 +36,7 @@ class LoggersApi:
         level = self._levels.level(name)
         if level is None:
             raise NotFoundError(f"Logger {name} not found.")
-        return web.json_response(level)
+        return json_answer(level)
 
     async def put(self, request: web.Request) -> web.Response:
         """Set a level; the names of the loggers it was set for, or nothing where all workers were told."""
@@ -58,4 +59,4 @@ class LoggersApi:
         if scope != "worker":
             _log.warning("unknown scope of a log level: taken for worker", scope=scope)
         _log.info("log level set", logger_name=name, level=level)
-        return web.json_response(self._levels.set(name, level))
+        return json_answer(self._levels.set(name, level))

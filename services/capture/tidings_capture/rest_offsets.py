@@ -5,6 +5,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from tidings_capture.connector_offsets import Offset, Partition
+from tidings_capture.rest_answers import json_answer
 from tidings_capture.rest_errors import BadRequestError, ForbiddenError, MalformedBodyError
 from tidings_capture.rest_routing import Handlers, read_body
 from tidings_capture.supervisor import Supervisor
@@ -70,7 +71,7 @@ class _PositionsApi:
     async def topics(self, request: web.Request) -> web.Response:
         self._require_tracking()
         name = request.match_info["name"]
-        return web.json_response({name: {"topics": await self._supervisor.topics_of(name)}})
+        return json_answer({name: {"topics": await self._supervisor.topics_of(name)}})
 
     async def reset_topics(self, request: web.Request) -> web.Response:
         self._require_tracking()
@@ -87,7 +88,7 @@ class _PositionsApi:
         found = await OFFSETS.run(
             self._supervisor.offsets.read, self._supervisor.run_of(request.match_info["name"]).name
         )
-        return web.json_response(
+        return json_answer(
             {"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]}
         )
 
@@ -96,10 +97,10 @@ class _PositionsApi:
         name = request.match_info["name"]
         async with self._supervisor.stopped(name):
             await OFFSETS.run(self._supervisor.offsets.alter, name, offsets)
-        return web.json_response({"message": modified("altered")})
+        return json_answer({"message": modified("altered")})
 
     async def reset_offsets(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         async with self._supervisor.stopped(name):
             await OFFSETS.run(self._supervisor.offsets.reset, name)
-        return web.json_response({"message": modified("reset")})
+        return json_answer({"message": modified("reset")})

@@ -9,6 +9,7 @@ from aiohttp import web
 from tidings_capture.connector_config import read_endpoint, read_slot_name
 from tidings_capture.errors import ConflictError, NotStoppedError
 from tidings_capture.preparation import drop_slot
+from tidings_capture.rest_answers import json_answer
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import Handlers, read_object
 from tidings_capture.stores import STOPPED
@@ -34,7 +35,7 @@ class _OwnApi:
         report = self._supervisor.run_of(request.match_info["name"]).report
         tables = report.snapshot_tables
         left = [table for table in tables.values() if table.state != "done"]
-        return web.json_response(
+        return json_answer(
             {
                 "state": "none" if not tables else "running" if left else "done",
                 "rows": report.snapshot_rows,
@@ -55,7 +56,7 @@ class _OwnApi:
         signal = {"id": str(body.get("id") or uuid.uuid4()), "type": body["type"], "data": data}
         if not self._supervisor.run_of(request.match_info["name"]).signal(json.dumps(signal)):
             raise ConflictError("no task is running that could take a signal")
-        return web.json_response({"id": signal["id"]}, status=202)
+        return json_answer({"id": signal["id"]}, status=202)
 
     async def drop_slot(self, request: web.Request) -> web.Response:
         """Ours: drop the replication slot of a connector that is stopped; one that does not exist is dropped already."""

@@ -7,8 +7,10 @@ from aiohttp import web
 from tidings_capture.definitions import plugin_definitions
 from tidings_capture.errors import CaptureError, NotFoundError
 from tidings_capture.plugins import PLUGINS, Plugin, find_plugin
+from tidings_capture.rest_answers import json_answer
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import read_json, string_map
+from tidings_capture.rest_warnings import warn
 from tidings_capture.validation import in_turn, require_connector_class, validate_for, validation_report
 from tidings_capture.worker_config import WorkerConfig
 
@@ -23,7 +25,7 @@ async def list_plugins(request: web.Request) -> web.Response:
     """``GET /connector-plugins``."""
     connectors_only = request.query.get("connectorsOnly", "true").lower() == "true"
     shown = [_shown(plugin) for plugin in PLUGINS if plugin.kind == "source" or not connectors_only]
-    return web.json_response(shown)
+    return json_answer(shown)
 
 
 async def plugin_config(request: web.Request) -> web.Response:
@@ -32,7 +34,7 @@ async def plugin_config(request: web.Request) -> web.Response:
     plugin = find_plugin(name)
     if plugin is None:
         raise NotFoundError(f"Unknown plugin {name}.")
-    return web.json_response([definition.shown() for definition in plugin_definitions(plugin)])
+    return json_answer([definition.shown() for definition in plugin_definitions(plugin)])
 
 
 async def validate_config(request: web.Request, worker: WorkerConfig) -> web.Response:
@@ -45,8 +47,9 @@ async def validate_config(request: web.Request, worker: WorkerConfig) -> web.Res
         require_connector_class(config)
     except CaptureError as error:
         raise ValidationImpossibleError(f"{error}") from error
-    problems = await in_turn(config, validate_for, worker, config)
-    return web.json_response(validation_report(config, problems, worker.converters))
+    found = await in_turn(config, validate_for, worker, config)
+    report = validation_report(config, found.problems, worker.converters)
+    return warn(json_answer(report), found.warnings, config.get("name"))
 
 
 def _without_suffix(name: str) -> str:

@@ -1,8 +1,8 @@
 """How Kafka Connect's REST server treats requests before a handler sees them: methods, media types, trailing slashes.
 
 Each path has a table of handlers by method. HEAD follows GET; OPTIONS answers with ``Allow``; another method is 405;
-a request that says a content type other than JSON is 415, one that takes no JSON 406; an unknown path is 404. Bodies of
-errors: `rest_errors`. What Jersey 3 under Kafka Connect 4.3.1 does was observed, and is compared in
+a request that says a content type other than JSON is 415, as is a body without one where the handler reads it (elsewhere a
+body means nothing); one that takes no JSON is 406; an unknown path is 404. Bodies of errors: `rest_errors`. What Jersey 3 under Kafka Connect 4.3.1 does was observed, and is compared in
 ``tests/conformance/test_rest.py``.
 """
 
@@ -37,7 +37,7 @@ def add_endpoint(app: web.Application, path: str, handlers: Handlers) -> None:
         handler = methods.get(request.method)
         if handler is None:
             raise HttpError(405, headers={"Allow": allowed})
-        if ("Content-Type" in request.headers or request.body_exists) and not _says_json(request):
+        if "Content-Type" in request.headers and not _says_json(request):
             raise HttpError(415)
         if not _takes_json(request):
             raise HttpError(406)
@@ -60,6 +60,7 @@ async def read_json(request: web.Request) -> Any:
 
     Raises:
         MalformedBodyError: there is no body, or it is no JSON.
+        HttpError: it does not say that it is JSON.
     """
     return await _parsed(request, lambda body: json.loads(body, parse_int=str, parse_float=str))
 
@@ -69,10 +70,17 @@ async def read_body(request: web.Request) -> Any:
     return await _parsed(request, json.loads)
 
 
+async def read_nullable(request: web.Request) -> Any:
+    """As `read_json`; None where there is no body."""
+    return await read_json(request) if await request.read() else None
+
+
 async def _parsed(request: web.Request, parse: Callable[[bytes], Any]) -> Any:
     body = await request.read()
     if not body:
         raise MalformedBodyError("the request has no body")
+    if "Content-Type" not in request.headers:
+        raise HttpError(415)
     try:
         return parse(body)
     except (ValueError, RecursionError) as error:

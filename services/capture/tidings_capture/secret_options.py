@@ -42,17 +42,35 @@ def passwords(config: Mapping[str, str]) -> frozenset[str]:
 def with_stored_secrets(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
     """A configuration as it came in, with what it left masked taken from the stored one.
 
+    Args:
+        stored: empty for a connector that is not there yet.
+
     Raises:
-        OptionError: a secret would go somewhere else than where it was meant for.
+        OptionError: nothing is stored that a mask could stand for, or a secret would go somewhere else than where it was
+            meant for.
     """
     config = unmasked_names(config, stored)
     secret = passwords(config) | passwords(stored)
-    kept = [name for name, value in config.items() if value == MASK and name in secret and name in stored]
+    masks = [name for name, value in config.items() if value == MASK]
+    kept = [name for name in masks if name in secret and name in stored]
+    unknown = sorted({name for name in masks if name not in stored} | _masked_salts(config))
+    if unknown:
+        raise OptionError(
+            f"{', '.join(unknown)}: {MASK} only stands for a secret in answers, and nothing is stored here that it could "
+            "stand for",
+            hint='give the secret itself, or a reference to it (docs/security.md, "Secrets in answers")',
+        )
     complete = {**config, **{name: stored[name] for name in kept}}
     found = misdirected(kept, secret_options(config) | secret_options(stored), stored, complete)
     if found:
         raise OptionError("; ".join(words(found)))
     return complete
+
+
+def _masked_salts(config: Mapping[str, str]) -> set[str]:
+    """The options whose names hold a mask where a salt has to be."""
+    found = ((name, _SALT.fullmatch(name)) for name in config)
+    return {name for name, match in found if match is not None and match[2].startswith(MASK)}
 
 
 def secret_options(config: Mapping[str, str]) -> frozenset[str]:

@@ -94,14 +94,16 @@ class ConfigStore:
         self._put(f"connector-{name}", {"properties": dict(config)})
         reached("config.connector")
         state = target_state or (known.target_state if known is not None else STARTED)
-        self._put_tasks(name, config, state)
+        self._put_tasks(name, config, tasks_in(state, 0 if known is None else known.tasks))
 
     def put_target_state(self, name: str, state: str) -> None:
-        """Store what a connector is to do; a stopped one has no tasks, and gets its own again afterwards."""
+        """Store what a connector is to do; a stopped one has no tasks, and gets its own again when it is to run."""
         known, in_doubt = self.connectors.get(name), self.in_doubt
         self._put_state(name, state)
-        if known is not None and (in_doubt or (known.tasks == 0) != (state == STOPPED)):
-            self._put_tasks(name, known.config, state)
+        if known is not None:
+            tasks = tasks_in(state, known.tasks)
+            if in_doubt or tasks != known.tasks:
+                self._put_tasks(name, known.config, tasks)
 
     def delete_connector(self, name: str) -> None:
         """Forget a connector; its offsets stay, as in Kafka Connect, and so do its tasks' records."""
@@ -116,11 +118,11 @@ class ConfigStore:
         # Workers before Kafka 3.5 know no STOPPED and take it for PAUSED.
         self._put(f"target-state-{name}", {"state": PAUSED if state == STOPPED else state, "state.v2": state})
 
-    def _put_tasks(self, name: str, config: Mapping[str, str], state: str) -> None:
-        if state != STOPPED:
+    def _put_tasks(self, name: str, config: Mapping[str, str], tasks: int) -> None:
+        if tasks:
             self._put(f"task-{name}-0", {"properties": {**config, "task.class": TASK_CLASS}})
         reached("config.task")
-        self._put(f"commit-{name}", {"tasks": 0 if state == STOPPED else 1})
+        self._put(f"commit-{name}", {"tasks": tasks})
 
     def _put(self, key: str, value: object | None) -> None:
         self.in_doubt = True
@@ -130,6 +132,12 @@ class ConfigStore:
 
 _LOG_LEVEL: Final = "logger-cluster-"
 _CONNECTOR_KEYS: Final = ("connector-", "target-state-", "commit-")
+
+
+def tasks_in(state: str, tasks: int) -> int:
+    """How many tasks a connector has in a target state, when it had `tasks`: as in Kafka Connect a connector that is paused
+    from the start has none until it runs."""
+    return 1 if state == STARTED else 0 if state == STOPPED else min(tasks, 1)
 
 
 def _stored(name: str, values: Mapping[str, Any], revision: int) -> StoredConnector | None:

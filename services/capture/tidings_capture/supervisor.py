@@ -185,10 +185,10 @@ class Supervisor:
         """A configuration as it came in, with passwords it left masked taken from the stored one.
 
         Raises:
-            OptionError: one of them would go somewhere else than where it was meant for.
+            OptionError: none is stored, or one of them would go somewhere else than where it was meant for.
         """
         stored = self.connectors.get(name)
-        return dict(config) if stored is None else with_stored_secrets(config, stored.config)
+        return with_stored_secrets(config, {} if stored is None else stored.config)
 
     # What is asked for: written by the leader
 
@@ -214,9 +214,10 @@ class Supervisor:
                     hint=f"delete some, or set {MOST_CONNECTORS} in the worker's properties",
                 )
             await STORAGE.run(storage.configs.put_connector, name, config, state)
-            await self._take_effect(name)
-            _log.info("connector configured", connector=name, created=created)
-            return created
+        # Apart: a task that is stopped for its new configuration takes its time, which other connectors do not wait for.
+        await self._take_effect(name)
+        _log.info("connector configured", connector=name, created=created)
+        return created
 
     async def delete(self, name: str) -> None:
         """Stop a connector and forget it; slot, publication, topics and offsets stay.

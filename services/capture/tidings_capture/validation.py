@@ -1,11 +1,12 @@
 """Checks a connector's configuration before it is stored: Kafka Connect's validate, with Debezium's connection test."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
 
 from tidings_capture.class_names import CONNECTOR_CLASS, CONNECTOR_NAMES
 from tidings_capture.config_providers import ConfigProviders
-from tidings_capture.connector_config import read_endpoint
+from tidings_capture.connector_config import read_connector_config, read_endpoint
 from tidings_capture.connector_limits import limited
 from tidings_capture.converters import JSON_CONVERTER, ConverterError, make_converter
 from tidings_capture.definitions import (
@@ -24,11 +25,11 @@ from tidings_capture.option_table import CONNECTOR_VERSION, OPTIONS
 from tidings_capture.options import check_options
 from tidings_capture.plugins import PLUGINS
 from tidings_capture.postgres import Session
-from tidings_capture.preparation import check_server
+from tidings_capture.preparation import captured_tables, check_server, warning_of_refused_updates
 from tidings_capture.secret_options import hidden_texts, masked, masked_names, passwords, secret_options
 from tidings_capture.threads import VALIDATION, Places
 from tidings_capture.worker_config import WorkerConfig
-from tidings_service import without_secrets
+from tidings_service import get_logger, without_secrets
 
 Options = Mapping[str, str | None]
 """A configuration as it comes in; null is a value that is not given."""
@@ -36,10 +37,22 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _NOT_UNDERSTOOD = ("Not a number of type", "could not be found", "Expected value to be either")
 _AT_A_SERVER: Final = Places(2)
 
+_log = get_logger(__name__)
+
 P = ParamSpec("P")
 T = TypeVar("T")
 _CANNOT_CONNECT = "Error while validating connector config:"
 _NULL = "Null value can not be supplied as the configuration value."
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is to be said of a configuration; no text holds a secret."""
+
+    problems: dict[str, list[str]]
+    """What is wrong, by option: it cannot run."""
+    warnings: tuple[str, ...] = ()
+    """What it would do that its author may not want."""
 
 
 def require_connector_class(config: Options) -> None:
@@ -71,16 +84,15 @@ async def in_turn(config: Options, check: Callable[P, T], *args: P.args, **kwarg
         return await VALIDATION.run(check, *args, **kwargs)
 
 
-def validate_for(worker: WorkerConfig, config: Options) -> dict[str, list[str]]:
+def validate_for(worker: WorkerConfig, config: Options) -> Findings:
     """As `validate`, on a worker."""
     with limited(worker.limits):
         return validate(config, worker.providers, worker.exactly_once)
 
 
-def validate(
-    config: Options, providers: ConfigProviders, exactly_once: str = DISABLED
-) -> dict[str, list[str]]:
-    """What is wrong, by option. Asks the database when the options allow; blocks for seconds at most.
+def validate(config: Options, providers: ConfigProviders, exactly_once: str = DISABLED) -> Findings:
+    """What is wrong with a configuration, and what it would do. Asks the database when the options allow; blocks for
+    seconds at most.
 
     Args:
         providers: what resolves the references to secrets that may stand in `config`.
@@ -96,10 +108,44 @@ def validate(
                 f"{name} refers to {missing}, which config.providers of the worker does not name"
             ]
     if problems:
-        return problems
+        return Findings(problems)
     unresolved, options = options, providers.resolve(options)
-    found = _problems(config, options, exactly_once)
-    return without_values(found, unresolved, options, providers.references(unresolved))
+    found = _findings(config, options, exactly_once)
+    references = providers.references(unresolved)
+    hidden = {**hidden_texts(options), **references, **masked_names(options)}
+    return Findings(
+        without_values(found.problems, unresolved, options, references),
+        tuple(without_secrets(text, hidden) for text in found.warnings),
+    )
+
+
+def _findings(config: Options, options: dict[str, str], exactly_once: str) -> Findings:
+    problems = _problems(config, options, exactly_once)
+    warnings: tuple[str, ...] = ()
+    if not problems:
+        try:
+            session = Session(read_endpoint(options))
+            try:
+                check_server(session)
+                warnings = _warnings(session, options)
+            finally:
+                session.close()
+        except CaptureError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            problems["database.hostname"] = [f"{_CANNOT_CONNECT} {error}{hint}"]
+    return Findings(problems, warnings)
+
+
+def _warnings(session: Session, options: dict[str, str]) -> tuple[str, ...]:
+    """What the connector would do to others on its server."""
+    try:
+        config = read_connector_config(options["name"], options, {}, "validation")
+        text = warning_of_refused_updates(session, config, captured_tables(session, config))
+    except CaptureError as error:
+        # No reason to refuse it: the task says it at its start, in full.
+        _log.info("what a connector would do to its server is not known", reason=error.code)
+        return ()
+    return () if text is None else (text,)
 
 
 def _problems(config: Options, options: dict[str, str], exactly_once: str) -> dict[str, list[str]]:
@@ -111,16 +157,6 @@ def _problems(config: Options, options: dict[str, str], exactly_once: str) -> di
     for name in config.keys() - options.keys():
         if name not in known or known[name].of_framework:
             problems.setdefault(name, []).append(_NULL)
-    if not problems:
-        try:
-            session = Session(read_endpoint(options))
-            try:
-                check_server(session)
-            finally:
-                session.close()
-        except CaptureError as error:
-            hint = f" ({error.hint})" if error.hint else ""
-            problems["database.hostname"] = [f"{_CANNOT_CONNECT} {error}{hint}"]
     return problems
 
 

@@ -172,9 +172,9 @@ async def _create(supervisor: Supervisor, connector: ConnectorFile) -> None:
         OptionError: its configuration is wrong.
     """
     require_connector_class(connector.config)
-    problems = await in_turn(connector.config, validate, connector.config, supervisor.worker.providers)
-    if problems:
-        raise OptionError(f"connector {connector.name}: {invalid_message(problems)}")
+    found = await in_turn(connector.config, validate, connector.config, supervisor.worker.providers)
+    if found.problems:
+        raise OptionError(f"connector {connector.name}: {invalid_message(found.problems)}")
     state = INITIAL_STATES.get(connector.initial_state or "RUNNING", STARTED)
     await supervisor.put(connector.name, connector.config, state=state)
 

@@ -50,6 +50,7 @@ DEFAULT_OFFSET_FLUSH_MS: Final = 1000
 
 REPORT_TIMEOUT: Final = "tidings.task.report.timeout.ms"
 MOST_CONNECTORS: Final = "tidings.connectors.max"
+REST_SECRETS: Final = "tidings.rest.secrets"
 _KNOWN: Final = frozenset(
     {
         "bootstrap.servers",
@@ -76,6 +77,7 @@ _KNOWN: Final = frozenset(
         "tidings.wal.interval.ms",
         REPORT_TIMEOUT,
         MOST_CONNECTORS,
+        REST_SECRETS,
         MOST_TOPICS,
         MOST_DISK,
         FREE_DISK,
@@ -174,6 +176,8 @@ class WorkerConfig:
     """All listeners; `host` and `port` are the first one's."""
     rest_headers: RestHeaders = RestHeaders()
     """What is added to the REST API's answers."""
+    rest_shows_secrets: bool = False
+    """``tidings.rest.secrets=shown``: answers have the secrets of configurations, as Kafka Connect's have."""
     most_connectors: int = 1_000
     """``tidings.connectors.max``: of the group; a further one is refused."""
     most_topics: int = DEFAULT_MOST_TOPICS
@@ -253,6 +257,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         limits=read_limits(properties),
         rest=rest,
         rest_headers=read_rest_headers(properties),
+        rest_shows_secrets=_one_of(properties, REST_SECRETS, ("masked", "shown")) == "shown",
         most_connectors=max(0, _integer(properties, MOST_CONNECTORS, 1_000)),
         most_topics=max(1, _integer(properties, MOST_TOPICS, DEFAULT_MOST_TOPICS)),
         spool_bytes=_size(properties, MOST_DISK),
@@ -335,11 +340,15 @@ def _boolean(properties: Mapping[str, str], name: str, *, default: bool) -> bool
     return value == "true"
 
 
-def _exactly_once(properties: Mapping[str, str]) -> str:
-    value = properties.get(WORKER_SETTING, DISABLED).strip().lower()
-    if value not in WORKER_VALUES:
-        raise WorkerConfigError(f"{WORKER_SETTING} must be one of {', '.join(WORKER_VALUES)}")
+def _one_of(properties: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
+    value = properties.get(name, values[0]).strip().lower()
+    if value not in values:
+        raise WorkerConfigError(f"{name} must be one of {', '.join(values)}")
     return value
+
+
+def _exactly_once(properties: Mapping[str, str]) -> str:
+    return _one_of(properties, WORKER_SETTING, WORKER_VALUES)
 
 
 def _storage_topic(properties: Mapping[str, str], kind: str, *, partitions: int) -> StorageTopic:

@@ -137,7 +137,7 @@ def _connector(path: Path, worker: WorkerConfig | None, findings: list[Finding])
     file = read_connector_file(path)
     options: dict[str, str | None] = {**file.config, "name": file.name}
     providers = ConfigProviders() if worker is None else worker.providers
-    problems = validate(options, providers, DISABLED if worker is None else worker.exactly_once)
+    problems = validate(options, providers, DISABLED if worker is None else worker.exactly_once).problems
     # That the server does not answer, or not as it must, is the database's business, which asks more.
     own = {name: texts for name, texts in problems.items() if not _is_of_server(texts)}
     for name, texts in own.items():
