@@ -65,7 +65,10 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=5, help="at most so many in a schedule")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no schedule after so long")
     parser.add_argument(
-        "--patience", type=float, default=60.0, help="seconds within which a commit is in the lake"
+        "--patience",
+        type=float,
+        default=60.0,
+        help="seconds for which the job may stand still before a commit is in the lake",
     )
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()

@@ -2,13 +2,17 @@
 
 import random
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from faultlab.servers import Lab
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from tidings_lakehouse.job import Job
 from tidings_lakehouse.registry import Registry
@@ -16,11 +20,12 @@ from tidings_lakehouse.session import create_session, stop_gateway
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_service import Health
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 POINTS = ("survey", "transactions", "log", "current", "watermark", "batch")
 """Of `tidings_lakehouse.failpoints`, without the table or the stream."""
+
+
+_LOOK_AGAIN_SECONDS = 0.4
+"""A look at the tables takes a part of what the job has of the machine."""
 
 
 class CrashError(Exception):
@@ -28,11 +33,15 @@ class CrashError(Exception):
 
 
 class Warehouse:
-    """One session, and one warehouse, for all schedules: a JVM takes its time to start."""
+    """One session, and one warehouse, for all schedules: a JVM takes its time to start.
+
+    A session that the process has already is used as it is, with its warehouse: every schedule has topics, and so tables, of
+    its own.
+    """
 
     def __init__(self, lab: Lab) -> None:
         self.directory = lab.directory / "warehouse"
-        self.directory.mkdir()
+        self.directory.mkdir(exist_ok=True)
         self.settings = LakehouseSettings(
             kafka=lab.kafka.bootstrap,
             registry=lab.registry.url,
@@ -40,11 +49,17 @@ class Warehouse:
             lakehouse_trigger_seconds=0.5,
             lakehouse_compact_commits=25,
         )
-        self.session: SparkSession = create_session(self.settings, "faults")
+        self._is_own = SparkContext._active_spark_context is None
+        self.session: SparkSession = (
+            create_session(self.settings, "faults")
+            if self._is_own
+            else SparkSession.builder.getOrCreate().newSession()
+        )
 
     def close(self) -> None:
-        self.session.stop()
-        stop_gateway(self.session)
+        if self._is_own:
+            self.session.stop()
+            stop_gateway(self.session)
 
 
 class LakeJob:
@@ -58,11 +73,17 @@ class LakeJob:
                 "source": source,
                 "lakehouse_checkpoint": str(warehouse.directory / f"checkpoints-{source}"),
                 # Few records a batch, so that partitions are not read in step.
-                "lakehouse_max_records": chance.choice((40, 200, 2_000)),
+                "lakehouse_max_records": chance.choice((100, 200, 2_000)),
+                # A job that is behind for longer gives nothing up.
+                "lakehouse_transaction_deadline_seconds": chance.choice((30.0, 300.0)),
             }
         )
         self.source = source
         self.starts = 0
+        self.batches = 0
+        """Written by all its lives."""
+        self._moved = time.monotonic()
+        """When it passed a point last."""
         self.problems: list[str] = []
         self._lock = threading.Lock()
         self._armed: str | None = None
@@ -86,7 +107,26 @@ class LakeJob:
         with self._lock:
             self._armed = None
 
+    def wait(self, condition: Callable[[], bool], patience: float, *, most: float = 600.0) -> bool:
+        """Whether something becomes true while the job gets on.
+
+        How long a batch takes is the machine's affair, so time is only counted while no point is passed.
+
+        Args:
+            patience: seconds for which the job may stand still.
+            most: seconds for which it may get on.
+        """
+        began = time.monotonic()
+        while not condition():
+            now = time.monotonic()
+            if now - max(began, self._moved) > patience or now - began > most:
+                return False
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        return True
+
     def _pass(self, point: str) -> None:
+        self._moved = time.monotonic()
+        self.batches += point.startswith("batch:")
         with self._lock:
             if self._armed is None or point.partition(":")[0] != self._armed:
                 return

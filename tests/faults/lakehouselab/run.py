@@ -1,7 +1,8 @@
 """One schedule: phases of traffic with a fault in each, and after each the lake is what the database is.
 
 The watermark is held to both of its promises: whenever it is looked at, everything that END markers at or below it count is
-in the logs; and when the traffic rests it passes the last commit within a minute, and the tables equal the database's.
+in the logs; and when the traffic rests it passes the last commit no later than a minute after the job has come to rest, and the
+tables equal the database's.
 """
 
 import contextlib
@@ -25,9 +26,9 @@ from tidings_stack.postgres import create_database, drop_database
 
 PARTITIONS = 3
 PATIENCE_SECONDS = 60.0
-"""The watermark's: what was committed so long ago is in the tables."""
-_FAULT_SECONDS = 40.0
-"""How long a point is waited for; a batch may have nothing of its table."""
+"""The watermark's: it passes what was committed when the job has had nothing to do for so long."""
+_FAULT_BATCHES = 4
+"""In how many batches a point is waited for; one may have nothing of its table."""
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Run(LabFaults):
     @contextlib.contextmanager
     def _source(self) -> Iterator[None]:
         lab, name = self.lab, self._name
-        self._store = Store(create_database(lab.pg.url, name), name)
+        self._store = Store(create_database(lab.pg.url, name), name, self._schedule.tables)
         capture = str(Path(sys.executable).with_name("tidings-capture"))
         subprocess.run(
             [capture, "ddl", "install", self._store.url], check=True, capture_output=True, timeout=60
@@ -128,7 +129,8 @@ class Run(LabFaults):
     def point(self, fault: Fault, *, forget: bool = False) -> None:
         """The job dies behind a write."""
         self._job.arm(fault.point, forget=forget)
-        _until(lambda: not self._job.armed, _FAULT_SECONDS)
+        last = self._job.batches + _FAULT_BATCHES
+        self._job.wait(lambda: not self._job.armed or self._job.batches >= last, self._patience)
         self._job.disarm()
 
     def forget(self, fault: Fault) -> None:
@@ -141,11 +143,13 @@ class Run(LabFaults):
     def blocking(self, _: Fault) -> None:
         self._store.snapshot("blocking")
 
-    def gap(self, _: Fault) -> None:
-        """Changes are lost, and an incremental snapshot repairs what they have left."""
+    def gap(self, fault: Fault) -> None:
+        """Changes are lost, and an incremental snapshot repairs what they have left; with a point, the job dies meanwhile."""
         self._store.gap()
         self._store.snapshot("incremental")
         self._gap = True
+        if fault.point:
+            self.forget(fault)
 
     def rename(self, _: Fault) -> None:
         """A column gets another name."""
@@ -156,7 +160,7 @@ class Run(LabFaults):
         log = f"technical.things_{self._name}_log"
         self._job.own(log, "somebody")
         self.point(fault)
-        if not _until(lambda: self._job.has_set_aside, _FAULT_SECONDS):
+        if not self._job.wait(lambda: self._job.has_set_aside, self._patience):
             self._outcome.problems.append(
                 f"{fault}: {log} belongs to somebody else, and nothing is set aside"
             )
@@ -175,16 +179,26 @@ class Run(LabFaults):
         self.lab.heal()
         self.lab.worker.wait_task(self._name)
         lsn, began = self._store.pulse(), time.monotonic()
-        if not _until(lambda: (self._job.watermark() or 0) > lsn, self._patience):
+        audited = 0
+
+        def has_passed() -> bool:
+            nonlocal audited
+            if audited != self._job.batches:  # also while it is behind, it claims nothing that is not there
+                audited = self._job.batches
+                self._audit(Fault(after))
+            return (self._job.watermark() or 0) > lsn
+
+        if not self._job.wait(has_passed, self._patience):
+            seconds = time.monotonic() - began
             self._outcome.problems.append(
-                f"after {after}: the watermark is {self._job.watermark()}, and {lsn} was committed {self._patience} s ago"
+                f"after {after}: the watermark is {self._job.watermark()}, and {lsn} was committed {seconds:.0f} s ago"
             )
             return
         self._outcome.slowest = max(self._outcome.slowest, time.monotonic() - began)
         wanted = self._store.rows()
         if self._gap:
             # The snapshot goes on beside the stream, whose commits the watermark follows.
-            _until(lambda: not self._differences(wanted), self._patience)
+            self._job.wait(lambda: not self._differences(wanted), self._patience)
         self._outcome.problems += [f"after {after}: {problem}" for problem in self._differences(wanted)]
         self._audit(Fault(after))
         self._gap = False

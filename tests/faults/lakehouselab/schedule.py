@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from faultlab.fault import Fault
 
 from lakehouselab.job import POINTS
+from lakehouselab.store import KINDS as TABLES
 
 KINDS = (
     *("point", "point", "point", "point", "forget"),
@@ -21,6 +22,8 @@ class Schedule:
 
     seed: int
     faults: tuple[Fault, ...]
+    tables: tuple[str, ...] = TABLES
+    """Kinds of tables that are captured; every one takes its time in a batch."""
 
 
 def make_schedule(seed: int, *, faults: int = 5) -> Schedule:

@@ -28,17 +28,22 @@ INSERT INTO resting_{n} SELECT nextval('ids_{n}'), i FROM generate_series(1, 20)
 """
 
 
+_MANY = 200
+"""Transactions of a phase, behind which there are few, or the job would not come to its end."""
+
+
 class Store:
     """The tables of one database; their names are its own, since all databases share a lake."""
 
-    def __init__(self, url: str, name: str) -> None:
-        self.url, self.name = url, name
+    def __init__(self, url: str, name: str, kinds: tuple[str, ...] = KINDS) -> None:
+        """All tables are written to; those of `kinds` are captured."""
+        self.url, self.name, self._kinds = url, name, kinds
         self._renames = 0
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(_TABLES.format(n=name))
 
     def tables(self) -> tuple[str, ...]:
-        return tuple(f"{kind}_{self.name}" for kind in KINDS)
+        return tuple(f"{kind}_{self.name}" for kind in self._kinds)
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """What the database holds."""
@@ -106,6 +111,8 @@ class Traffic(Writers):
         self._name = store.name
 
     def transaction(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
+        if self.transactions > _MANY:
+            self._stop.wait(0.5)
         if chance.random() < 0.02:
             self._insert(connection, chance, chance.randint(100, 400))
         for _ in range(chance.choice((1, 1, 2, 5))):
