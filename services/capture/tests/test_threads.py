@@ -2,12 +2,18 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tidings_capture.postgres import Endpoint, read_url
 from tidings_capture.threads import Places, Threads
@@ -121,3 +127,99 @@ def test_a_worker_answers_while_checks_wait_for_servers_that_hang(
             connections.enter_context(server.accept()[0])
         asked.append(pool.submit(good))
         assert next(as_completed(asked)).result() == "good"
+
+
+@contextlib.contextmanager
+def standing_still(backend: int) -> Iterator[None]:
+    """A local server, told by the process of one of its sessions, with all its processes."""
+    postmaster = int(Path(f"/proc/{backend}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(postmaster, signal.SIGSTOP)  # first, so that it starts no others
+    children = [
+        int(pid) for pid in Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    ]
+    try:
+        for pid in children:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in (*children, postmaster):
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_server_that_stands_still_delays_nothing_of_another(
+    worker_properties, start_worker, pg_server, connector_config, sql, unique_name, wait_records, wait_until
+):
+    """Stream, look at the WAL, guard, validation and REST of a connector on one server, while another server is stopped and its
+    connector is validated, stopped and resumed again and again."""
+    plugin = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
+    server, longest = pg_server("16"), 0.0
+    worker = start_worker(worker_properties("standing", tidings_wal_interval_ms="200"))
+    name, stuck = connector_config["topic.prefix"], f"{unique_name}_stuck"
+    parts = conninfo_to_dict(server.url)
+    there = connector_config | {
+        "database.port": str(server.port), "database.password": str(parts["password"]), "database.dbname": "postgres",
+        "topic.prefix": stuck, "slot.name": stuck, "publication.name": stuck, "snapshot.mode": "no_data",
+    }  # fmt: skip
+
+    def ask(method, path, body=None):
+        nonlocal longest
+        began = time.monotonic()
+        answer = worker.request(method, path, body)
+        longest = max(longest, time.monotonic() - began)
+        return answer
+
+    done = threading.Event()
+
+    def again_and_again(*requests):
+        while not done.is_set():
+            for request in requests:
+                worker.request(*request)
+
+    sql("CREATE TABLE a (id int PRIMARY KEY)")
+    try:
+        with psycopg.connect(server.url, autocommit=True) as connection, ThreadPoolExecutor(4) as pool:
+            connection.execute("CREATE TABLE a (id int PRIMARY KEY)")
+            for connector, config in ((name, connector_config), (stuck, there)):
+                assert worker.request("PUT", f"/connectors/{connector}/config", config)[0] == 201
+                worker.wait_task(connector, "RUNNING")
+            with contextlib.ExitStack() as stack:
+                stack.callback(done.set)
+                stack.enter_context(standing_still(connection.info.backend_pid))
+                check = ("PUT", plugin, there | {"name": stuck})
+                busy = [pool.submit(again_and_again, check) for _ in range(3)]
+                to = [("PUT", f"/connectors/{stuck}/{state}") for state in ("stop", "resume")]
+                busy.append(pool.submit(again_and_again, *to))
+                sql("INSERT INTO a VALUES (1)")
+                wait_records(f"{name}.public.a", 1)
+                sql(f"SELECT pg_create_logical_replication_slot('{name}_new', 'pgoutput')")
+                wait_until("a look at the slots", lambda: f'"{name}_new"' in ask("GET", "/metrics")[1])
+                assert ask("PUT", plugin, connector_config | {"name": name})[1]["error_count"] == 0
+                guarded = connector_config | {"tidings.wal.guard.stop.snapshots": "1B"}
+                assert ask("PUT", f"/connectors/{name}/config", guarded)[0] == 200
+
+                def guard_level():
+                    lines = ask("GET", "/metrics")[1].splitlines()
+                    level = f'tidings_wal_guard_level{{connector="{name}"'
+                    return [line.rpartition(" ")[2] for line in lines if line.startswith(level)]
+
+                wait_until("the guard", lambda: guard_level() == ["2.0"])
+                for _ in range(3):
+                    assert ask("PUT", f"/connectors/{name}/pause")[0] == 202
+                    worker.wait_task(name, "PAUSED")
+                    assert ask("PUT", f"/connectors/{name}/resume")[0] == 202
+                    worker.wait_task(name, "RUNNING")
+                sql("INSERT INTO a VALUES (2)")
+                wait_records(f"{name}.public.a", 2)
+                assert set(ask("GET", "/connectors")[1]) == {name, stuck}
+                assert not any(one.done() for one in busy)
+            for one in busy:
+                one.result()
+            assert longest < 5.0, "a server that hangs is waited for ten seconds"
+            assert worker.request("PUT", f"/connectors/{stuck}/resume")[0] == 202
+            connection.execute("INSERT INTO a VALUES (1)")
+            wait_records(f"{stuck}.public.a", 1)
+    finally:
+        for connector in (name, stuck):
+            worker.request("DELETE", f"/connectors/{connector}")
+        worker.end()
+        server.close()

@@ -28,7 +28,7 @@ from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_jobs import task_job
-from tidings_capture.threads import STORAGE
+from tidings_capture.threads import STORAGE, Places
 from tidings_capture.topic_tracking import TopicTracker
 from tidings_capture.worker_config import MOST_CONNECTORS, WorkerConfig
 from tidings_service import Health, TidingsError, get_logger
@@ -79,6 +79,8 @@ class Supervisor:
         self._health = health
         self._log_level = log_level
         self._log_format = log_format
+        self._changing = Places(1)
+        """By connector: a task of one that ends slowly, because its server hangs, keeps no other connector waiting."""
         self._writing = asyncio.Lock()
         self._wake = asyncio.Event()
         self._conformer: Conformer | None = None
@@ -203,19 +205,19 @@ class Supervisor:
             TooManyConnectorsError: it would be one more than the worker's properties allow.
         """
         check_overrides(self.worker.override_policy, config, self.worker.bootstrap_servers)
-        async with self._writing:
-            storage = await self.leading()
-            created = name not in self.connectors
-            if not created and not replace:
-                raise ConflictError(f"Connector {name} already exists")
-            if created and len(self.connectors) >= self.worker.most_connectors:
-                raise TooManyConnectorsError(
-                    f"there are {len(self.connectors)} connectors, and {MOST_CONNECTORS} allows no more",
-                    hint=f"delete some, or set {MOST_CONNECTORS} in the worker's properties",
-                )
-            await STORAGE.run(storage.configs.put_connector, name, config, state)
-        # Apart: a task that is stopped for its new configuration takes its time, which other connectors do not wait for.
-        await self._take_effect(name)
+        async with self._changing.at(name):
+            async with self._writing:
+                storage = await self.leading()
+                created = name not in self.connectors
+                if not created and not replace:
+                    raise ConflictError(f"Connector {name} already exists")
+                if created and len(self.connectors) >= self.worker.most_connectors:
+                    raise TooManyConnectorsError(
+                        f"there are {len(self.connectors)} connectors, and {MOST_CONNECTORS} allows no more",
+                        hint=f"delete some, or set {MOST_CONNECTORS} in the worker's properties",
+                    )
+                await STORAGE.run(storage.configs.put_connector, name, config, state)
+            await self._take_effect(name)
         _log.info("connector configured", connector=name, created=created)
         return created
 
@@ -226,29 +228,30 @@ class Supervisor:
             NotFoundError: there is none.
             ConflictError: this worker does not lead the group.
         """
-        async with self._writing:
-            storage = await self.leading()
-            config = self.run_of(name).config
-            await STORAGE.run(storage.configs.delete_connector, name)
+        async with self._changing.at(name):
+            async with self._writing:
+                storage = await self.leading()
+                config = self.run_of(name).config
+                await STORAGE.run(storage.configs.delete_connector, name)
             await self._take_effect(name)
             storage.statuses.delete(name)
             await self.reset_topics(name)
-            self._runs.tell_health()
-            _log.info("connector deleted", connector=name)
-            if config.get("slot.drop.on.stop", "false").strip().lower() != "true":
-                slot, publication = (
-                    config.get("slot.name", "debezium"),
-                    config.get("publication.name", "dbz_publication"),
-                )
-                _log.warning(
-                    "the deleted connector's replication slot and publication stay in its database, and the slot"
-                    " retains WAL until somebody drops it",
-                    connector=name,
-                    slot=slot,
-                    publication=publication,
-                    hint=f"to go on later, create the connector again; else SELECT pg_drop_replication_slot('{slot}'); "
-                    f'DROP PUBLICATION "{publication}"',
-                )
+        self._runs.tell_health()
+        _log.info("connector deleted", connector=name)
+        if config.get("slot.drop.on.stop", "false").strip().lower() != "true":
+            slot, publication = (
+                config.get("slot.name", "debezium"),
+                config.get("publication.name", "dbz_publication"),
+            )
+            _log.warning(
+                "the deleted connector's replication slot and publication stay in its database, and the slot"
+                " retains WAL until somebody drops it",
+                connector=name,
+                slot=slot,
+                publication=publication,
+                hint=f"to go on later, create the connector again; else SELECT pg_drop_replication_slot('{slot}'); "
+                f'DROP PUBLICATION "{publication}"',
+            )
 
     async def set_target(self, name: str, state: str) -> None:
         """Pause, resume or stop a connector.
@@ -258,11 +261,12 @@ class Supervisor:
             ConflictError: this worker does not lead the group.
         """
         assert state in {STARTED, PAUSED, STOPPED}
-        async with self._writing:
-            storage = await self.leading()
-            if self.run_of(name).target_state == state and not storage.configs.in_doubt:
-                return
-            await STORAGE.run(storage.configs.put_target_state, name, state)
+        async with self._changing.at(name):
+            async with self._writing:
+                storage = await self.leading()
+                if self.run_of(name).target_state == state and not storage.configs.in_doubt:
+                    return
+                await STORAGE.run(storage.configs.put_target_state, name, state)
             await self._take_effect(name)
 
     async def restart(self, name: str, *, only_failed: bool = False) -> None:
@@ -289,8 +293,9 @@ class Supervisor:
             NotStoppedError: it is not meant to be stopped.
             ConflictError: its task has not ended yet, or this worker does not lead the group.
         """
-        async with self._writing:
-            await self.leading()
+        async with self._changing.at(name):
+            async with self._writing:
+                await self.leading()
             if self.run_of(name).target_state != STOPPED:
                 raise NotStoppedError(
                     "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for "
