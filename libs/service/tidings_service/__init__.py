@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidings_service.errors import Retry, SettingsError, TidingsError, print_error
 from tidings_service.health import ComponentHealth, Health
-from tidings_service.logs import configure_logging, get_logger, hide, without_secrets
+from tidings_service.logs import configure_logging, get_logger, hide, hide_also, without_secrets
 from tidings_service.traces import safe_trace
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "configure_logging",
     "get_logger",
     "hide",
+    "hide_also",
     "load_settings",
     "print_error",
     "report_error",

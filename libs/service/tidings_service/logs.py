@@ -107,8 +107,8 @@ class _Hider:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         found = {secret.strip(): shown for secret, shown in secrets.items()}
-        self._shown = {secret: shown for secret, shown in found.items() if len(secret) >= _HIDDEN_FROM}
-        ordered = sorted(self._shown, key=len, reverse=True)
+        self.shown = {secret: shown for secret, shown in found.items() if len(secret) >= _HIDDEN_FROM}
+        ordered = sorted(self.shown, key=len, reverse=True)
         self._pattern = re.compile("|".join(_as_word(secret) for secret in ordered)) if ordered else None
 
     @property
@@ -119,7 +119,7 @@ class _Hider:
     def __call__(self, text: str) -> str:
         if self._pattern is None:
             return text
-        return self._pattern.sub(lambda match: self._shown[match.group()], text)
+        return self._pattern.sub(lambda match: self.shown[match.group()], text)
 
 
 def _as_word(secret: str) -> str:
@@ -139,6 +139,11 @@ def hide(secrets: Mapping[str, str]) -> None:
         secrets: what to show, by secret; those of fewer than four characters cannot be told from other text.
     """
     _hiders[0] = _Hider(secrets)
+
+
+def hide_also(secrets: Mapping[str, str]) -> None:
+    """As `hide`, and what was hidden until now stays so."""
+    _hiders[0] = _Hider({**_hiders[0].shown, **secrets})
 
 
 def without_secrets(text: str, secrets: Mapping[str, str] | None = None) -> str:

@@ -55,23 +55,26 @@ def _look() -> None:
     pause = threading.Event()
     while not pause.wait(LOOK_SECONDS):
         with _lock:
-            for client, follower in list(_followers.items()):
-                _look_at(client, follower)
+            changed = {
+                follower.secret.setting
+                for client, follower in list(_followers.items())
+                if _look_at(client, follower)
+            }
+        for setting in sorted(changed):
+            log.info("a secret has changed; it is used from the next connection on", setting=setting)
 
 
-def _look_at(client: Any, follower: _Follower) -> None:
-    """The lock is held, so that nobody closes the client meanwhile."""
+def _look_at(client: Any, follower: _Follower) -> bool:
+    """Whether it has changed. The lock is held, so that nobody closes the client meanwhile."""
     try:
         value = follower.secret.read()
         if value == follower.known:
-            return
+            return False
         follower.apply(client, value)
     except TidingsError as error:  # it may be being replaced this moment: it is looked at again
         if not follower.unreadable:
             log.warning("a secret cannot be read anew; the one that is known stays", error=str(error))
         follower.unreadable = True
-    else:
-        follower.known, follower.unreadable = value, False
-        log.info(
-            "a secret has changed; it is used from the next connection on", setting=follower.secret.setting
-        )
+        return False
+    follower.known, follower.unreadable = value, False
+    return True

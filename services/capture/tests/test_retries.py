@@ -35,6 +35,7 @@ def test_sqlstates(sqlstate, retry):
 def test_kafka():
     assert retry_of_kafka("_TRANSPORT") is Retry.TIMED
     assert retry_of_kafka("TOPIC_AUTHORIZATION_FAILED") is Retry.NEVER
+    assert retry_of_kafka("_AUTHENTICATION") is Retry.TIMED  # a password that is being rotated
     assert retry_of_kafka("_FENCED") is Retry.MANUAL
     assert "max.request.size" in str(describe_failure("x", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)).hint)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from tidings_capture.connector_config import RetryOptions, read_retry_options
 from tidings_capture.errors import CaptureError, SilentTaskError, TaskDiedError
+from tidings_capture.renewals import Renewal
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, tasks_in
 from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import Failure, Report, TaskJob
@@ -106,6 +107,7 @@ class ConnectorRun:
         self.guard_level = 0
         self._lease: float | None = None
         self._guard_told: tuple[TaskProcess | None, int] = (None, 0)
+        self._renewals_told: tuple[TaskProcess | None, list[Renewal]] = (None, [])
 
     @property
     def connector_state(self) -> str:
@@ -185,6 +187,12 @@ class ConnectorRun:
         await self.stop()
         self.held = reason
         self._set(PAUSED, reason)
+
+    def tell_renewals(self, renewals: list[Renewal]) -> None:
+        """Hand passwords that have changed to the task, once to each process."""
+        process = self._process
+        if process is not None and self._renewals_told != (process, renewals) and process.renew(renewals):
+            self._renewals_told = (process, renewals)
 
     def tell_guard(self, level: int) -> None:
         """Hand the guard's level to the task, once for each process."""

@@ -148,7 +148,9 @@ def make_converter(
 
     if registry is None:
         with login.client_settings() as settings:
-            registry = RegistryClient(url, settings=settings, apicurio_url=apicurio_url)
+            registry = RegistryClient(
+                url, settings=settings, apicurio_url=apicurio_url, authorization=login.authorization
+            )
     return AvroConverter(registry, is_key=is_key, any_names=apicurio_url is not None)
 
 

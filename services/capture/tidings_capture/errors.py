@@ -228,8 +228,9 @@ _KAFKA: Final[dict[str, tuple[Retry, str | None]]] = {
     "CLUSTER_AUTHORIZATION_FAILED": (Retry.NEVER, _GRANT),
     "GROUP_AUTHORIZATION_FAILED": (Retry.NEVER, _GRANT),
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (Retry.NEVER, _GRANT),
-    "SASL_AUTHENTICATION_FAILED": (Retry.NEVER, "correct sasl.jaas.config"),
-    "_AUTHENTICATION": (Retry.NEVER, "correct sasl.jaas.config, or ssl.keystore.*"),
+    # librdkafka itself tries twice a second, so another attempt costs nobody an account; and a password may just be rotated.
+    "SASL_AUTHENTICATION_FAILED": (Retry.TIMED, "correct sasl.jaas.config"),
+    "_AUTHENTICATION": (Retry.TIMED, "correct sasl.jaas.config, or ssl.keystore.*"),
     "MSG_SIZE_TOO_LARGE": (
         Retry.NEVER,
         "raise producer.override.max.request.size and the topic's max.message.bytes, or leave the column out",

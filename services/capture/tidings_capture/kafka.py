@@ -15,10 +15,10 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
 )
 
 from tidings_capture.errors import BrokerError, hint_of_kafka, retry_of_kafka
+from tidings_capture.kafka_clients import Producer, sole_user
 from tidings_service import Retry
 
 LIBRDKAFKA_LOG: Final = logging.getLogger("tidings_capture.librdkafka")
@@ -69,10 +69,17 @@ def describe_failure(action: str, error: KafkaError | BaseException) -> BrokerEr
         return BrokerError(
             f"{action}: {error.str()} ({name})",
             kafka_code=name,
-            hint=hint_of_kafka(name),
+            hint=_hint(name),
             retry=retry_of_kafka(name),
         )
     return BrokerError(f"{action}: {type(error).__name__}")
+
+
+def _hint(name: str) -> str | None:
+    user = sole_user()
+    if name.endswith("_AUTHORIZATION_FAILED") and user is not None:
+        return f"user {user!r} lacks the right: docs/security.md lists the ACLs"
+    return hint_of_kafka(name)
 
 
 class RecordProducer:

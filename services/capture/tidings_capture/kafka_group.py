@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer as AnyConsumer
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tidings_capture.errors import BrokerError, WorkerConfigError
 from tidings_capture.group_health import Patience, Sight, difference
 from tidings_capture.kafka import describe_failure
+from tidings_capture.kafka_clients import AdminClient, Consumer
 from tidings_capture.kafka_group_look import GroupLook
 from tidings_capture.supervised import OnEnd, supervised_thread
 from tidings_capture.worker_config import GroupTimes
@@ -258,14 +259,14 @@ class GroupMember:
                 if found is not None and all(m.client_id != self._url for m in found.members):
                     return
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _assigned(self, consumer: AnyConsumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign(partitions)
         if partitions:
             consumer.pause(partitions)  # it is a token; the topic is read elsewhere
             self._leads = True
             self._look_now = True
 
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: AnyConsumer, partitions: list[TopicPartition]) -> None:
         if partitions:
             self._leads = False
             consumer.incremental_unassign(partitions)

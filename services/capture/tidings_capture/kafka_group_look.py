@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupState, KafkaException
-from confluent_kafka.admin import AdminClient
+
+from tidings_capture.kafka_clients import AdminClient
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _NEVER_SECONDS: Final = 3600.0

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -14,6 +13,7 @@ from confluent_kafka import (
 )
 
 from tidings_capture.kafka import LIBRDKAFKA_LOG, describe_failure
+from tidings_capture.kafka_clients import Consumer
 from tidings_capture.kafka_topics import NOT_THERE_YET, arrived, ends_of, partitions_of
 
 _REQUEST_SECONDS: Final = 15.0

@@ -124,6 +124,12 @@ def translate_client_settings(settings: Mapping[str, str], prefix: str = "") -> 
     return result
 
 
+def user_and_password(jaas: str) -> tuple[str, str] | None:
+    """The login of a ``sasl.jaas.config``; None when it has none, as OAUTHBEARER's."""
+    found = _jaas_options(jaas)
+    return (found["username"], found["password"]) if found.keys() == {"username", "password"} else None
+
+
 def refused_settings(names: Iterable[str]) -> list[str]:
     """Those of `names` that concern security and are not supported."""
     return [

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # in its __all__ only
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # in its __all__ only
 
 from tidings_capture.errors import BrokerError
 from tidings_capture.kafka import describe_failure
+from tidings_capture.kafka_clients import AdminClient, Consumer
 from tidings_capture.kafka_topics import NOT_THERE_YET, partitions_of
 from tidings_capture.supervised import OnEnd, supervised_thread
 

@@ -6,19 +6,18 @@ from typing import Any, Final
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from tidings_capture.errors import BrokerError
 from tidings_capture.kafka import LIBRDKAFKA_LOG, describe_failure
+from tidings_capture.kafka_clients import AdminClient, Consumer
 from tidings_capture.topic_creation import TopicGroup
 from tidings_service import Retry
 

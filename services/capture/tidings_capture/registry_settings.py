@@ -4,12 +4,14 @@ Confluent's (``basic.auth.*``, ``schema.registry.ssl.*``): Confluent documentati
 2.6 (``apicurio.auth.*``, ``apicurio.registry.request.ssl.*``): the constants of its serdes and REST client.
 """
 
+import base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from tidings_capture.errors import WorkerConfigError
+from tidings_capture.renewals import REGISTRY, newest
 
 TakeOption = Callable[[str], str | None]
 """Takes an option of the converter's, without its prefix; None when it is not set."""
@@ -28,6 +30,19 @@ class RegistryLogin:
     """``ssl.*`` settings in Kafka's words."""
     prefix: str = ""
     """What stands before them where they come from, for messages."""
+
+    @property
+    def authorization(self) -> Callable[[], str] | None:
+        """Gives the header of that name for each request, with the newest password; None without a user."""
+        if self.user_info is None:
+            return None
+        user, _, password = self.user_info.partition(":")
+
+        def header() -> str:
+            login = f"{user}:{newest(REGISTRY, user, password)}"
+            return "Basic " + base64.b64encode(login.encode()).decode("ascii")
+
+        return header
 
     @contextmanager
     def client_settings(self) -> Iterator[dict[str, str]]:

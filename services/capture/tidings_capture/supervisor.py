@@ -20,6 +20,7 @@ from tidings_capture.errors import ConflictError, NotFoundError, NotStoppedError
 from tidings_capture.group import AloneGroup, Group, KafkaGroup
 from tidings_capture.log_levels import LEVELS, LogLevels
 from tidings_capture.override_policy import check_overrides
+from tidings_capture.renewals import Renewal
 from tidings_capture.secret_options import with_stored_secrets
 from tidings_capture.storage import KafkaStorage, Storage
 from tidings_capture.storage_memory import MemoryStorage
@@ -32,6 +33,7 @@ from tidings_capture.threads import STORAGE, Places
 from tidings_capture.topic_tracking import TopicTracker
 from tidings_capture.worker_config import MOST_CONNECTORS, WorkerConfig
 from tidings_service import Health, TidingsError, get_logger
+from tidings_service.logins import refusal
 
 _LEADER_SECONDS: Final = 30.0
 """How long a request waits for the group to have a leader; a worker that has just started needs some of it."""
@@ -327,6 +329,16 @@ class Supervisor:
             self.log_levels.set(namespace, level)
         else:
             _log.warning("the config topic has a log level that cannot be set", logger_name=namespace)
+
+    def tell_renewals(self, renewals: list[Renewal]) -> None:
+        """Hand passwords that have changed to the tasks here."""
+        for run in self.local_runs.values():
+            run.tell_renewals(renewals)
+
+    def tell_login(self) -> None:
+        """Say whether the brokers refuse the worker's login."""
+        why = refusal()
+        self._health.set("login", why is None, why or "")
 
     def _tell_log_levels(self, levels: Mapping[str, str]) -> None:
         for run in self.local_runs.values():

@@ -19,7 +19,10 @@ from typing import Final, NoReturn
 from tidings_capture.connector_config import read_connector_config
 from tidings_capture.connector_limits import set_limits
 from tidings_capture.errors import LeaseError
+from tidings_capture.kafka_clients import renew
 from tidings_capture.log_levels import apply_levels
+from tidings_capture.renewals import Renewal
+from tidings_capture.secret_options import MASK
 from tidings_capture.signals import Signal, signal_of_json
 from tidings_capture.task_channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
 from tidings_capture.task_run import TaskRun
@@ -29,6 +32,7 @@ from tidings_service import (
     configure_logging,
     get_logger,
     hide,
+    hide_also,
     safe_trace,
     stacks_on_signal,
     without_secrets,
@@ -97,6 +101,8 @@ class Pipes:
                 self.guard_level = request.guard
             elif request.lease is not None:
                 self._lease = request.lease
+            elif request.renewals:
+                _renew(request.renewals)
             elif request.signal is None:
                 self._stop = True
             elif (made := signal_of_json(request.signal)) is not None:
@@ -162,6 +168,7 @@ def main() -> int:
     apply_levels(job.log_levels)
     set_limits(job.limits)
     hide(job.hidden)
+    _renew(job.renewals)
     log = get_logger("tidings_capture.task")
     try:
         config = read_connector_config(
@@ -179,6 +186,12 @@ def main() -> int:
         return 0
     pipes.last_report(Report(state="failed", failure=failure))
     return EXIT_FAILED
+
+
+def _renew(renewals: list[Renewal]) -> None:
+    hide_also({renewal.new: MASK for renewal in renewals})
+    for renewal in renewals:
+        renew(renewal)
 
 
 def _failure(code: str, message: str, retry: str, hint: str | None, error: Exception) -> Failure:

@@ -9,6 +9,7 @@ log line on standard error.
 import msgspec
 
 from tidings_capture.connector_limits import ConnectorLimits
+from tidings_capture.renewals import Renewal
 from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS
 from tidings_service.disk import DEFAULT_FREE_BYTES
 
@@ -51,6 +52,8 @@ class TaskJob(msgspec.Struct, frozen=True):
     """What logs and statuses show in place of secrets, by secret."""
     limits: ConnectorLimits = ConnectorLimits()
     """What the connector may name."""
+    renewals: list[Renewal] = []
+    """Passwords that have changed since the worker read its properties."""
     log_level: str = "INFO"
     log_levels: dict[str, str] = {}
     """Levels that were set by logger while the worker ran (`log_levels`)."""
@@ -58,7 +61,7 @@ class TaskJob(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A line after the job: a signal, log levels, the guard's level, a lease, or else to stop."""
+    """A line after the job: a signal, log levels, the guard's level, a lease, new passwords, or else to stop."""
 
     stop: bool = False
     signal: str | None = None
@@ -69,6 +72,8 @@ class Request(msgspec.Struct, frozen=True):
     """The guard's level."""
     lease: float | None = None
     """Until when the task may run now."""
+    renewals: list[Renewal] = []
+    """Passwords that have changed."""
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from tidings_capture import renewals
 from tidings_capture.exactly_once import ENABLED
 from tidings_capture.override_policy import check_overrides
-from tidings_capture.secret_options import hidden_texts
+from tidings_capture.secret_options import MASK, hidden_texts
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.worker_config import WorkerConfig
 
@@ -46,10 +47,12 @@ def task_job(
         config=resolved,
         hidden={
             **worker_secrets(worker),
+            **{renewal.new: MASK for renewal in renewals.known()},
             **hidden_texts(resolved),
             **worker.providers.references(config),
         },
         converters=worker.converters,
+        renewals=renewals.known(),
         client=worker.common_client(),
         producer=worker.producer,
         consumer=worker.consumer,

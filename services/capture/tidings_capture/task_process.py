@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from tidings_capture.errors import ReportError, SilentTaskError
+from tidings_capture.renewals import Renewal
 from tidings_capture.task_channel import (
     STOP,
     Failure,
@@ -156,6 +157,10 @@ class TaskProcess:
     def tell_guard(self, level: int) -> bool:
         """Hand the guard's level on; False when no process listens."""
         return self._tell(Request(guard=level))
+
+    def renew(self, renewals: list[Renewal]) -> bool:
+        """Hand passwords on that have changed; False when no process listens."""
+        return self._tell(Request(renewals=renewals))
 
     def renew_lease(self, until: float) -> None:
         """Let the process run until then, if one listens."""

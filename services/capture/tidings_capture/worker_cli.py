@@ -15,6 +15,7 @@ from pathlib import Path
 from aiohttp import web
 from prometheus_client import REGISTRY
 
+import tidings_service.login_metrics  # noqa: F401 - registers the metric
 from tidings_capture.connector_files import ConnectorFile, read_connector_file
 from tidings_capture.connector_limits import set_limits
 from tidings_capture.errors import OptionError, WorkerConfigError
@@ -26,6 +27,7 @@ from tidings_capture.rest import RestApi
 from tidings_capture.rest_forwarding import forwarding
 from tidings_capture.rest_origins import same_origin
 from tidings_capture.rest_security import Listener, authentication
+from tidings_capture.rotation import Rotation
 from tidings_capture.stores import INITIAL_STATES, STARTED
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.tagged_collector import TaggedCollector
@@ -145,6 +147,7 @@ async def run_worker(
             await _create(supervisor, connector)
         log.info("listening", url=servers[0].url)
         watching = supervisor.run_loop(wal.run(guard.act), "slots")
+        rotating = supervisor.run_loop(Rotation(worker, supervisor).run(), "secrets")
         failed = asyncio.create_task(supervisor.failed.wait(), name="failed")
         await asyncio.wait(
             (asyncio.create_task(stop.wait(), name="stop"), failed), return_when=asyncio.FIRST_COMPLETED
@@ -152,8 +155,9 @@ async def run_worker(
         log.info("stopping")
         failed.cancel()
         watching.cancel()
+        rotating.cancel()
         await supervisor.stop()
-        await asyncio.gather(watching, return_exceptions=True)
+        await asyncio.gather(watching, rotating, return_exceptions=True)
     finally:
         if pages is not None:
             await pages.close()

@@ -186,6 +186,8 @@ class WorkerConfig:
     """``tidings.spool.max.bytes``: what unfinished transactions of a task may take on disk; None: as much as there is room."""
     spool_free_bytes: int = DEFAULT_FREE_BYTES
     """``tidings.spool.free.bytes``: what must be left free of that disk."""
+    references: dict[str, str] = field(default_factory=dict)
+    """The properties with references to what stands elsewhere, as they are in the file: a secret there may change."""
     unknown: tuple[str, ...] = ()
 
     def common_client(self) -> dict[str, str]:
@@ -205,6 +207,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         WorkerConfigError: a property is missing or wrong; names it.
     """
     providers = read_config_providers(properties)
+    references = {name: value for name, value in properties.items() if "${" in value}
     properties = _resolved(providers, properties)
     rest = read_rest_security(properties, os.environ)
     _refuse(properties)
@@ -262,6 +265,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         most_topics=max(1, _integer(properties, MOST_TOPICS, DEFAULT_MOST_TOPICS)),
         spool_bytes=_size(properties, MOST_DISK),
         spool_free_bytes=_size(properties, FREE_DISK) or DEFAULT_FREE_BYTES,
+        references=references,
         unknown=_unknown(properties, scoped),
     )
 
