@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidings_service import Retry
 from tidings_service.kafka_access import KafkaAccess
+from tidings_service.logins import forget_refusal, note_refusal
 from tidings_service.rotation import follow, unfollow
 from tidings_translator.errors import BrokerError
 
@@ -42,6 +43,7 @@ class _Login:
     def note(self, error: KafkaError) -> None:
         if error.code() in _REFUSALS:
             self.refused = error.str()
+            note_refusal(self.kafka.principal, self.refused, self.kafka.login_settings)
 
 
 class KafkaAdmin(AdminClient):
@@ -81,6 +83,8 @@ Client = KafkaAdmin | KafkaConsumer | KafkaProducer
 
 
 def _renew(client: Client, password: str) -> None:
+    client.login.refused = None  # it was about the old one
+    forget_refusal()
     client.set_sasl_credentials(client.login.kafka.username or "", password)
 
 

@@ -4,6 +4,7 @@ All calls block and are meant for threads. Kafka's errors become `BrokerError`, 
 """
 
 import struct
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tidings_service import get_logger
 from tidings_service.kafka_access import KafkaAccess
+from tidings_service.logins import refused_since
+from tidings_service.rotation import unfollow
 from tidings_translator.errors import BrokerError, FencedError
 from tidings_translator.fault_points import reached
 from tidings_translator.kafka import REQUEST_SECONDS
@@ -20,6 +23,8 @@ from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
 log = get_logger(__name__)
 
 _ATTEMPTS = 5
+_SLICE_SECONDS = 5.0
+"""So often it is looked whether the login was refused meanwhile."""
 _QUEUE_KBYTES = 32 * 1024
 """In librdkafka, beside the outputs themselves, which are kept until they are committed; its default is a gigabyte."""
 
@@ -65,11 +70,18 @@ class TransactionalProducer:
         self, kafka: KafkaAccess, transactional_id: str, *, transaction_timeout_seconds: float
     ) -> None:
         self.transactional_id = transactional_id
-        self._producer = KafkaProducer(
-            kafka,
+        self._kafka = kafka
+        self._timeout_ms = int(transaction_timeout_seconds * 1000)
+        self._committing = False
+        self._made_at = time.monotonic()
+        self._producer = self._make()
+
+    def _make(self) -> KafkaProducer:
+        return KafkaProducer(
+            self._kafka,
             {
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": int(transaction_timeout_seconds * 1000),
+                "transactional.id": self.transactional_id,
+                "transaction.timeout.ms": self._timeout_ms,
                 "linger.ms": 5,
                 # With more, librdkafka may report a producer's first records in a partition as delivered that a broker
                 # which has only just become its leader has refused (see capture's kafka.py, and tests/faults/new_topics.py).
@@ -112,18 +124,33 @@ class TransactionalProducer:
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
+                self._begin_anew_after_refusal()
                 self._attempt(outputs, offsets, member)
                 return
             except KafkaException as error:
+                if not self._committing and attempt < _ATTEMPTS and refused_since(self._made_at):
+                    continue  # nothing is committed; its successor aborts what is open
                 self._abort(error, last=attempt == _ATTEMPTS)
                 log.warning("transaction aborted, trying again", error=error.args[0].name())
                 if on_retry is not None:
                     on_retry()
 
+    def _begin_anew_after_refusal(self) -> None:
+        """Replace the producer when brokers have refused the login since it was made: sending offsets to a transaction then
+        hangs for ever in librdkafka 2.16, even with the right password (a producer without offsets recovers)."""
+        if not refused_since(self._made_at):
+            return
+        log.info("a new producer, because brokers have refused the login of the old one")
+        unfollow(self._producer)
+        self._made_at = time.monotonic()
+        self._producer = self._make()
+        self.begin_life()
+
     def _attempt(
         self, outputs: Iterable[Output], offsets: Mapping[Partition, int], member: Membership
     ) -> None:
         producer = self._producer
+        self._committing = False
         producer.begin_transaction()
         reached("transaction.begun")
         produce = producer.produce
@@ -135,12 +162,9 @@ class TransactionalProducer:
                 except BufferError:
                     producer.poll(0.05)
         reached("outputs.produced")
-        producer.send_offsets_to_transaction(
-            [TopicPartition(p.topic, p.partition, offset) for p, offset in offsets.items()],
-            member.serialized(),
-            REQUEST_SECONDS,
-        )
+        self._send_offsets(offsets, member)
         reached("offsets.sent")
+        self._committing = True
         while True:
             try:
                 producer.commit_transaction(REQUEST_SECONDS)
@@ -148,6 +172,18 @@ class TransactionalProducer:
                 return
             except KafkaException as error:
                 if not error.args[0].retriable():
+                    raise
+
+    def _send_offsets(self, offsets: Mapping[Partition, int], member: Membership) -> None:
+        places = [TopicPartition(p.topic, p.partition, offset) for p, offset in offsets.items()]
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while True:
+            try:
+                self._producer.send_offsets_to_transaction(places, member.serialized(), _SLICE_SECONDS)
+                return
+            except KafkaException as error:
+                late = time.monotonic() > deadline or refused_since(self._made_at)
+                if late or error.args[0].code() != KafkaError._TIMED_OUT:  # noqa: SLF001 - its public name
                     raise
 
     def _abort(self, error: KafkaException, *, last: bool) -> None:
