@@ -21,9 +21,16 @@ def header(user: str, password: str) -> str:
 
 
 @contextlib.contextmanager
-def guarded(registry_url: str, authority: Authority, directory: Path) -> Iterator[tuple[str, str]]:
-    """The real registry behind a proxy with TLS and basic authentication, as nginx stands before one; URL, password."""
-    own, password = authority.issue("registry"), secrets.token_urlsafe(12)
+def guarded(
+    registry_url: str, authority: Authority, directory: Path, users: dict[str, str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """The real registry behind a proxy with TLS and basic authentication, as nginx stands before one; URL, password.
+
+    Args:
+        users: passwords by user, which may change; without it `reg` has the one that is told.
+    """
+    own = authority.issue("registry")
+    users = {"reg": secrets.token_urlsafe(12)} if users is None else users
     (directory / "registry.pem").write_text(own.key + own.chain)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(directory / "registry.pem")
@@ -36,7 +43,7 @@ def guarded(registry_url: str, authority: Authority, directory: Path) -> Iterato
         async with aiohttp.ClientSession() as session:
 
             async def forward(request: web.Request) -> web.Response:
-                if request.headers.get("Authorization") != header("reg", password):
+                if request.headers.get("Authorization") not in [header(*user) for user in users.items()]:
                     return web.json_response({"error_code": 401, "message": "Unauthorized"}, status=401)
                 body = await request.read()
                 passed = ("Content-Type", "Accept", "X-Registry-")
@@ -60,7 +67,7 @@ def guarded(registry_url: str, authority: Authority, directory: Path) -> Iterato
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     try:
-        yield f"https://127.0.0.1:{started.result(60)}/apis/ccompat/v7", password
+        yield f"https://127.0.0.1:{started.result(60)}/apis/ccompat/v7", users["reg"]
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(60)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidings_stack.authority import Authority
@@ -16,9 +16,11 @@ from tidings_stack.kafka import KafkaServer
 from tidings_stack.ports import LOOPBACK
 from tidings_stack.postgres import PostgresServer
 from tidings_stack.server import Place
+from tidings_stack.signing import key_set
 from tidings_stack.stack import Stack
 
 KAFKA_USER = "capture"
+_ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 _AUTHORIZER = {
@@ -32,18 +34,25 @@ class SecuredKafka(KafkaServer):
     """A broker with two more listeners: `sasl_bootstrap` (SASL_SSL: PLAIN and SCRAM, one user) and `mutual_bootstrap`
     (SSL, which asks for a client certificate of the authority's). `bootstrap` stays in the clear, for the test itself.
 
-    Tokens are taken without a signature (OAUTHBEARER). With `authorizer` nobody may do anything that no ACL allows, except
-    who comes in the clear.
+    Tokens (OAUTHBEARER) must be signed as `TokenEndpoint` signs them. With `authorizer` nobody may do anything that no ACL allows, except
+    who comes in the clear. With `reauthenticate_seconds` who has logged in must do so again after that time, or is cut off.
     """
 
     title = "Kafka with TLS"
 
     def __init__(
-        self, place: Place, *, authority: Authority, authorizer: bool = False, name: str = "kafka-secured"
+        self,
+        place: Place,
+        *,
+        authority: Authority,
+        authorizer: bool = False,
+        reauthenticate_seconds: float | None = None,
+        name: str = "kafka-secured",
     ) -> None:
         super().__init__(place, name=name)
         self._authority = authority
         self._authorizer = authorizer
+        self._reauthenticate_seconds = reauthenticate_seconds
         self.password = secrets.token_urlsafe(12)
         self._sasl_port = place.ports.reserve()
         self._mutual_port = place.ports.reserve()
@@ -64,6 +73,7 @@ class SecuredKafka(KafkaServer):
         for file, text in (
             ("broker.pem", issued.key + issued.chain),
             ("ca.pem", self._authority.certificate),
+            ("keys.json", key_set()),
         ):
             path = self.directory / file
             path.touch(mode=0o600)
@@ -95,9 +105,32 @@ class SecuredKafka(KafkaServer):
             f'user_{KAFKA_USER}="{self.password}";',
             "listener.name.sasl.scram-sha-256.sasl.jaas.config": scram,
             "listener.name.sasl.scram-sha-512.sasl.jaas.config": scram,
-            "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{module}.oauthbearer.OAuthBearerLoginModule required;",
+            **{f"listener.name.sasl.oauthbearer.sasl.{n}": v for n, v in self._tokens(module).items()},
             **(_AUTHORIZER if self._authorizer else {}),
+            **self._sessions(),
         }
+
+    def _tokens(self, module: str) -> dict[str, str]:
+        return {
+            "jaas.config": f"{module}.oauthbearer.OAuthBearerLoginModule required;",
+            "server.callback.handler.class": f"{module}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+            "oauthbearer.jwks.endpoint.url": self._key_file,
+        }
+
+    @property
+    def _key_file(self) -> str:
+        return (self.directory / "keys.json").as_uri()
+
+    def _command(self) -> Sequence[str]:
+        # Without it a broker reads keys from nowhere.
+        allowed = f"-D{_ALLOWED_URLS}={self._key_file}"
+        first, *others = super()._command()
+        return [first, allowed, *others]
+
+    def _sessions(self) -> dict[str, str]:
+        if self._reauthenticate_seconds is None:
+            return {}
+        return {"connections.max.reauth.ms": str(int(self._reauthenticate_seconds * 1000))}
 
 
 class SecuredPostgres(PostgresServer):

@@ -1,4 +1,4 @@
-"""A token endpoint of OAuth 2.0's client credentials grant; its tokens are not signed, as `SecuredKafka` takes them."""
+"""A token endpoint of OAuth 2.0's client credentials grant; its tokens are signed as `SecuredKafka` wants them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tidings_stack.ports import LOOPBACK
+from tidings_stack.signing import signed
 
 
 class TokenEndpoint:
@@ -65,7 +66,7 @@ class TokenEndpoint:
             if authorization == "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode():
                 if self.broken:
                     return 200, {"token": 1}
-                token = _unsigned(client, self.life_seconds)
+                token = _token(client, self.life_seconds)
                 return 200, {
                     "access_token": token,
                     "expires_in": self.life_seconds,
@@ -74,12 +75,6 @@ class TokenEndpoint:
         return 401, {"error": "invalid_client"}
 
 
-def _unsigned(subject: str, life_seconds: int) -> str:
-    """A JSON Web Token with the algorithm "none" (RFC 7519, 6)."""
-    now = time.time()
-    claims = {"sub": subject, "iat": now, "exp": now + life_seconds, "scope": "kafka"}
-    return ".".join((_encoded({"alg": "none"}), _encoded(claims), ""))
-
-
-def _encoded(part: dict[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+def _token(subject: str, life_seconds: int) -> str:
+    now = int(time.time())
+    return signed({"sub": subject, "iat": now, "exp": now + life_seconds, "scope": "kafka"})
