@@ -21,6 +21,7 @@ BENCHMARKS = {
     "capture_memory": "capture's resident memory through one transaction of --rows rows; --streaming: in blocks, before its commit",
     "capture_idle": "memory of a worker with twenty idle connectors, capture and real Debezium",
     "capture_takeover": "how long a connector stands still when its worker is stopped or killed",
+    "capture_rest": "twenty concurrent PUTs of connectors, capture and real Kafka Connect",
     "wal_watch": "what watching slots, WAL and publication costs the database",
     "translator": "technical events through sequencer and translator, transactions on",
     "translator_scale": "both stages with one to four partitions, and two translators",
