@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -29,6 +29,9 @@ from tidings_stack.secured import SecuredKafka
 
 SERVICES = ("capture", "sequencer", "translator", "lakehouse")
 MECHANISM = "SCRAM-SHA-512"
+PROVIDERS = "org.apache.kafka.common.config.provider"
+SESSION_SECONDS = 10.0
+"""After that time brokers want the password again."""
 _RESOURCES = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -56,7 +59,12 @@ class SecuredStack(Stack):
         super().start()
         if self._secured is None:
             self._secured = self.add(
-                lambda place: SecuredKafka(place, authority=self.authority, authorizer=True)
+                lambda place: SecuredKafka(
+                    place,
+                    authority=self.authority,
+                    authorizer=True,
+                    reauthenticate_seconds=SESSION_SECONDS,
+                )
             )
 
     @property
@@ -123,6 +131,8 @@ class SecuredPipeline(Pipeline):
     """Each service logs in as a user of its own, with a password from a file."""
 
     stack: SecuredStack
+    hidden: list[str]
+    """What must not stand anywhere."""
 
     def start_servers(self, directory: Path) -> None:
         """In place of the demo's servers; `bring_up` finds them started."""
@@ -130,15 +140,17 @@ class SecuredPipeline(Pipeline):
         self.stack = SecuredStack()
         self.stack.start()
         self._exits = contextlib.ExitStack()
-        self.registry_url, self.registry_password = self._exits.enter_context(
-            guarded(self.stack.registry.url, self.stack.authority, directory)
+        self.registry_users = {"reg": secrets.token_urlsafe(12)}
+        self.registry_url, _ = self._exits.enter_context(
+            guarded(self.stack.registry.url, self.stack.authority, directory, self.registry_users)
         )
+        self.hidden = []
+        self.registry_password = self.registry_users["reg"]
         self.rights = Rights(self.stack.kafka.bootstrap)
         self.passwords = {name: secrets.token_urlsafe(16) for name in SERVICES}
         (directory / "ca.pem").write_text(self.stack.authority.certificate)
-        (directory / "registry-password").write_text(self.registry_password + "\n")
+        self.write_passwords(self.passwords, self.registry_password)
         for name, password in self.passwords.items():
-            (directory / f"{name}-password").write_text(password + "\n")
             self.rights.set_password(name, password)
         self.rights.grant(ACLS)
 
@@ -146,10 +158,24 @@ class SecuredPipeline(Pipeline):
         super().close()
         self._exits.close()
 
-    @property
-    def hidden(self) -> list[str]:
-        """What must not stand anywhere."""
-        return [self.registry_password, *self.passwords.values()]
+    def write_passwords(self, passwords: Mapping[str, str], registry: str) -> None:
+        """Put them into the files that the services read; none of them may stand anywhere else."""
+        self.hidden += [*passwords.values(), registry]
+        (self.directory / "registry-password").write_text(registry + "\n")
+        for name, password in passwords.items():
+            (self.directory / f"{name}-password").write_text(password + "\n")
+        if "capture" in passwords:
+            (self.directory / "secrets.properties").write_text(
+                f"password={passwords['capture']}\nregistry={registry}\n"
+            )
+
+    def rotate(self) -> None:
+        """New passwords for all but the lakehouse, in Kafka and the registry first."""
+        for name in self.passwords.keys() - {"lakehouse"}:
+            self.passwords[name] = secrets.token_urlsafe(16)
+            self.rights.set_password(name, self.passwords[name])
+        self.registry_password = self.registry_users["reg"] = secrets.token_urlsafe(12)
+        self.write_passwords(self.passwords, self.registry_password)
 
     def _add(self, name: str, command: list[str], *, url: str | None = None) -> None:
         self._user = name
@@ -174,19 +200,22 @@ class SecuredPipeline(Pipeline):
         }
 
     def _worker_properties(self, listeners: str) -> str:
+        secret = f"file:{self.directory / 'secrets.properties'}"
         trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.directory / "ca.pem")}
         module = "org.apache.kafka.common.security.scram.ScramLoginModule"
         converter = {
             "schema.registry.url": self.registry_url,
             "basic.auth.credentials.source": "USER_INFO",
-            "basic.auth.user.info": f"reg:{self.registry_password}",
+            "basic.auth.user.info": f"reg:${{{secret}:registry}}",
             **{f"schema.registry.{name}": value for name, value in trust.items()},
         }
         settings = {
+            "config.providers": "file",
+            "config.providers.file.class": f"{PROVIDERS}.FileConfigProvider",
             "bootstrap.servers": self.stack.secured.sasl_bootstrap,
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": MECHANISM,
-            "sasl.jaas.config": f'{module} required username="capture" password="{self.passwords["capture"]}";',
+            "sasl.jaas.config": f'{module} required username="capture" password="${{{secret}:password}}";',
             **trust,
             **{f"{side}.converter.{n}": v for side in ("key", "value") for n, v in converter.items()},
         }
