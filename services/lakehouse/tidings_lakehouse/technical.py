@@ -191,6 +191,9 @@ class TechnicalWriter:
 
     def rejoined(self) -> None:
         """Topics have come to their end: the watermark goes on when no other is set aside any more."""
+        if self._complete.has_markers:
+            # A table claims no more than its source, also when nobody gets further than this write.
+            self._watermark.complete(self._source, self._complete.commit_lsn)
         self._watermark.write()
         if self.aside:
             return
