@@ -105,6 +105,28 @@ def test_the_others_go_on_and_it_catches_up(lake: Lake, topics: Topics, unique_n
 
 @pytest.mark.spark
 @pytest.mark.stack
+def test_a_table_that_caught_up_claims_what_its_source_does(
+    lake: Lake, topics: Topics, unique_name: str
+) -> None:
+    """Also while another one is set aside."""
+    source = Source(lake, topics, unique_name)
+    source.transaction(1)
+    lake.drain()
+    source.belongs_to(source.a, "somebody")
+    source.belongs_to(source.b, "somebody")
+    source.transaction(2)
+    lake.drain()
+    source.belongs_to(source.a, source.a.topic)
+    lake.drain()
+    assert (source.ids(source.a), source.ids(source.b)) == ([1, 2], [1])
+    assert source.watermark == {100}
+    source.belongs_to(source.b, source.b.topic)
+    lake.drain()
+    assert (source.ids(source.b), source.watermark) == ([1, 2], {200})
+
+
+@pytest.mark.spark
+@pytest.mark.stack
 def test_a_business_topic_is_set_aside_alone(lake: Lake, topics: Topics, unique_name: str) -> None:
     """Its table was made by somebody else; when that is gone, its events come."""
     lake.streams = ["business"]
