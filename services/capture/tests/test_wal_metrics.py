@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import threading
+import time
 
 import psycopg
 import pytest
@@ -292,3 +294,23 @@ async def test_the_watch_outlives_a_look_that_fails():
 )
 def test_whose_a_connectors_slot_is(seen, own_pid, state):
     assert slot_state("s", own_pid, ServerWal("h:1", (seen,))) == state
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_watch_that_is_cancelled_ends(turns: int) -> None:
+    """Whenever that is: also in the turn of the event loop in which it learns which slots there are."""
+    read = threading.Event()
+
+    def slots() -> dict[str, OwnSlot]:
+        read.set()
+        return {}
+
+    watch = asyncio.create_task(WalMonitor(slots, 60).run())
+    await asyncio.sleep(0)
+    assert read.wait(5)
+    time.sleep(0.05)  # noqa: ASYNC251 - the answer must be there before the event loop goes on
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    watch.cancel()
+    done, _ = await asyncio.wait([watch], timeout=1)
+    assert done, "it goes on"

@@ -45,11 +45,10 @@ _CONNECT: Final = "connect"
 _BROKEN: Final = frozenset(
     {
         KafkaError.INCONSISTENT_GROUP_PROTOCOL,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.INVALID_SESSION_TIMEOUT,
     }
 )
+_DENIED: Final = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +188,10 @@ class GroupMember:
         elif error.code() == KafkaError.FENCED_INSTANCE_ID or "group.instance.id" in error.str():
             self._fenced = error.str()
             self._look_now = True
+        elif error.code() in _DENIED:
+            self._on_fatal(
+                describe_failure(f"this worker cannot join the group of group.id={self._group}", error)
+            )
         elif error.code() in _BROKEN or error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001
             self._on_fatal(self._out(error.str()))
         else:

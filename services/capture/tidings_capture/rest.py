@@ -130,7 +130,8 @@ class RestApi:
         async def handle(request: web.Request) -> web.StreamResponse:
             if not self._supervisor.started.is_set():
                 try:
-                    await asyncio.wait_for(self._supervisor.started.wait(), _START_SECONDS)
+                    async with asyncio.timeout(_START_SECONDS):
+                        await self._supervisor.started.wait()
                 except TimeoutError as error:
                     raise StartingError("Request timed out. The worker is still starting up") from error
             return await handler(request)

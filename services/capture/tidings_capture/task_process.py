@@ -185,7 +185,8 @@ class TaskProcess:
         if not process.stdin.is_closing():
             process.stdin.write(STOP)
         try:
-            await asyncio.wait_for(process.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await process.wait()
         except TimeoutError:
             process.kill()
 

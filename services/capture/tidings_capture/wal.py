@@ -123,7 +123,9 @@ class WalMonitor(Collector):
 
     async def _find(self) -> None:
         """Learn which servers there are to be watched."""
-        self.known = await asyncio.wait_for(self._reading.run(self._slots), _CONFIG_SECONDS)
+        # Not `asyncio.wait_for`, which in Python 3.11 swallows a cancellation that comes with the result.
+        async with asyncio.timeout(_CONFIG_SECONDS):
+            self.known = await self._reading.run(self._slots)
         wanted: dict[Place, Endpoint] = {}
         volumes: dict[Place, float] = {}
         for own in self.known.values():
