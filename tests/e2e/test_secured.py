@@ -211,6 +211,11 @@ def right(service: str, resource: str, name: str) -> acls.Acl:
 
 
 MISSING = {
+    "capture's group": (
+        right("capture", "group", "shop-connect"),
+        r"GROUP_AUTHORIZATION_FAILED",
+        "group.id=shop-connect",
+    ),
     "capture's storage topics": (
         right("capture", "topic", "shop-connect-"),
         r"TOPIC_AUTHORIZATION_FAILED",
