@@ -100,22 +100,22 @@ def test_rows_that_debezium_drops_are_waited_for_visibly_or_given_up(
     try:
         translator.start()
         waits.start()
-        until("the first events", lambda: published.read() >= 2)
+        until("the first events", lambda: published.read() >= 3)
         until("it says so in /readyz", lambda: "1 rows of public.payments" in str(waits.ready()))
         [error] = [one for one in logged(waits) if one["event"] == "rows of a transaction are missing"]
         assert "although all partitions of its tables were read to the end" in str(error["waiting"])
         [url] = [str(one["url"]) for one in logged(waits) if one["event"] == "listening"]
         assert metric(url, WAITING) > 1
-        assert published.read() == 2
+        assert published.read() == 3
         assert letters(kafka_bootstrap, f"tidings.{debezium.base}.") == set()
         waits.stop()
         gives_up.start()
-        until("what follows", lambda: published.read() >= 3)
+        until("what follows", lambda: published.read() >= 4)
     finally:
         for stage in (translator, waits, gives_up):
             stage.stop()
     events = {event: by_order.get("1") for event, by_order in published.events.items() if by_order}
-    assert set(events) == {"order-placed.v1", "order-placed.v2", "status-changed.v1"}
+    assert set(events) == {"order-placed.v1", "order-placed.v2", "order-seen.v1", "status-changed.v1"}
     [changed] = events["status-changed.v1"] or []
     assert (changed["former"], changed["status"], str(changed["paid"])) == ("placed", "paid", "7.00")
     topics = {topic for topic, _, _ in letters(kafka_bootstrap, f"tidings.{debezium.base}.")}
