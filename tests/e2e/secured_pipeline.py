@@ -1,6 +1,7 @@
 """The demo's pipeline where everything asks for a login: Kafka with TLS, SCRAM and ACLs, the registry behind a proxy."""
 
 import contextlib
+import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -30,7 +31,9 @@ from tidings_stack.secured import SecuredKafka
 SERVICES = ("capture", "sequencer", "translator", "lakehouse")
 MECHANISM = "SCRAM-SHA-512"
 PROVIDERS = "org.apache.kafka.common.config.provider"
-SESSION_SECONDS = 10.0
+ROTATES = "TIDINGS_ROTATION" in os.environ
+"""Whether passwords are rotated under the running pipeline, which takes time and is done by hand."""
+SESSION_SECONDS = 10.0 if ROTATES else None
 """After that time brokers want the password again."""
 _RESOURCES = {
     "topic": ResourceType.TOPIC,
