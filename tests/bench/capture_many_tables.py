@@ -16,7 +16,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from tests.bench.engines import DEADLINE_SECONDS, Bench, Engine, bench, check
 from tests.bench.processes import cpu_seconds
 
-from tidings_capture.kafka_topics import NOT_THERE_YET
+from tidings_connect.kafka.topics import NOT_THERE_YET
 
 TABLES = 1_000
 ROWS = 10

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.converters import AvroConverter, Converter, make_converter
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput import Insert, decode_message
 from tidings_capture.plan import Plan, compile_plan
 from tidings_capture.relations import Column, Table
+from tidings_connect.converters.encoding import AvroConverter, Converter, make_converter
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 MOST_ROWS = 50_000

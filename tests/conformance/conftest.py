@@ -31,13 +31,13 @@ from tidings_capture.conversion_options import (
     IntervalHandling,
     TimePrecision,
 )
-from tidings_capture.converters import make_converter
 from tidings_capture.event_context import EventContext
 from tidings_capture.filters import ColumnFilter, TableFilter, compile_list
 from tidings_capture.pgoutput import Begin, Commit, Delete, Insert, Relation, Truncate, Update, decode_message
 from tidings_capture.plan import Plan, Record, compile_plan
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.postgres import Endpoint, Session
+from tidings_connect.converters.encoding import make_converter
 from tidings_envelope.left_out import HEADER as LEFT_OUT
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import REST_HEADERS, connector_settings

@@ -11,8 +11,8 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tidings_capture.kafka import IN_FLIGHT, RecordProducer
-from tidings_capture.kafka_topics import TopicAdmin
+from tidings_connect.kafka.producer import IN_FLIGHT, RecordProducer
+from tidings_connect.kafka.topics import TopicAdmin
 from tidings_stack import Stack
 
 _WRITE_SECONDS = 0.6

@@ -6,10 +6,10 @@ import secrets
 import pytest
 from faultlab.servers import Lab
 
-from tidings_capture.errors import BrokerError
 from tidings_capture.stores import PAUSED, STOPPED
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.worker_config import read_worker_config
+from tidings_connect.errors import BrokerError
 from tidings_service import Health
 from tidings_stack.capture import JSON_CONVERTER
 
@@ -44,7 +44,7 @@ def test_a_pause_that_could_not_be_written_does_not_undo_what_is_asked_for_after
         try:
             await supervisor.put("c", {"connector.class": "PostgresConnector"}, state=STOPPED)
             with monkeypatch.context() as patch:
-                patch.setattr("tidings_capture.kafka._REQUEST_SECONDS", 0.5)
+                patch.setattr("tidings_connect.kafka.producer._REQUEST_SECONDS", 0.5)
                 lab.kafka_proxy.hold()
                 with pytest.raises(BrokerError):
                     await asyncio.to_thread(configs.put_target_state, "c", PAUSED)

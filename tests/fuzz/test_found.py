@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tidings_capture.byte_sizes import parse_size
-from tidings_capture.errors import CaptureError, WorkerConfigError
 from tidings_capture.options import check_options
 from tidings_capture.rest_security import read_rest_security
 from tidings_capture.signals import Signal, condition_for
+from tidings_connect.data.sizes import parse_size
+from tidings_connect.errors import ConnectError, WorkerConfigError
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
 from tidings_envelope.left_out import left_out
 from tidings_envelope.registry import RegistryClient
@@ -60,7 +60,7 @@ def test_numbers_beyond_a_long(value: str, fits: bool) -> None:
 
 @pytest.mark.parametrize("conditions", [7, True, {"a": 1}, "text"])
 def test_conditions_of_a_signal_that_are_no_list(conditions: Any) -> None:
-    with pytest.raises(CaptureError, match="additional-conditions of signal 1 is no list"):
+    with pytest.raises(ConnectError, match="additional-conditions of signal 1 is no list"):
         condition_for(Signal("1", "execute-snapshot", {"additional-conditions": conditions}), "public.t")
 
 

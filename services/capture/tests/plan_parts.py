@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.converters import Converter, make_converter
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput import Cells
 from tidings_capture.plan import Plan, Record, compile_plan
 from tidings_capture.relations import Column, Table
+from tidings_connect.converters.encoding import Converter, make_converter
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 NUMERIC_10_2 = (10 << 16 | 2) + 4

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tidings_capture.config_providers import ConfigProviderError, is_reference, read_config_providers
-from tidings_capture.errors import WorkerConfigError
 from tidings_capture.secret_options import passwords
 from tidings_capture.validation import validate
 from tidings_capture.worker_config import read_worker_config
+from tidings_connect.errors import WorkerConfigError
 
 PACKAGE = "org.apache.kafka.common.config.provider."
 THREE = {

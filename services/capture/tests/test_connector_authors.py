@@ -12,14 +12,15 @@ import pytest
 from raw_topics import read_raw
 
 from tidings_capture.connector_config import read_connector_config, read_endpoint
-from tidings_capture.connector_limits import ConnectorLimits, limited
-from tidings_capture.errors import CaptureError, OptionError, PostgresError
+from tidings_capture.errors import PostgresError
 from tidings_capture.override_policy import check_overrides
 from tidings_capture.postgres import Session
 from tidings_capture.secret_options import masked, passwords, with_stored_secrets
 from tidings_capture.signal_file import MOST_BYTES, SignalFile
 from tidings_capture.signals import consumer_settings
 from tidings_capture.sql_fragment import enclosed
+from tidings_connect.errors import ConnectError, OptionError
+from tidings_connect.limits import ConnectorLimits, limited
 from tidings_service import Retry
 
 PLUGIN = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
@@ -229,7 +230,7 @@ def test_signals_come_from_a_file_where_the_worker_lets_it_be(worker, connector_
     for outside in ("/etc/passwd", "/dev/zero", f"{tmp_path}/../../../signals", "../signals", "."):
         (text,) = problem(outside) or [""]
         assert "tidings.signal.directory" in text, outside
-    with limited(ConnectorLimits()), pytest.raises(CaptureError, match=r"tidings\.signal\.directory"):
+    with limited(ConnectorLimits()), pytest.raises(ConnectError, match=r"tidings\.signal\.directory"):
         SignalFile(str(tmp_path / "signals"))
 
 
@@ -243,18 +244,18 @@ def test_a_signal_file_is_a_regular_file_of_bounded_size(tmp_path):
         (tmp_path / "out").symlink_to("/dev")
         for name in ("link", "hard", "fifo"):
             file = SignalFile(name)
-            with pytest.raises(CaptureError, match=r"signal\.file"):
+            with pytest.raises(ConnectError, match=r"signal\.file"):
                 file.lines()
-            with pytest.raises(CaptureError, match=r"signal\.file"):
+            with pytest.raises(ConnectError, match=r"signal\.file"):
                 SignalFile("out/zero")
         assert target.read_text() == "precious\n"
         large = SignalFile("large")
         (tmp_path / "large").write_bytes(b"x" * MOST_BYTES + b"\n")
-        with pytest.raises(CaptureError, match=str(MOST_BYTES)):
+        with pytest.raises(ConnectError, match=str(MOST_BYTES)):
             large.lines()
         large.take()
         assert (tmp_path / "large").stat().st_size == MOST_BYTES + 1
-        with pytest.raises(CaptureError, match="regular file"):
+        with pytest.raises(ConnectError, match="regular file"):
             _device_file().lines()
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.converters import (
+from tidings_capture.event_context import EventContext
+from tidings_capture.plan_markers import MarkerPlan, compile_markers
+from tidings_connect.converters.encoding import (
     APICURIO_AVRO_CONVERTER,
     CONFLUENT_AVRO_CONVERTER,
     JSON_CONVERTER,
@@ -18,9 +20,7 @@ from tidings_capture.converters import (
     _Options,
     make_converter,
 )
-from tidings_capture.event_context import EventContext
-from tidings_capture.plan_markers import MarkerPlan, compile_markers
-from tidings_capture.value_text import struct_text
+from tidings_connect.data.text import struct_text
 from tidings_envelope import semantic
 from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.schema import ConnectSchema, ConnectType

@@ -14,12 +14,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from row_traffic import RowTraffic
 
 from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
-from tidings_capture.errors import BrokerError, FencedError
 from tidings_capture.exactly_once import TransactionBoundary, preflight
-from tidings_capture.kafka import AcknowledgedProducer
-from tidings_capture.kafka_topics import TopicAdmin, read_compacted
-from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.source_offset import SourceOffset, decode_offset, offset_key
+from tidings_connect.errors import BrokerError, FencedError
+from tidings_connect.kafka.producer import AcknowledgedProducer
+from tidings_connect.kafka.topics import TopicAdmin, read_compacted
+from tidings_connect.kafka.transactional_producer import TransactionalProducer
 from tidings_service import Retry
 from tidings_stack.kafka import arrived
 

@@ -5,8 +5,8 @@ from confluent_kafka import Consumer
 
 from tidings_capture.group_health import Patience, Sight, difference
 from tidings_capture.kafka_group import GroupMember
-from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.worker_config import GroupTimes
+from tidings_connect.kafka.topics import TopicAdmin
 
 
 @pytest.mark.parametrize(

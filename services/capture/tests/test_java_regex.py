@@ -7,11 +7,11 @@ import time
 import pytest
 import re2
 
-from tidings_capture.connector_limits import BACKTRACKING, ConnectorLimits, limited
-from tidings_capture.errors import CaptureError
-from tidings_capture.java_regex import LONGEST_TEXT, TopicRewriter, compile_java
-from tidings_capture.java_regex_syntax import scan
 from tidings_capture.options import check_options
+from tidings_connect.errors import ConnectError
+from tidings_connect.java.patterns import scan
+from tidings_connect.java.regex import LONGEST_TEXT, TopicRewriter, compile_java
+from tidings_connect.limits import BACKTRACKING, ConnectorLimits, limited
 
 EXPONENTIAL = ("(a+)+$", "(a|a)*$", "(.*a){20}", "(a?){30}a{30}", "a*a*a*a*a*a*a*a*$", "(a|a)" * 40)
 
@@ -81,7 +81,7 @@ def test_a_worker_may_allow_backtracking():
     with limited(ConnectorLimits(backtracking=True)):
         assert compile_java(pattern).matches("ab")
     # What is bounded by its form is bounded by the text as well.
-    with pytest.raises(CaptureError, match="characters"):
+    with pytest.raises(ConnectError, match="characters"):
         compile_java("(?!b).*").matches("a" * (LONGEST_TEXT + 1))
 
 

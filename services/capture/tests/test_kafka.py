@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tidings_capture import kafka
-from tidings_capture.errors import BrokerError
-from tidings_capture.kafka import AcknowledgedProducer, RecordProducer
-from tidings_capture.kafka_topics import TopicAdmin, read_compacted
-from tidings_capture.kafka_transactions import TransactionalProducer
+from tidings_connect.errors import BrokerError
+from tidings_connect.kafka import producer as kafka
+from tidings_connect.kafka.producer import AcknowledgedProducer, RecordProducer
+from tidings_connect.kafka.topics import TopicAdmin, read_compacted
+from tidings_connect.kafka.transactional_producer import TransactionalProducer
 
 
 def test_a_topic_that_is_just_being_created_is_waited_for(kafka_bootstrap: str, unique_name: str) -> None:
@@ -29,7 +29,7 @@ def test_a_topic_that_is_just_being_created_is_waited_for(kafka_bootstrap: str, 
 
 
 def test_a_topic_that_never_comes_is_named(kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings_capture.kafka_topics._REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr("tidings_connect.kafka.topics._REQUEST_SECONDS", 0.5)
     with pytest.raises(BrokerError, match="no-such-topic"):
         read_compacted({"bootstrap.servers": kafka_bootstrap}, "no-such-topic")
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from tidings_capture.log_levels import LogLevels
 from tidings_capture.task import Pipes
 from tidings_capture.task_channel import STOP, Request, encode_request
+from tidings_connect.log_levels import LogLevels
 
 
 @pytest.fixture
@@ -36,8 +36,10 @@ def test_names_of_debezium_and_kafka_connect_stand_for_ours():
     before = logging.getLogger("tidings_capture").level
     levels = LogLevels()
     try:
-        assert "tidings_capture" in levels.set("io.debezium.connector.postgresql", "TRACE")
-        assert levels.level("tidings_capture")["level"] == "TRACE"
+        for stands_for_ours in ("io.debezium.connector.postgresql", "tidings_capture"):
+            assert {"tidings_capture", "tidings_connect"} <= {*levels.set(stands_for_ours, "TRACE")}
+        assert levels.level("tidings_connect")["level"] == levels.level("tidings_capture")["level"] == "TRACE"
+        assert "tidings_capture" not in levels.set("tidings_connect", "TRACE")
     finally:
         for name in levels.set("tidings_capture", "INFO"):
             logging.getLogger(name).setLevel(before)

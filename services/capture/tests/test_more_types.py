@@ -17,12 +17,12 @@ from tidings_capture.conversion_options import (
     HstoreHandling,
     TimePrecision,
 )
-from tidings_capture.java_regex import compile_java
 from tidings_capture.plan_columns import ColumnEncoder, converted_column
 from tidings_capture.relations import Column, ElementType, Table
 from tidings_capture.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
 from tidings_capture.types.selection import conversion_for
 from tidings_capture.types.source_types import length_and_scale, source_type_parameters
+from tidings_connect.java.regex import compile_java
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.json_codec import JsonCodec
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from row_traffic import RowTraffic
 
-from tidings_capture.properties import load_properties
+from tidings_connect.java.properties import load_properties
 from tidings_stack.capture import call
 
 ROWS = 3

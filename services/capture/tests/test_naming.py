@@ -2,9 +2,9 @@
 
 import pytest
 
-from tidings_capture.java_regex import compile_java
 from tidings_capture.naming import KeyField, NameAdjustment, TopicNames, adjusted, replaced
 from tidings_capture.option_table import OPTIONS
+from tidings_connect.java.regex import compile_java
 
 REGEX = "io.debezium.schema.SchemaRegexTopicNamingStrategy"
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from tidings_capture.connector_config import read_connector_config, read_retry_options
-from tidings_capture.errors import OptionError
 from tidings_capture.option_table import FIXED, NOT_IMPLEMENTED, OPTIONS
 from tidings_capture.options import check_options
 from tidings_capture.plugins import find_plugin
 from tidings_capture.secret_options import passwords
 from tidings_capture.stores import is_ours
 from tidings_capture.validation import require_connector_class
+from tidings_connect.errors import OptionError
 
 MINIMUM = {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",

@@ -21,11 +21,11 @@ from plan_parts import (
 )
 
 from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
-from tidings_capture.converters import AvroConverter
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput import UNCHANGED, Cells, DecodeError
 from tidings_capture.plan import Plan, compile_plan
 from tidings_capture.types.conversion import ConversionError
+from tidings_connect.converters.encoding import AvroConverter
 from tidings_envelope.errors import SchemaError
 
 texts = st.text(alphabet=st.characters(exclude_characters="\0", codec="utf-8")).map(str.encode)

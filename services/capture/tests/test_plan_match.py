@@ -12,11 +12,11 @@ from plan_parts import NUMERIC_10_2, OID, column, context, converters, insert_me
 from tidings_capture import plan_match
 from tidings_capture.column_mappers import read_mappers
 from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.converters import AvroConverter
 from tidings_capture.pgoutput import UNCHANGED, Cells, DecodeError
 from tidings_capture.plan import Plan, Record, compile_plan
 from tidings_capture.relations import Table
 from tidings_capture.types.conversion import ConversionError
+from tidings_connect.converters.encoding import AvroConverter
 
 TYPES = (
     ("int8", -1, [b"7", b"-7", b"9223372036854775807"]),

@@ -12,12 +12,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tidings_capture.errors import WorkerConfigError
 from tidings_capture.rest_guesses import Guesses
 from tidings_capture.rest_security import authentication, read_rest_security
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.worker_cli import serve_rest
 from tidings_capture.worker_config import read_worker_config
+from tidings_connect.errors import WorkerConfigError
 from tidings_service import Health, serve_application
 from tidings_stack.authority import Authority
 

@@ -5,10 +5,11 @@ from confluent_kafka import KafkaError
 
 from tidings_capture.connector_config import RetryOptions
 from tidings_capture.connector_run import _pause, _trace
-from tidings_capture.errors import _KAFKA, PostgresError, retry_of_kafka, retry_of_sqlstate
-from tidings_capture.kafka import describe_failure
+from tidings_capture.errors import PostgresError, retry_of_sqlstate
 from tidings_capture.postgres import Endpoint, _refused
 from tidings_capture.task_channel import Failure
+from tidings_connect.errors import _KAFKA, retry_of_kafka
+from tidings_connect.kafka.producer import describe_failure
 from tidings_service import Retry
 
 UNLIMITED = RetryOptions(-1, 0.3, 10.0)

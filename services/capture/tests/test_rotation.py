@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tidings_capture import renewals
-from tidings_capture.kafka_clients import Producer, renew
-from tidings_capture.kafka_settings import translate_client_settings
-from tidings_capture.registry_settings import RegistryLogin
-from tidings_capture.renewals import KAFKA, REGISTRY, Renewal, newest
 from tidings_capture.rotation import Rotation
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
+from tidings_connect import renewals
+from tidings_connect.converters.registry_login import RegistryLogin
+from tidings_connect.kafka.clients import Producer, renew
+from tidings_connect.kafka.settings import translate_client_settings
+from tidings_connect.renewals import KAFKA, REGISTRY, Renewal, newest
 from tidings_service.logins import refusal
 from tidings_stack.secured import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for

@@ -24,13 +24,13 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.converters import JsonConverter
 from tidings_capture.event_context import EventContext
 from tidings_capture.filters import ColumnFilter
 from tidings_capture.pgoutput import DecodeError, Insert, Relation, decode_message
 from tidings_capture.plan import Plan, compile_plan
 from tidings_capture.postgres import Endpoint, Session
 from tidings_capture.types.conversion import ConversionError
+from tidings_connect.converters.encoding import JsonConverter
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.avro_schema import avro_schema_json
 from tidings_envelope.codec import Codec, Frame

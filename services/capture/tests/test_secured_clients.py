@@ -7,11 +7,12 @@ import psycopg
 import pytest
 
 from tidings_capture.connector_config import read_endpoint
-from tidings_capture.converters import make_converter
-from tidings_capture.errors import BrokerError, PostgresError
-from tidings_capture.kafka_settings import translate_client_settings
-from tidings_capture.kafka_topics import TopicAdmin
+from tidings_capture.errors import PostgresError
 from tidings_capture.postgres import Session
+from tidings_connect.converters.encoding import make_converter
+from tidings_connect.errors import BrokerError
+from tidings_connect.kafka.settings import translate_client_settings
+from tidings_connect.kafka.topics import TopicAdmin
 from tidings_envelope.errors import RegistryError
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_stack.authority import Authority

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tidings_capture.errors import OffsetError
 from tidings_capture.source_offset import SourceOffset, decode_offset, encode_offset, offset_key
+from tidings_connect.errors import OffsetError
 
 
 def test_key_is_kafka_connects():

@@ -10,8 +10,6 @@ import pytest
 
 from tidings_capture.connector_config import read_connector_config
 from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.converters import JsonConverter
-from tidings_capture.errors import CaptureError
 from tidings_capture.left_out import HEADER
 from tidings_capture.pgoutput import DecodeError
 from tidings_capture.plan import compile_plan
@@ -20,6 +18,8 @@ from tidings_capture.source_offset import SourceOffset, decode_offset, encode_of
 from tidings_capture.stream import Stream
 from tidings_capture.tolerance import Tolerance, ToleranceOptions
 from tidings_capture.types.conversion import ConversionError
+from tidings_connect.converters.encoding import JsonConverter
+from tidings_connect.errors import ConnectError
 from tidings_envelope.json_codec import JsonCodec
 
 OID, OTHER_OID = 16385, 16390
@@ -360,18 +360,18 @@ def real_plan():
 
 
 def test_relation_that_was_not_announced_is_an_error():
-    with pytest.raises(CaptureError, match="not announced"):
+    with pytest.raises(ConnectError, match="not announced"):
         Run().process([begin(1, 200, 100), insert(100, oid=99)])
 
 
 def test_a_message_that_nothing_asked_for_is_an_error():
     prepared = xlog(100, b"b" + struct.pack(">QQqI", 100, 108, 0, 7) + b"gid\0")
-    with pytest.raises(CaptureError, match="BeginPrepare"):
+    with pytest.raises(ConnectError, match="BeginPrepare"):
         Run().process([prepared])
 
 
 def test_unknown_message_is_an_error():
-    with pytest.raises(CaptureError, match="unknown message"):
+    with pytest.raises(ConnectError, match="unknown message"):
         Run().process([b"z" + bytes(30)])
 
 

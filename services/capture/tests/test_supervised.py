@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tidings_capture.connector_run import FAILED, RUNNING, ConnectorRun
-from tidings_capture.properties import load_properties
 from tidings_capture.supervisor import Supervisor
 from tidings_capture.task_channel import Report, TaskJob
 from tidings_capture.worker_config import read_worker_config
+from tidings_connect.java.properties import load_properties
 from tidings_service import Health
 
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups")  # the only call that tells a group's protocol

@@ -16,10 +16,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tidings_capture.postgres import Endpoint, read_url
-from tidings_capture.threads import Places, Threads
 from tidings_capture.wal import WalMonitor
 from tidings_capture.wal_options import WalOptions
 from tidings_capture.wal_slots import OwnSlot
+from tidings_connect.threads import Places, Threads
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 import pytest
 
-from tidings_capture.connector_limits import ConnectorLimits, limited
-from tidings_capture.converters import make_converter
 from tidings_capture.options import check_options
-from tidings_capture.transforms.chain import TransformError, check_transforms, make_chain
-from tidings_capture.transforms.intermediate import IntermediateConverter
-from tidings_capture.transforms.kinds import PREDICATES, TRANSFORMS
 from tidings_capture.transforms.output import TransformedOutput
-from tidings_capture.transforms.record import SourceRecord
+from tidings_connect.converters.encoding import make_converter
+from tidings_connect.limits import ConnectorLimits, limited
+from tidings_connect.transforms.chain import TransformError, check_transforms, make_chain
+from tidings_connect.transforms.intermediate import IntermediateConverter
+from tidings_connect.transforms.kinds import PREDICATES, TRANSFORMS
+from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
@@ -200,7 +200,7 @@ def own(tmp_path, monkeypatch):
     def write(source):
         name = f"own_transforms_{tmp_path.name.replace('-', '_')}"
         (tmp_path / f"{name}.py").write_text(
-            "from tidings_capture.transforms.record import DataError, Transform\n" + textwrap.dedent(source)
+            "from tidings_connect.transforms.record import DataError, Transform\n" + textwrap.dedent(source)
         )
         return name
 

@@ -10,7 +10,6 @@ import psycopg
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tidings_capture.byte_sizes import format_seconds, format_size, parse_size
 from tidings_capture.postgres import Endpoint, read_url
 from tidings_capture.wal import WalMonitor
 from tidings_capture.wal_cli import endangered, main, table
@@ -25,6 +24,7 @@ from tidings_capture.wal_forecast import (
 from tidings_capture.wal_options import WalOptions
 from tidings_capture.wal_server import ServerWatch
 from tidings_capture.wal_slots import OwnSlot, slot_state
+from tidings_connect.data.sizes import format_seconds, format_size, parse_size
 
 NEVER = float("inf")
 

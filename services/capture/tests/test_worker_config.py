@@ -2,10 +2,10 @@
 
 import pytest
 
-from tidings_capture.errors import OptionError, WorkerConfigError
-from tidings_capture.kafka_settings import refused_settings, translate_client_settings
 from tidings_capture.override_policy import check_overrides
 from tidings_capture.worker_config import read_worker_config
+from tidings_connect.errors import OptionError, WorkerConfigError
+from tidings_connect.kafka.settings import refused_settings, translate_client_settings
 
 MINIMUM = {
     "bootstrap.servers": "a:9092,b:9092",

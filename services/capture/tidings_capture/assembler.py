@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Final, Protocol
 
-from tidings_capture.errors import CaptureError
 from tidings_capture.pgoutput import POSTGRES_EPOCH_US, decode_message
 from tidings_capture.pgoutput_messages import (
     BeginPrepare,
@@ -29,6 +28,7 @@ from tidings_capture.pgoutput_messages import (
     StreamStop,
 )
 from tidings_capture.spool import Spool
+from tidings_connect.errors import ConnectError
 
 _XLOG_DATA: Final = ord("w")
 _TAG: Final = 25
@@ -95,7 +95,7 @@ class Assembler:
 
         Raises:
             DecodeError: a message is malformed.
-            CaptureError: messages stand in an order that the protocol does not know, or the spool failed.
+            ConnectError: messages stand in an order that the protocol does not know, or the spool failed.
         """
         for _ in range(_BUSY_READS):
             if self._replay is not None:
@@ -179,11 +179,11 @@ class Assembler:
             case RollbackPrepared():
                 self._forget(message.xid)
             case _:
-                raise CaptureError(f"message {chr(data[_TAG])!r} of the stream stands for nothing")
+                raise ConnectError(f"message {chr(data[_TAG])!r} of the stream stands for nothing")
 
     def _open(self, xid: int, data: bytes) -> None:
         if self._streaming is not None or self._preparing is not None:
-            raise CaptureError("pgoutput began a block of changes within another")
+            raise ConnectError("pgoutput began a block of changes within another")
         if xid not in self._spool:
             self._first_lsn[xid] = data[1:9]
         self._spool.open(xid)
@@ -195,7 +195,7 @@ class Assembler:
 
     def _commit(self, xid: int, commit_lsn: int, end_lsn: int, commit_ts_us: int) -> None:
         if xid not in self._spool:
-            raise CaptureError(
+            raise ConnectError(
                 f"transaction {xid} was committed at LSN {end_lsn}, but its changes were not sent",
                 hint="the slot was moved past a PREPARE TRANSACTION by somebody else: a new snapshot is needed",
             )

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 
 from tidings_capture.column_sizes import column_length
 from tidings_capture.filters import compile_list, matches
-from tidings_capture.java_regex import JavaPattern
 from tidings_capture.relations import Column
+from tidings_connect.java.regex import JavaPattern
 
 _TRUNCATE: Final = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
 _MASK: Final = re.compile(r"column\.mask\.with\.(\d+)\.chars")

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from tidings_capture.errors import CaptureError, WorkerConfigError
-from tidings_capture.java_regex import JavaPattern, compile_java
-from tidings_capture.properties import parse_properties
+from tidings_connect.errors import ConnectError, WorkerConfigError
+from tidings_connect.java.properties import parse_properties
+from tidings_connect.java.regex import JavaPattern, compile_java
 from tidings_service import Retry
 
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
@@ -26,7 +26,7 @@ _PACKAGE: Final = "org.apache.kafka.common.config.provider."
 CONFIG_PROVIDERS: Final = "config.providers"
 
 
-class ConfigProviderError(CaptureError):
+class ConfigProviderError(ConnectError):
     """A reference to a secret cannot be resolved; the message names the option and the reference, never a value.
 
     Timed, because a secret's file may come back (a mount, a rotation).

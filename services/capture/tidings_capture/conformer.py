@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable
 
 from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import UNASSIGNED, ConnectorRun
-from tidings_capture.errors import CaptureError
 from tidings_capture.group import Group
 from tidings_capture.storage import Storage
 from tidings_capture.stores import STARTED, STOPPED, StoredConnector
-from tidings_capture.supervised import OnEnd, supervise
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.task_forks import TaskForks
-from tidings_capture.threads import STORAGE
 from tidings_capture.worker_config import WorkerConfig
+from tidings_connect.errors import ConnectError
+from tidings_connect.supervised import OnEnd, supervise
+from tidings_connect.threads import STORAGE
 from tidings_service import Health, get_logger
 
 _log = get_logger(__name__)
@@ -117,7 +117,7 @@ class Conformer:
         if all(self._group.owner(name) == self._worker_id for name in self._runs):
             try:
                 await self._group.applied()
-            except CaptureError as error:
+            except ConnectError as error:
                 _log.warning("the group could not be told", reason=str(error))
 
     def _wanted(self, name: str) -> StoredConnector | None:

@@ -15,8 +15,6 @@ from tidings_capture.conversion_options import (
     TimePrecision,
     placeholder_bytes,
 )
-from tidings_capture.converters import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
-from tidings_capture.errors import OptionError
 from tidings_capture.exactly_once import (
     BOUNDARY,
     BOUNDARY_INTERVAL,
@@ -32,8 +30,6 @@ from tidings_capture.filters import (
     compile_keys,
     compile_list,
 )
-from tidings_capture.java_regex import JavaPattern
-from tidings_capture.kafka_settings import translate_client_settings
 from tidings_capture.naming import NameAdjustment, TopicNames
 from tidings_capture.option_table import OPTIONS, PRODUCER_OVERRIDE, REQUIRE_AUTH, TRANSFORM_PREFIXES
 from tidings_capture.options import check_options
@@ -43,9 +39,13 @@ from tidings_capture.replica_identities import IdentityRule, compile_identities
 from tidings_capture.signal_options import SignalOptions, table_name
 from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
 from tidings_capture.tolerance import ToleranceOptions
-from tidings_capture.topic_creation import TopicCreation, read_topic_creation
-from tidings_capture.transforms.chain import has_transforms
 from tidings_capture.wal_options import WalOptions, read_wal_options
+from tidings_connect.converters.encoding import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
+from tidings_connect.errors import OptionError
+from tidings_connect.java.regex import JavaPattern
+from tidings_connect.kafka.settings import translate_client_settings
+from tidings_connect.kafka.topic_creation import TopicCreation, read_topic_creation
+from tidings_connect.transforms.chain import has_transforms
 
 _CHAIN = ("transforms", "predicates")
 _LOGIN = re.compile(

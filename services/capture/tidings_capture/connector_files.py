@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidings_capture.errors import WorkerConfigError
-from tidings_capture.properties import load_properties
+from tidings_connect.errors import WorkerConfigError
+from tidings_connect.java.properties import load_properties
 
 
 @dataclass(frozen=True, slots=True)

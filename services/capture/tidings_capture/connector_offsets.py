@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from tidings_capture.kafka import AcknowledgedProducer
-from tidings_capture.kafka_topics import read_compacted
 from tidings_capture.offset_file import OffsetFile, read_offsets
+from tidings_connect.kafka.producer import AcknowledgedProducer
+from tidings_connect.kafka.topics import read_compacted
 
 Partition = dict[str, Any] | None
 Offset = dict[str, Any]

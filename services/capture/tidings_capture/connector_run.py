@@ -13,14 +13,14 @@ from typing import Final
 import msgspec
 
 from tidings_capture.connector_config import RetryOptions, read_retry_options
-from tidings_capture.errors import CaptureError, SilentTaskError, TaskDiedError
-from tidings_capture.renewals import Renewal
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, tasks_in
-from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import Failure, Report, TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_process import TaskProcess
-from tidings_capture.threads import TASKS
+from tidings_connect.errors import ConnectError, SilentTaskError, TaskDiedError
+from tidings_connect.renewals import Renewal
+from tidings_connect.supervised import supervise
+from tidings_connect.threads import TASKS
 from tidings_service import Retry, TidingsError, get_logger, safe_trace
 
 UNASSIGNED: Final = "UNASSIGNED"
@@ -254,7 +254,7 @@ class ConnectorRun:
         """`_run_once`; what goes wrong on this side of the pipe is a failure of the task like any other."""
         try:
             return await self._run_once()
-        except CaptureError as error:
+        except ConnectError as error:
             failure = _failure(error)
         except Exception as error:  # noqa: BLE001 - logged, and the task is FAILED by it
             _log.exception("a task could not be followed", connector=self.name)
@@ -271,7 +271,7 @@ class ConnectorRun:
         try:
             # Every attempt reads secrets anew: one that was rotated may be why the last one failed.
             job = await TASKS.run(self._make_job, self.name, self.config)
-        except CaptureError as error:
+        except ConnectError as error:
             return self._retry_options(), _failure(error)
         job = msgspec.structs.replace(job, guard_level=self.guard_level, lease=self._lease)
         process = self._process = TaskProcess(

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tidings_capture.column_mappers import ColumnMappers
-from tidings_capture.java_regex import JavaPattern
 from tidings_capture.naming import NameAdjustment
+from tidings_connect.java.regex import JavaPattern
 
 DEBEZIUM_VERSION = "3.7.0.Final"
 """The release whose format this is; stands in ``source.version``."""

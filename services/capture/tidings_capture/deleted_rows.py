@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from tidings_capture.chunk_query import literal
 from tidings_capture.chunk_table import ChunkTable
-from tidings_capture.converters import Converter
-from tidings_capture.errors import BrokerError, CaptureError
 from tidings_capture.event_context import EventContext
 from tidings_capture.incremental_state import Collection, Key
-from tidings_capture.kafka_keys import TopicKeys
 from tidings_capture.key_cells import NoWayBackError
 from tidings_capture.live_keys import IsDelete, LiveKeys
 from tidings_capture.pgoutput_messages import Cells
@@ -27,6 +24,9 @@ from tidings_capture.plan import Record
 from tidings_capture.postgres import quote
 from tidings_capture.relations import Column, Table
 from tidings_capture.task_parts import TaskParts
+from tidings_connect.converters.encoding import Converter
+from tidings_connect.errors import BrokerError, ConnectError
+from tidings_connect.kafka.topic_keys import TopicKeys
 from tidings_envelope.errors import DecodeError, RegistryError
 from tidings_service import Retry, get_logger
 
@@ -68,7 +68,7 @@ class DeletedRows(ChunkTable):
         """Whether `rows` can be asked; begins to read the topic when it is asked first.
 
         Raises:
-            CaptureError: the topic cannot be read now.
+            ConnectError: the topic cannot be read now.
         """
         if self._failed or (self._live is None and super().find(collection) is not None):
             return True
@@ -76,7 +76,7 @@ class DeletedRows(ChunkTable):
             if self._live is None:
                 self._live = LiveKeys(self._topic(), self._is_delete())
             return self._live.ready
-        except CaptureError as error:
+        except ConnectError as error:
             if error.retry is Retry.TIMED:
                 raise
             self._failed = str(error)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tidings_capture.java_regex import JavaPattern, compile_java
+from tidings_connect.java.regex import JavaPattern, compile_java
 
 _SEPARATOR: Final = re.compile(r"(?<!\\),")
 _LITERAL: Final = re.compile(r"(?:\w|\\?\.|\\?\$|-)+")

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from tidings_capture.errors import BrokerError, CaptureError
 from tidings_capture.group_plan import (
     APPLIED_PREFIX,
     ASSIGNMENT_KEY,
@@ -25,9 +24,10 @@ from tidings_capture.group_plan import (
 )
 from tidings_capture.kafka_group import GroupMember, GroupView
 from tidings_capture.storage import Storage, running
-from tidings_capture.supervised import OnEnd, supervise, supervised_call
-from tidings_capture.threads import GROUP
 from tidings_capture.worker_config import WorkerConfig
+from tidings_connect.errors import BrokerError, ConnectError
+from tidings_connect.supervised import OnEnd, supervise, supervised_call
+from tidings_connect.threads import GROUP
 from tidings_service import TidingsError, get_logger
 
 _ALONE_SESSIONS: Final = 3
@@ -271,7 +271,7 @@ class KafkaGroup:
             try:
                 async with self._lock:
                     await self._tick()
-            except CaptureError as error:
+            except ConnectError as error:
                 _log.warning("the group could not be looked after", reason=str(error))
 
     async def _tick(self) -> None:

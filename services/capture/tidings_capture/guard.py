@@ -17,14 +17,14 @@ from typing import Final, Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidings_capture.byte_sizes import format_size
 from tidings_capture.connector_run import ConnectorRun
-from tidings_capture.errors import CaptureError
 from tidings_capture.preparation import drop_slot
 from tidings_capture.wal import Place, WalMonitor, place_of
 from tidings_capture.wal_forecast import ServerWal, SlotWal
 from tidings_capture.wal_options import STEPS, WalOptions
 from tidings_capture.wal_slots import OwnSlot
+from tidings_connect.data.sizes import format_size
+from tidings_connect.errors import ConnectError
 from tidings_service import get_logger
 
 WARN: Final = 1
@@ -118,7 +118,7 @@ class Guard(Collector):
             known.own = own
             try:
                 await self._look(name, known, server)
-            except CaptureError as error:
+            except ConnectError as error:
                 _log.error("the guard could not act", connector=name, reason=str(error), hint=error.hint)
         await self._hold_others()
         for name, run in list(self._supervisor.local_runs.items()):

@@ -104,7 +104,7 @@ def expanded(names: Sequence[str], captured: Iterable[tuple[str, str]]) -> list[
     """Names of tables; each may be a regular expression of captured ones (schema, name). What matches none stays.
 
     Raises:
-        CaptureError: one is no regular expression.
+        ConnectError: one is no regular expression.
     """
     known = [f"{schema}.{table}" for schema, table in captured]
     found: dict[str, None] = {}

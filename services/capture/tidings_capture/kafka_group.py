@@ -18,13 +18,13 @@ from typing import Any, Final
 from confluent_kafka import Consumer as AnyConsumer
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tidings_capture.errors import BrokerError, WorkerConfigError
 from tidings_capture.group_health import Patience, Sight, difference
-from tidings_capture.kafka import describe_failure
-from tidings_capture.kafka_clients import AdminClient, Consumer
 from tidings_capture.kafka_group_look import GroupLook
-from tidings_capture.supervised import OnEnd, supervised_thread
 from tidings_capture.worker_config import GroupTimes
+from tidings_connect.errors import BrokerError, WorkerConfigError
+from tidings_connect.kafka.clients import AdminClient, Consumer
+from tidings_connect.kafka.producer import describe_failure
+from tidings_connect.supervised import OnEnd, supervised_thread
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _LOOK_SECONDS: Final = 1.0

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupState, KafkaException
 
-from tidings_capture.kafka_clients import AdminClient
+from tidings_connect.kafka.clients import AdminClient
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
 _NEVER_SECONDS: Final = 3600.0

@@ -8,9 +8,9 @@ import sqlite3
 import threading
 from collections.abc import Callable
 
-from tidings_capture.errors import CaptureError
-from tidings_capture.kafka_keys import Pair, TopicKeys
 from tidings_capture.spool import directory_for_spilled
+from tidings_connect.errors import ConnectError
+from tidings_connect.kafka.topic_keys import Pair, TopicKeys
 from tidings_service.disk import OwnDirectory
 
 IsDelete = Callable[[bytes], bool]
@@ -49,12 +49,12 @@ class LiveKeys:
 
         Raises:
             BrokerError: it could not be read.
-            CaptureError: there is no room for its keys.
+            ConnectError: there is no room for its keys.
         """
         if self._thread.is_alive():
             return False
         if isinstance(self._error, sqlite3.Error):
-            raise CaptureError(
+            raise ConnectError(
                 f"the keys of a topic cannot be kept in {directory_for_spilled()}: {self._error}",
                 hint="give TMPDIR a directory with room",
             ) from self._error

@@ -11,11 +11,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tidings_capture.connector_run import FAILED, RUNNING, UNASSIGNED, ConnectorRun
-from tidings_capture.kafka import QUEUE_RECORDS
 from tidings_capture.losses import REASONS
 from tidings_capture.series_bounds import SeriesBounds
 from tidings_capture.stores import PAUSED, STOPPED
 from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS
+from tidings_connect.kafka.producer import QUEUE_RECORDS
 
 _STATES = (RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED)
 _INPUT_ERRORS = ("pgoutput", "conversion")

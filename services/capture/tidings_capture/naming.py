@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tidings_capture.java_regex import JavaPattern, compile_java
+from tidings_connect.java.regex import JavaPattern, compile_java
 
 MAX_TOPIC_LENGTH: Final = 249
 """Kafka's limit; longer names are cut."""

@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tidings_capture.converters import Converter
 from tidings_capture.plan import Record
 from tidings_capture.signal_options import SignalOptions
+from tidings_connect.converters.encoding import Converter
 from tidings_envelope import semantic
 from tidings_envelope.java_hash_order import copied_map_order
 from tidings_envelope.schema import ConnectSchema, ConnectType

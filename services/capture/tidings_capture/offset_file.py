@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tidings_capture.errors import OffsetError
+from tidings_connect.errors import OffsetError
 
 _MAGIC: Final = b"\xac\xed\x00\x05"
 _NULL, _REFERENCE, _CLASS, _OBJECT, _ARRAY, _BLOCK, _END = 0x70, 0x71, 0x72, 0x73, 0x75, 0x77, 0x78

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from tidings_capture.byte_sizes import parse_size
 from tidings_capture.conversion_options import placeholder_bytes
 from tidings_capture.filters import compile_keys, compile_list
-from tidings_capture.java_regex import compile_java
 from tidings_capture.replica_identities import compile_identities
 from tidings_capture.signal_options import table_name
 from tidings_capture.wal_options import parse_limit
+from tidings_connect.data.sizes import parse_size
+from tidings_connect.java.regex import compile_java
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,63}")
 _PREFIX: Final = re.compile(r"[a-zA-Z0-9._-]+")

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tidings_capture.column_mappers import PREFIXES, mapper_problem
-from tidings_capture.kafka_settings import unknown_settings
 from tidings_capture.naming import topic_option_problems
 from tidings_capture.option_table import (
     DEAD_LETTERS,
@@ -24,9 +23,10 @@ from tidings_capture.option_table import (
 )
 from tidings_capture.signal_file import DEFAULT_FILE, signal_file_problem
 from tidings_capture.snapshot_options import OVERRIDES, select_overrides
-from tidings_capture.topic_creation import topic_creation_problems
-from tidings_capture.transforms.chain import check_transforms
 from tidings_capture.wal_options import wal_option_problems
+from tidings_connect.kafka.settings import unknown_settings
+from tidings_connect.kafka.topic_creation import topic_creation_problems
+from tidings_connect.transforms.chain import check_transforms
 
 _EXCLUSIVE: Final = (
     ("schema.include.list", "schema.exclude.list"),

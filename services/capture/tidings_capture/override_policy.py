@@ -7,7 +7,7 @@ Kafka's ``All`` (the default), ``None`` and ``Principal``, by short name or clas
 from collections.abc import Mapping
 from typing import Final
 
-from tidings_capture.errors import OptionError, WorkerConfigError
+from tidings_connect.errors import OptionError, WorkerConfigError
 
 OVERRIDE_POLICY: Final = "connector.client.config.override.policy"
 _OVERRIDES: Final = ("producer.override.", "consumer.override.", "admin.override.")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from tidings_capture.conversion_options import ConversionOptions, FailureHandling
-from tidings_capture.converters import Converter
 from tidings_capture.copy_format import parse_copy_line
 from tidings_capture.event_context import EventContext
 from tidings_capture.key_cells import NoWayBackError, cell_of
@@ -30,7 +29,8 @@ from tidings_capture.plan_match import RowReader
 from tidings_capture.plan_source import source_writer
 from tidings_capture.relations import Table
 from tidings_capture.types.conversion import ConversionError, UnknownLabelError
-from tidings_capture.value_text import struct_text
+from tidings_connect.converters.encoding import Converter
+from tidings_connect.data.text import struct_text
 from tidings_envelope import semantic
 from tidings_envelope.json_codec import JsonCodec
 

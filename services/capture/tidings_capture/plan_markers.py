@@ -3,9 +3,9 @@
 from typing import Any
 
 from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.converters import Converter
 from tidings_capture.event_context import EventContext
 from tidings_capture.plan import Record
+from tidings_connect.converters.encoding import Converter
 from tidings_envelope import semantic
 from tidings_envelope.java_hash_order import java_hash_order
 

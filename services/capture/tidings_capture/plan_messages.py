@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.conversion_options import BinaryHandling
-from tidings_capture.converters import Converter
 from tidings_capture.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput_messages import LogicalMessage
 from tidings_capture.plan import Record
 from tidings_capture.plan_source import source_of
+from tidings_connect.converters.encoding import Converter
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType
 

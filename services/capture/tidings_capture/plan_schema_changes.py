@@ -12,11 +12,11 @@ from typing import Any, Final
 import orjson
 
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.converters import Converter
 from tidings_capture.event_context import EventContext
 from tidings_capture.pgoutput_messages import LogicalMessage, Relation
 from tidings_capture.plan import Record
 from tidings_capture.plan_source import source_of
+from tidings_connect.converters.encoding import Converter
 from tidings_envelope import semantic
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.schema import ConnectSchema, ConnectType

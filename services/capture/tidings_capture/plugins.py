@@ -4,9 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings_capture.class_names import CONNECTOR_CLASS, aliases
-from tidings_capture.converters import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER, JSON_CONVERTER
 from tidings_capture.option_table import CONNECTOR_VERSION
-from tidings_capture.transforms.kinds import PREDICATES, TRANSFORMS
+from tidings_connect.converters.encoding import (
+    APICURIO_AVRO_CONVERTER,
+    CONFLUENT_AVRO_CONVERTER,
+    JSON_CONVERTER,
+)
+from tidings_connect.transforms.kinds import PREDICATES, TRANSFORMS
 
 KAFKA_CONNECT_VERSION: Final = "4.3.1"
 """The release of Kafka Connect whose API and classes these are."""

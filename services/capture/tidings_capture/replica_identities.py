@@ -6,8 +6,8 @@ from typing import Final
 
 from tidings_capture.errors import CatalogError
 from tidings_capture.filters import compile_list
-from tidings_capture.java_regex import JavaPattern
 from tidings_capture.postgres import Session, quote
+from tidings_connect.java.regex import JavaPattern
 
 _ENTRY: Final = re.compile(
     r"\s*(?P<tables>[^\s:]+):(?:(?P<plain>DEFAULT|FULL|NOTHING)|INDEX (?P<index>.\w*))\s*", re.IGNORECASE

@@ -14,7 +14,6 @@ from aiohttp import web
 
 from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import FAILED, ConnectorRun
-from tidings_capture.errors import NotFoundError, OptionError
 from tidings_capture.option_table import CONNECTOR_VERSION
 from tidings_capture.plugins import KAFKA_CONNECT_VERSION
 from tidings_capture.rest_answers import json_answer
@@ -52,6 +51,7 @@ from tidings_capture.validation import (
     require_connector_class,
     validate_for,
 )
+from tidings_connect.errors import NotFoundError, OptionError
 
 AnyRun = ConnectorRun | RemoteRun
 _CREATE_FIELDS: Final = frozenset({"name", "config", "initial_state"})

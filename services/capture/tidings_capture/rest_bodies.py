@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from tidings_capture.kafka import LARGEST_RECORD_BYTES
 from tidings_capture.worker_config import WorkerConfig
+from tidings_connect.kafka.producer import LARGEST_RECORD_BYTES
 
 _WORDY: Final = 8
 """A body is at most so many times longer than what is stored of it: six characters for one (``\\u0061``), and spaces."""

@@ -9,14 +9,14 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from tidings_capture.errors import (
+from tidings_capture.rest_answers import json_answer
+from tidings_connect.errors import (
     ConflictError,
     NotFoundError,
     NotStoppedError,
     OptionError,
     TooManyConnectorsError,
 )
-from tidings_capture.rest_answers import json_answer
 from tidings_service import TidingsError, get_logger
 
 _log = get_logger(__name__)

@@ -15,9 +15,9 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from tidings_capture.errors import CaptureError, ConflictError
 from tidings_capture.rest_warnings import WARNING
 from tidings_capture.supervisor import Supervisor
+from tidings_connect.errors import ConflictError, ConnectError
 from tidings_service import get_logger
 
 _LEADER: Final = frozenset(
@@ -149,7 +149,7 @@ async def _forward(request: web.Request, url: str, tls: ssl.SSLContext | None) -
         raise RequestLostError(f"IO Error trying to forward REST request to {url}") from error
 
 
-class RequestLostError(CaptureError):
+class RequestLostError(ConnectError):
     """The worker that a request belongs to did not answer; whether it did what was asked is not known."""
 
     code = "request_lost"

@@ -18,8 +18,8 @@ from typing import Final
 
 from aiohttp import web
 
-from tidings_capture.errors import WorkerConfigError
-from tidings_capture.java_regex import JavaPattern, compile_java
+from tidings_connect.errors import WorkerConfigError
+from tidings_connect.java.regex import JavaPattern, compile_java
 
 ALLOWED_ORIGINS: Final = "access.control.allow.origin"
 ALLOWED_METHODS: Final = "access.control.allow.methods"

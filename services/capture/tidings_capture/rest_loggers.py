@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from tidings_capture.errors import NotFoundError
-from tidings_capture.log_levels import LEVELS, MOST_CHARACTERS, MOST_LOGGERS, LogLevels
 from tidings_capture.rest_answers import json_answer
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import read_json, string_map
+from tidings_connect.errors import NotFoundError
+from tidings_connect.log_levels import LEVELS, MOST_CHARACTERS, MOST_LOGGERS, LogLevels
 from tidings_service import get_logger
 
 _log = get_logger(__name__)

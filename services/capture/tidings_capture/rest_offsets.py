@@ -9,7 +9,7 @@ from tidings_capture.rest_answers import json_answer
 from tidings_capture.rest_errors import BadRequestError, ForbiddenError, MalformedBodyError
 from tidings_capture.rest_routing import Handlers, read_body
 from tidings_capture.supervisor import Supervisor
-from tidings_capture.threads import OFFSETS
+from tidings_connect.threads import OFFSETS
 
 _FIELDS: Final = frozenset({"partition", "offset"})
 

@@ -7,13 +7,13 @@ import uuid
 from aiohttp import web
 
 from tidings_capture.connector_config import read_endpoint, read_slot_name
-from tidings_capture.errors import ConflictError, NotStoppedError
 from tidings_capture.preparation import drop_slot
 from tidings_capture.rest_answers import json_answer
 from tidings_capture.rest_errors import BadRequestError
 from tidings_capture.rest_routing import Handlers, read_object
 from tidings_capture.stores import STOPPED
 from tidings_capture.supervisor import Supervisor
+from tidings_connect.errors import ConflictError, NotStoppedError
 
 
 def own_endpoints(supervisor: Supervisor) -> dict[str, Handlers]:

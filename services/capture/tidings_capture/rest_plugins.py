@@ -5,7 +5,6 @@ from typing import Any
 from aiohttp import web
 
 from tidings_capture.definitions import plugin_definitions
-from tidings_capture.errors import CaptureError, NotFoundError
 from tidings_capture.plugins import PLUGINS, Plugin, find_plugin
 from tidings_capture.rest_answers import json_answer
 from tidings_capture.rest_errors import BadRequestError
@@ -13,9 +12,10 @@ from tidings_capture.rest_routing import read_json, string_map
 from tidings_capture.rest_warnings import warn
 from tidings_capture.validation import in_turn, require_connector_class, validate_for, validation_report
 from tidings_capture.worker_config import WorkerConfig
+from tidings_connect.errors import ConnectError, NotFoundError
 
 
-class ValidationImpossibleError(CaptureError):
+class ValidationImpossibleError(ConnectError):
     """A configuration that names no connector which could check it; Kafka Connect answers 500 to it."""
 
     code = "validation"
@@ -45,7 +45,7 @@ async def validate_config(request: web.Request, worker: WorkerConfig) -> web.Res
         raise BadRequestError(f"Included connector type {included} does not match request type {plugin}")
     try:
         require_connector_class(config)
-    except CaptureError as error:
+    except ConnectError as error:
         raise ValidationImpossibleError(f"{error}") from error
     found = await in_turn(config, validate_for, worker, config)
     report = validation_report(config, found.problems, worker.converters)

@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from tidings_capture.errors import WorkerConfigError
-from tidings_capture.properties import load_properties
 from tidings_capture.rest_guesses import Guesses
+from tidings_connect.errors import WorkerConfigError
+from tidings_connect.java.properties import load_properties
 
 DEFAULT_PORT: Final = 8083
 HTTPS_PREFIX: Final = "listeners.https."
@@ -120,7 +120,7 @@ def _tls(
     """TLS for listeners, and for who asks them; none where no listener has it."""
     if all(listener.scheme != "https" for listener in listeners):
         return None, None
-    from tidings_capture.tls_context import (  # noqa: PLC0415 - for who needs it
+    from tidings_connect.kafka.tls import (  # noqa: PLC0415 - for who needs it
         SERVER_SETTINGS,
         client_context,
         server_context,

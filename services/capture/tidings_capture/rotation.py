@@ -6,13 +6,13 @@ It looks every two seconds, renews its own clients, and tells the tasks' process
 import asyncio
 from typing import Final, Protocol
 
-from tidings_capture.errors import CaptureError
-from tidings_capture.kafka_clients import renew
-from tidings_capture.kafka_settings import user_and_password
-from tidings_capture.renewals import KAFKA, REGISTRY, Renewal
 from tidings_capture.secret_options import MASK
-from tidings_capture.threads import TASKS
 from tidings_capture.worker_config import WorkerConfig
+from tidings_connect.errors import ConnectError
+from tidings_connect.kafka.clients import renew
+from tidings_connect.kafka.settings import user_and_password
+from tidings_connect.renewals import KAFKA, REGISTRY, Renewal
+from tidings_connect.threads import TASKS
 from tidings_service import get_logger, hide_also
 
 _LOOK_SECONDS: Final = 2.0
@@ -56,7 +56,7 @@ class Rotation:
     async def _look(self) -> None:
         try:
             found = await TASKS.run(_logins, self._worker)
-        except CaptureError as error:  # it may be being replaced this moment: it is looked at again
+        except ConnectError as error:  # it may be being replaced this moment: it is looked at again
             if not self._unreadable:
                 _log.warning("a secret cannot be read anew; the one that is known stays", error=str(error))
             self._unreadable = True

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from tidings_capture.catalog import Catalog
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.converters import Converter
 from tidings_capture.errors import PostgresError
 from tidings_capture.pgoutput_messages import Relation
 from tidings_capture.plan import Plan, compile_plan
 from tidings_capture.relations import Table
+from tidings_connect.converters.encoding import Converter
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tidings_capture.config_providers import is_reference
-from tidings_capture.errors import OptionError
-from tidings_capture.java_regex import compile_java
 from tidings_capture.option_checks import java_pattern_problem
 from tidings_capture.option_table import OPTIONS
 from tidings_capture.secret_targets import misdirected, words
+from tidings_connect.errors import OptionError
+from tidings_connect.java.regex import compile_java
 
 MASK: Final = "********"
 """Stands for a password in answers; a configuration that comes back with it keeps the stored one."""

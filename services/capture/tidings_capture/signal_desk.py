@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 
-from tidings_capture.errors import CaptureError
 from tidings_capture.incremental import IncrementalSnapshots
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.routes import Route
 from tidings_capture.signals import Signal, SignalChannels, signal_of_row
 from tidings_capture.task_parts import TaskParts
 from tidings_capture.watching import SignalPlan
+from tidings_connect.errors import ConnectError
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)
@@ -61,7 +61,7 @@ class SignalDesk:
         """Do what a signal asks for; one that cannot be done is a warning."""
         try:
             self._dispatch(signal)
-        except CaptureError as error:
+        except ConnectError as error:
             if error.retry is Retry.TIMED:
                 raise
             _log.warning(

@@ -10,8 +10,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from tidings_capture.connector_limits import SIGNAL_DIRECTORY, current_limits
-from tidings_capture.errors import CaptureError
+from tidings_connect.errors import ConnectError
+from tidings_connect.limits import SIGNAL_DIRECTORY, current_limits
 
 DEFAULT_FILE: Final = "file-signals.txt"
 MOST_BYTES: Final = 1_048_576
@@ -52,14 +52,14 @@ class SignalFile:
     """A file whose whole lines are read and then taken out.
 
     Raises:
-        CaptureError: from every method; the file is not regular, too large, or not to be read or written.
+        ConnectError: from every method; the file is not regular, too large, or not to be read or written.
     """
 
     def __init__(self, name: str) -> None:
         try:
             self._path = resolve_signal_file(name)
         except ValueError as error:
-            raise CaptureError(f"signal.file {error}") from error
+            raise ConnectError(f"signal.file {error}") from error
         self._taken = 0
 
     def lines(self) -> list[bytes]:
@@ -70,7 +70,7 @@ class SignalFile:
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise CaptureError(
+            raise ConnectError(
                 f"signal.file={self._path} has more than {MOST_BYTES} bytes",
                 hint="remove the file, and write less",
             )
@@ -100,11 +100,11 @@ class SignalFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise CaptureError(f"signal.file={self._path} cannot be opened: {error.strerror}") from error
+            raise ConnectError(f"signal.file={self._path} cannot be opened: {error.strerror}") from error
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             os.close(descriptor)
-            raise CaptureError(
+            raise ConnectError(
                 f"signal.file={self._path} is not a regular file with one name",
                 hint="write signals into a file of their own",
             )

@@ -13,14 +13,14 @@ from typing import Any
 
 import orjson
 
-from tidings_capture.errors import CaptureError
-from tidings_capture.java_regex import JavaPattern, compile_java
-from tidings_capture.kafka_topics import SignalConsumer
 from tidings_capture.override_policy import same_cluster
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.signal_file import SignalFile
 from tidings_capture.signal_options import SignalOptions
 from tidings_capture.sql_fragment import enclosed
+from tidings_connect.errors import ConnectError
+from tidings_connect.java.regex import JavaPattern, compile_java
+from tidings_connect.kafka.topics import SignalConsumer
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -51,12 +51,12 @@ def table_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> JavaPattern:
     """An entry of ``data-collections`` as the regular expression that it may be.
 
     Raises:
-        CaptureError: it is none.
+        ConnectError: it is none.
     """
     try:
         return compile_java(text, flags)
     except ValueError as error:
-        raise CaptureError(f"data-collections holds what is no regular expression: {error}") from error
+        raise ConnectError(f"data-collections holds what is no regular expression: {error}") from error
 
 
 def signal_of_row(cells: Cells) -> Signal | None:
@@ -95,7 +95,7 @@ def condition_for(signal: Signal, name: str) -> str:
     """The filter of the first of a signal's ``additional-conditions`` that is about a table.
 
     Raises:
-        CaptureError: see `conditions_of`.
+        ConnectError: see `conditions_of`.
     """
     return next((text for pattern, text in conditions_of(signal) if pattern.matches(name)), "")
 
@@ -104,19 +104,19 @@ def conditions_of(signal: Signal) -> list[tuple[JavaPattern, str]]:
     """A signal's ``additional-conditions``: tables and filters.
 
     Raises:
-        CaptureError: the conditions are not of their form, or a filter is more than stands between parentheses.
+        ConnectError: the conditions are not of their form, or a filter is more than stands between parentheses.
     """
     found = []
     conditions = signal.data.get("additional-conditions") or []
     if not isinstance(conditions, list):
-        raise CaptureError(f"additional-conditions of signal {signal.id} is no list")
+        raise ConnectError(f"additional-conditions of signal {signal.id} is no list")
     for condition in conditions:
         try:
             pattern = compile_java(condition["data-collection"], re.IGNORECASE)
             found.append((pattern, enclosed(str(condition["filter"]))))
         except (KeyError, TypeError, ValueError) as error:
             reason = f": {error}" if isinstance(error, ValueError) else ""
-            raise CaptureError(f"additional-conditions of signal {signal.id} is malformed{reason}") from error
+            raise ConnectError(f"additional-conditions of signal {signal.id} is malformed{reason}") from error
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidings_capture.filters import matches
-from tidings_capture.java_regex import JavaPattern
+from tidings_connect.java.regex import JavaPattern
 
 OVERRIDES = "snapshot.select.statement.overrides"
 _BASED = "snapshot.mode.configuration.based."

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import orjson
 
-from tidings_capture.errors import OffsetError
 from tidings_capture.incremental_state import FIELDS as INCREMENTAL_FIELDS
 from tidings_capture.source_history import History, history_of
+from tidings_connect.errors import OffsetError
 
 _TABLE_COUNT: Final = "transaction_data_collection_order_"
 _LEFT_OUT: Final = "tidings_left_out_"

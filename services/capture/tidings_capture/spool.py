@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from tidings_capture.errors import CaptureError
+from tidings_connect.errors import ConnectError
 from tidings_service import Retry
 from tidings_service.disk import DEFAULT_FREE_BYTES, DiskBudget, NoRoomError
 
@@ -25,7 +25,7 @@ _TAG: Final = 25
 _DESCRIPTIONS: Final = frozenset(b"RY")
 
 
-class SpoolError(CaptureError):
+class SpoolError(ConnectError):
     """A transaction's changes could not be kept on disk."""
 
     code = "spool"

@@ -8,10 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tidings_capture.errors import CaptureError, LossError
+from tidings_capture.errors import LossError
 from tidings_capture.fault_points import reached
 from tidings_capture.filters import matches
-from tidings_capture.java_regex import JavaPattern
 from tidings_capture.loss_recovery import check_published, recover
 from tidings_capture.losses import Found, choice_of, find_losses
 from tidings_capture.postgres import Replication
@@ -32,6 +31,8 @@ from tidings_capture.source_history import history_now, read_publication, with_p
 from tidings_capture.source_offset import SourceOffset, decode_offset
 from tidings_capture.task_parts import TaskParts
 from tidings_capture.wal_options import LossChoice
+from tidings_connect.errors import ConnectError
+from tidings_connect.java.regex import JavaPattern
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
@@ -179,11 +180,11 @@ def blocking_patterns(signal: Signal) -> list[JavaPattern]:
     """Which tables a signal asks to be read by a blocking snapshot; unlike an incremental one's in any case.
 
     Raises:
-        CaptureError: they are not named, one is no regular expression, or a filter cannot be used.
+        ConnectError: they are not named, one is no regular expression, or a filter cannot be used.
     """
     names = signal.names()
     if names is None:
-        raise CaptureError("data-collections is missing or is no list of strings")
+        raise ConnectError("data-collections is missing or is no list of strings")
     conditions_of(signal)  # to be refused now, not when the stream has ended for it
     return [table_pattern(name.replace('"', ""), re.IGNORECASE) for name in names]
 

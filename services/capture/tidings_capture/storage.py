@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from tidings_capture.errors import CaptureError
-from tidings_capture.kafka import AcknowledgedProducer
-from tidings_capture.kafka_tail import TopicTail
-from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.stores import ConfigStore, StatusStore, StoredConnector
-from tidings_capture.supervised import OnEnd, supervised_call
-from tidings_capture.threads import STORAGE
 from tidings_capture.worker_config import StorageTopic, WorkerConfig
+from tidings_connect.errors import ConnectError
+from tidings_connect.kafka.compacted_log import TopicTail
+from tidings_connect.kafka.producer import AcknowledgedProducer
+from tidings_connect.kafka.topics import TopicAdmin
+from tidings_connect.supervised import OnEnd, supervised_call
+from tidings_connect.threads import STORAGE
 from tidings_service import TidingsError, get_logger
 
 _DELIVERY_MS: Final = 10_000
@@ -116,7 +116,7 @@ class KafkaStorage:
             (self.configs if topic == self.configs.topic else self.statuses).apply(key, value)
         self._on_change()
 
-    def _unreadable(self, error: CaptureError) -> None:
+    def _unreadable(self, error: ConnectError) -> None:
         _log.warning("the storage topics cannot be read", reason=str(error))
 
     def _status_lost(self, error: Exception) -> None:

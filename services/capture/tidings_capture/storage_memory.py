@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from tidings_capture.kafka_topics import TopicAdmin
 from tidings_capture.stores import ConfigStore, StatusStore
-from tidings_capture.threads import STORAGE
 from tidings_capture.worker_config import WorkerConfig
+from tidings_connect.kafka.topics import TopicAdmin
+from tidings_connect.threads import STORAGE
 
 
 class MemoryStorage:

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 import orjson
 
 from tidings_capture.class_names import CONNECTOR_NAMES
-from tidings_capture.errors import CaptureError
 from tidings_capture.fault_points import reached
 from tidings_capture.option_table import CONNECTOR_VERSION
+from tidings_connect.errors import ConnectError
 
 STARTED: Final = "STARTED"
 PAUSED: Final = "PAUSED"
@@ -241,7 +241,7 @@ class StatusStore:
         """Wait until what was put is stored."""
         try:
             self.producer.flush(seconds)
-        except CaptureError as error:
+        except ConnectError as error:
             self.on_error(error)
 
     def _read(self, key: str) -> Status | None:

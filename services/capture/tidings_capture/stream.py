@@ -17,7 +17,6 @@ from typing import Final
 
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.ddl_trigger import MESSAGE_PREFIX
-from tidings_capture.errors import CaptureError
 from tidings_capture.event_context import EventContext
 from tidings_capture.left_out import LeftOut
 from tidings_capture.pgoutput import DecodeError, decode_message
@@ -31,6 +30,7 @@ from tidings_capture.routes import Routes
 from tidings_capture.source_offset import SourceOffset
 from tidings_capture.tolerance import Tolerance
 from tidings_capture.types.conversion import ConversionError
+from tidings_connect.errors import ConnectError
 from tidings_envelope.position import lsn_to_text
 from tidings_service import Retry
 
@@ -183,7 +183,7 @@ class Stream:
         Raises:
             DecodeError: a message is malformed; names its tag, the offset in it, and its LSN.
             ConversionError: a row cannot be converted; names its column and LSN.
-            CaptureError: a row of a relation that was not announced.
+            ConnectError: a row of a relation that was not announced.
         """
         context, by_oid, rows, send = self._context, self._routes.by_oid, _ROWS, self._send
         context.now_ns = time.time_ns()
@@ -207,7 +207,7 @@ class Stream:
                         try:
                             route = by_oid[oid]
                         except KeyError as error:
-                            raise CaptureError(
+                            raise ConnectError(
                                 "pgoutput sent a row of a relation it has not announced"
                             ) from error
                         if route is None:
@@ -312,7 +312,7 @@ class Stream:
 
     def _control(self, data: bytes) -> None:
         if data[0] != _KEEPALIVE:
-            raise CaptureError("the server sent an unknown message on the replication stream")
+            raise ConnectError("the server sent an unknown message on the replication stream")
         wal_end, reply = parse_keepalive(data)
         self.reply_requested |= reply
         if not self._in_transaction:
@@ -340,7 +340,7 @@ class Stream:
                 pass  # the catalog tells more
             case _:
                 # A slot keeps two_phase for good; without the assembler its transactions would fall apart.
-                raise CaptureError(
+                raise ConnectError(
                     f"the server sent a {type(message).__name__} message, which nothing asked for",
                     hint="the slot was used with tidings.two.phase=true: set it again",
                     retry=Retry.NEVER,

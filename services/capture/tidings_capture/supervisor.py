@@ -16,22 +16,22 @@ from tidings_capture.conformer import Conformer
 from tidings_capture.connector_offsets import ConnectorOffsets
 from tidings_capture.connector_remote import RemoteRun
 from tidings_capture.connector_run import ConnectorRun
-from tidings_capture.errors import ConflictError, NotFoundError, NotStoppedError, TooManyConnectorsError
 from tidings_capture.group import AloneGroup, Group, KafkaGroup
-from tidings_capture.log_levels import LEVELS, LogLevels
 from tidings_capture.override_policy import check_overrides
-from tidings_capture.renewals import Renewal
 from tidings_capture.secret_options import with_stored_secrets
 from tidings_capture.storage import KafkaStorage, Storage
 from tidings_capture.storage_memory import MemoryStorage
 from tidings_capture.stores import PAUSED, STARTED, STOPPED, StoredConnector
-from tidings_capture.supervised import supervise
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.task_forks import TaskForks
 from tidings_capture.task_jobs import task_job
-from tidings_capture.threads import STORAGE, Places
 from tidings_capture.topic_tracking import TopicTracker
 from tidings_capture.worker_config import MOST_CONNECTORS, WorkerConfig
+from tidings_connect.errors import ConflictError, NotFoundError, NotStoppedError, TooManyConnectorsError
+from tidings_connect.log_levels import LEVELS, LogLevels
+from tidings_connect.renewals import Renewal
+from tidings_connect.supervised import supervise
+from tidings_connect.threads import STORAGE, Places
 from tidings_service import Health, TidingsError, get_logger
 from tidings_service.logins import refusal
 

@@ -91,7 +91,7 @@ class Tail:
         """Show changes until stopped.
 
         Raises:
-            CaptureError: the server cannot do it, or a table is missing; the message says what to do.
+            ConnectError: the server cannot do it, or a table is missing; the message says what to do.
         """
         session = Session(self._options.endpoint)
         try:

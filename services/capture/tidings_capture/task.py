@@ -17,15 +17,15 @@ import uuid
 from typing import Final, NoReturn
 
 from tidings_capture.connector_config import read_connector_config
-from tidings_capture.connector_limits import set_limits
-from tidings_capture.errors import LeaseError
-from tidings_capture.kafka_clients import renew
-from tidings_capture.log_levels import apply_levels
-from tidings_capture.renewals import Renewal
 from tidings_capture.secret_options import MASK
 from tidings_capture.signals import Signal, signal_of_json
 from tidings_capture.task_channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
 from tidings_capture.task_run import TaskRun
+from tidings_connect.errors import LeaseError
+from tidings_connect.kafka.clients import renew
+from tidings_connect.limits import set_limits
+from tidings_connect.log_levels import apply_levels
+from tidings_connect.renewals import Renewal
 from tidings_envelope.errors import EnvelopeError
 from tidings_service import (
     TidingsError,

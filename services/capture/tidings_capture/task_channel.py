@@ -8,9 +8,9 @@ log line on standard error.
 
 import msgspec
 
-from tidings_capture.connector_limits import ConnectorLimits
-from tidings_capture.renewals import Renewal
 from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS
+from tidings_connect.limits import ConnectorLimits
+from tidings_connect.renewals import Renewal
 from tidings_service.disk import DEFAULT_FREE_BYTES
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from tidings_capture import renewals
 from tidings_capture.exactly_once import ENABLED
 from tidings_capture.override_policy import check_overrides
 from tidings_capture.secret_options import MASK, hidden_texts
 from tidings_capture.task_channel import TaskJob
 from tidings_capture.worker_config import WorkerConfig
+from tidings_connect import renewals
 
 
 def worker_secrets(worker: WorkerConfig) -> dict[str, str]:

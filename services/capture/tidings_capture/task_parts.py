@@ -13,12 +13,8 @@ from tidings_capture.catalog import Catalog
 from tidings_capture.checkpoint import AcknowledgedCheckpoints, Checkpoints
 from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.converters import Converter, make_converter
-from tidings_capture.errors import BrokerError, OptionError, PostgresError
+from tidings_capture.errors import PostgresError
 from tidings_capture.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETTING, transactional_id
-from tidings_capture.kafka import IN_FLIGHT, AcknowledgedProducer, RecordProducer
-from tidings_capture.kafka_topics import TopicAdmin, read_compacted
-from tidings_capture.kafka_transactions import TransactionalProducer
 from tidings_capture.left_out import LeftOut
 from tidings_capture.notifications import Notifier
 from tidings_capture.offset_file import OffsetFile, read_offsets
@@ -33,8 +29,13 @@ from tidings_capture.source_offset import offset_key
 from tidings_capture.task_channel import TableProgress, TaskJob
 from tidings_capture.tolerance import Tolerance
 from tidings_capture.topic_bounds import TopicBounds
-from tidings_capture.transforms.chain import make_chain
 from tidings_capture.transforms.output import TransformedOutput
+from tidings_connect.converters.encoding import Converter, make_converter
+from tidings_connect.errors import BrokerError, OptionError
+from tidings_connect.kafka.producer import IN_FLIGHT, AcknowledgedProducer, RecordProducer
+from tidings_connect.kafka.topics import TopicAdmin, read_compacted
+from tidings_connect.kafka.transactional_producer import TransactionalProducer
+from tidings_connect.transforms.chain import make_chain
 from tidings_service import get_logger
 
 _TOPICS_AT_ONCE: Final = 50

@@ -10,8 +10,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tidings_capture.errors import ReportError, SilentTaskError
-from tidings_capture.renewals import Renewal
 from tidings_capture.task_channel import (
     STOP,
     Failure,
@@ -23,6 +21,8 @@ from tidings_capture.task_channel import (
     encode_request,
 )
 from tidings_capture.task_forks import ForkedTask, TaskForks
+from tidings_connect.errors import ReportError, SilentTaskError
+from tidings_connect.renewals import Renewal
 from tidings_service import get_logger
 
 _SLICE_SECONDS: Final = 1.0

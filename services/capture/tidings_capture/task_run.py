@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from tidings_capture.assembler import Assembler
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.errors import BrokerError, PostgresError
+from tidings_capture.errors import PostgresError
 from tidings_capture.fault_points import reached
 from tidings_capture.incremental import IncrementalSnapshots
 from tidings_capture.loss_recovery import CORRELATION
@@ -33,6 +33,7 @@ from tidings_capture.stream import Stream
 from tidings_capture.task_channel import Report, TaskJob
 from tidings_capture.task_guard import TaskGuard
 from tidings_capture.task_parts import TaskParts
+from tidings_connect.errors import BrokerError
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
@@ -102,7 +103,7 @@ class TaskRun:
         """Work until stopped.
 
         Raises:
-            CaptureError: and its like, with `retry` and `hint`.
+            ConnectError: and its like, with `retry` and `hint`.
         """
         self._report()
         try:

@@ -15,11 +15,11 @@ from typing import Final
 import orjson
 
 from tidings_capture.column_mappers import ColumnMappers
-from tidings_capture.errors import CaptureError
 from tidings_capture.pgoutput import Delete, Insert, Update, decode_message
 from tidings_capture.pgoutput_messages import UNCHANGED, Cells
 from tidings_capture.plan import Record
 from tidings_capture.relations import Table
+from tidings_connect.errors import ConnectError
 from tidings_service import TidingsError, get_logger
 
 CONVERSION: Final = "VALUE_CONVERTER"
@@ -82,7 +82,7 @@ class Tolerance:
         self._leave_out(error, CONVERSION, topic, lambda: self._row_text(message, table))
 
     def record(
-        self, error: CaptureError, topic: str, key: bytes | None, value: Callable[[], bytes | None]
+        self, error: ConnectError, topic: str, key: bytes | None, value: Callable[[], bytes | None]
     ) -> None:
         """A record that the transforms failed on.
 
@@ -90,7 +90,7 @@ class Tolerance:
             value: gives it as it was before.
 
         Raises:
-            CaptureError: the error itself, when errors are not tolerated.
+            ConnectError: the error itself, when errors are not tolerated.
         """
         self._leave_out(error, TRANSFORMATION, topic, value, key)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from tidings_capture.errors import CaptureError
+from tidings_connect.errors import ConnectError
 
 MOST_TOPICS: Final = "tidings.task.topics.max"
 DEFAULT_MOST_TOPICS: Final = 10_000
@@ -29,7 +29,7 @@ _TRANSLATORS: Final = re.compile(
 )
 
 
-class TopicError(CaptureError):
+class TopicError(ConnectError):
     """A record is for a topic that the task may not write to."""
 
     code = "topic"

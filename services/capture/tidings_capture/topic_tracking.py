@@ -14,7 +14,7 @@ import orjson
 
 from tidings_capture.connector_run import ConnectorRun
 from tidings_capture.storage import Storage
-from tidings_capture.threads import STORAGE
+from tidings_connect.threads import STORAGE
 
 _PREFIX: Final = "status-topic-"
 _SEPARATOR: Final = ":connector-"

@@ -7,8 +7,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 from tidings_capture.class_names import CONNECTOR_CLASS, CONNECTOR_NAMES
 from tidings_capture.config_providers import ConfigProviders
 from tidings_capture.connector_config import read_connector_config, read_endpoint
-from tidings_capture.connector_limits import limited
-from tidings_capture.converters import JSON_CONVERTER, ConverterError, make_converter
 from tidings_capture.definitions import (
     PLUGIN_VERSION,
     Definition,
@@ -19,7 +17,6 @@ from tidings_capture.definitions import (
     recommended,
     with_converters,
 )
-from tidings_capture.errors import CaptureError, OptionError
 from tidings_capture.exactly_once import DISABLED, preflight
 from tidings_capture.option_table import CONNECTOR_VERSION, OPTIONS
 from tidings_capture.options import check_options
@@ -27,8 +24,11 @@ from tidings_capture.plugins import PLUGINS
 from tidings_capture.postgres import Session
 from tidings_capture.preparation import captured_tables, check_server, warning_of_refused_updates
 from tidings_capture.secret_options import hidden_texts, masked, masked_names, passwords, secret_options
-from tidings_capture.threads import VALIDATION, Places
 from tidings_capture.worker_config import WorkerConfig
+from tidings_connect.converters.encoding import JSON_CONVERTER, ConverterError, make_converter
+from tidings_connect.errors import ConnectError, OptionError
+from tidings_connect.limits import limited
+from tidings_connect.threads import VALIDATION, Places
 from tidings_service import get_logger, without_secrets
 
 Options = Mapping[str, str | None]
@@ -130,7 +130,7 @@ def _findings(config: Options, options: dict[str, str], exactly_once: str) -> Fi
                 warnings = _warnings(session, options)
             finally:
                 session.close()
-        except CaptureError as error:
+        except ConnectError as error:
             hint = f" ({error.hint})" if error.hint else ""
             problems["database.hostname"] = [f"{_CANNOT_CONNECT} {error}{hint}"]
     return Findings(problems, warnings)
@@ -141,7 +141,7 @@ def _warnings(session: Session, options: dict[str, str]) -> tuple[str, ...]:
     try:
         config = read_connector_config(options["name"], options, {}, "validation")
         text = warning_of_refused_updates(session, config, captured_tables(session, config))
-    except CaptureError as error:
+    except ConnectError as error:
         # No reason to refuse it: the task says it at its start, in full.
         _log.info("what a connector would do to its server is not known", reason=error.code)
         return ()

@@ -15,11 +15,11 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from tidings_capture.postgres import Endpoint
-from tidings_capture.threads import Threads
 from tidings_capture.wal_forecast import ServerWal
 from tidings_capture.wal_metrics import families
 from tidings_capture.wal_server import ServerWatch
 from tidings_capture.wal_slots import OwnSlot
+from tidings_connect.threads import Threads
 from tidings_service import get_logger
 
 INTERVAL_SECONDS: Final = 10.0

@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidings_capture.byte_sizes import format_seconds, format_size, parse_size
 from tidings_capture.postgres import read_url
 from tidings_capture.wal_forecast import (
     LOST,
@@ -24,6 +23,7 @@ from tidings_capture.wal_forecast import (
     seconds_to_limit,
 )
 from tidings_capture.wal_server import ServerWatch
+from tidings_connect.data.sizes import format_seconds, format_size, parse_size
 from tidings_service import TidingsError, configure_logging, print_error
 
 _HOUR: Final = 3600.0

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from tidings_capture.byte_sizes import parse_size
 from tidings_capture.filters import compile_list, matches
-from tidings_capture.java_regex import JavaPattern
+from tidings_connect.data.sizes import parse_size
+from tidings_connect.java.regex import JavaPattern
 
 LossChoice = Literal["fail", "snapshot", "incremental", "continue"]
 

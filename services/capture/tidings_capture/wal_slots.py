@@ -12,10 +12,10 @@ from prometheus_client.registry import Collector
 
 from tidings_capture.connector_config import read_endpoint, read_slot_name
 from tidings_capture.connector_run import ConnectorRun
-from tidings_capture.errors import CaptureError
 from tidings_capture.postgres import Endpoint
 from tidings_capture.wal_forecast import LOST, ServerWal
 from tidings_capture.wal_options import WalOptions, read_wal_options
+from tidings_connect.errors import ConnectError
 from tidings_service import get_logger
 
 OURS: Final = "ours"
@@ -54,7 +54,7 @@ def own_slots(
             found[run.name] = OwnSlot(
                 read_endpoint(config), read_slot_name(config), read_wal_options(config), _streams(config)
             )
-        except (CaptureError, ValueError) as error:
+        except (ConnectError, ValueError) as error:
             _log.warning("a connector's database is not watched", connector=run.name, reason=str(error))
     return found
 

@@ -17,12 +17,9 @@ from prometheus_client import REGISTRY
 
 import tidings_service.login_metrics  # noqa: F401 - registers the metric
 from tidings_capture.connector_files import ConnectorFile, read_connector_file
-from tidings_capture.connector_limits import set_limits
-from tidings_capture.errors import OptionError, WorkerConfigError
 from tidings_capture.guard import Guard
 from tidings_capture.metrics import ConnectorCollector
 from tidings_capture.metrics_group import GroupCollector
-from tidings_capture.properties import load_properties
 from tidings_capture.rest import RestApi
 from tidings_capture.rest_forwarding import forwarding
 from tidings_capture.rest_origins import same_origin
@@ -37,6 +34,9 @@ from tidings_capture.validation import in_turn, invalid_message, require_connect
 from tidings_capture.wal import WalMonitor
 from tidings_capture.wal_slots import SlotCollector, own_slots
 from tidings_capture.worker_config import WorkerConfig, read_worker_config
+from tidings_connect.errors import OptionError, WorkerConfigError
+from tidings_connect.java.properties import load_properties
+from tidings_connect.limits import set_limits
 from tidings_service import (
     Health,
     HttpServer,

@@ -9,17 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidings_capture.byte_sizes import parse_size
 from tidings_capture.config_providers import ConfigProviders, is_provider_property, read_config_providers
-from tidings_capture.connector_limits import LIMIT_PROPERTIES, ConnectorLimits, read_limits
-from tidings_capture.errors import CaptureError, WorkerConfigError
 from tidings_capture.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
-from tidings_capture.kafka_settings import (
-    CLIENT_SETTINGS,
-    refused_settings,
-    translate_client_settings,
-    unknown_settings,
-)
 from tidings_capture.override_policy import OVERRIDE_POLICY, read_override_policy
 from tidings_capture.rest_headers import (
     ALLOWED_METHODS,
@@ -31,6 +22,15 @@ from tidings_capture.rest_headers import (
 from tidings_capture.rest_security import RestSecurity, is_rest_property, read_rest_security
 from tidings_capture.spool import FREE_DISK, MOST_DISK
 from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS
+from tidings_connect.data.sizes import parse_size
+from tidings_connect.errors import ConnectError, WorkerConfigError
+from tidings_connect.kafka.settings import (
+    CLIENT_SETTINGS,
+    refused_settings,
+    translate_client_settings,
+    unknown_settings,
+)
+from tidings_connect.limits import LIMIT_PROPERTIES, ConnectorLimits, read_limits
 from tidings_service.disk import DEFAULT_FREE_BYTES
 
 
@@ -284,7 +284,7 @@ def _group_times(properties: Mapping[str, str]) -> GroupTimes:
 def _resolved(providers: ConfigProviders, properties: Mapping[str, str]) -> dict[str, str]:
     try:
         return providers.resolve(properties)
-    except CaptureError as error:
+    except ConnectError as error:
         raise WorkerConfigError(str(error), hint=error.hint) from error
 
 

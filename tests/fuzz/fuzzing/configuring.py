@@ -10,13 +10,13 @@ from structlog.testing import capture_logs
 from fuzzing.making import json_value, mutated, text
 from fuzzing.running import CANARY, said
 from tidings_capture.connector_config import read_connector_config
-from tidings_capture.errors import CaptureError
 from tidings_capture.option_table import OPTIONS
 from tidings_capture.options import check_options
-from tidings_capture.properties import parse_properties
 from tidings_capture.signals import condition_for, signal_of_json, signal_of_row, table_pattern
 from tidings_capture.validation import masked, require_connector_class
 from tidings_capture.worker_config import read_worker_config
+from tidings_connect.errors import ConnectError
+from tidings_connect.java.properties import parse_properties
 from tidings_service import TidingsError
 
 _SAMPLE = b"""# a worker's
@@ -101,7 +101,7 @@ def connectors(rng: Random) -> None:
         del config[rng.choice(list(config))]
     said(check_options(config))
     said(masked(config) if "database.password" in config else "")
-    with contextlib.suppress(CaptureError):
+    with contextlib.suppress(ConnectError):
         require_connector_class(config)
     try:
         read_connector_config("shop", config, {}, "run")
@@ -141,9 +141,9 @@ def signals(rng: Random) -> None:
                 continue
             signal.text("message")
             for name in signal.names() or []:
-                with contextlib.suppress(CaptureError):
+                with contextlib.suppress(ConnectError):
                     table_pattern(name, re.IGNORECASE).fullmatch("public.a_table_of_many_letters")
-            with contextlib.suppress(CaptureError):
+            with contextlib.suppress(ConnectError):
                 condition_for(signal, "public.a")
     said(logs)
 

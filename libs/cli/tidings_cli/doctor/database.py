@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidings_capture.byte_sizes import format_seconds, format_size
 from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.errors import CaptureError, CatalogError, PostgresError
+from tidings_capture.errors import CatalogError, PostgresError
 from tidings_capture.postgres import Endpoint, Session, quote
 from tidings_capture.preparation import captured_tables, check_server, read_slot
 from tidings_capture.updatable import by_updatable
@@ -16,6 +15,8 @@ from tidings_capture.wal_cli import endangered
 from tidings_capture.wal_forecast import LOST, ServerWal, SlotWal, safe_ratio
 from tidings_capture.wal_server import ServerWatch
 from tidings_cli.doctor.findings import Finding, error, warning
+from tidings_connect.data.sizes import format_seconds, format_size
+from tidings_connect.errors import ConnectError
 
 _OLDEST: Final = 140000
 _FAILOVER_SLOTS: Final = 170000
@@ -112,7 +113,7 @@ def _all(session: Session, look: Look) -> Iterator[Finding]:
     yield from _slots(look)
 
 
-def _refused(code: str, problem: CaptureError, why: str) -> Finding:
+def _refused(code: str, problem: ConnectError, why: str) -> Finding:
     return error(_PLACE, code, str(problem), why, problem.hint or "see the message")
 
 
@@ -283,7 +284,7 @@ def _identities(session: Session, tables: list[tuple[str, str]] | None) -> Itera
 def _slot(session: Session, config: ConnectorConfig) -> Iterator[Finding]:
     try:
         state = read_slot(session, config)
-    except CaptureError as problem:
+    except ConnectError as problem:
         yield _refused("slot-of-another", problem, "the connector does not start")
         return
     standbys = int(session.value(_STANDBYS))

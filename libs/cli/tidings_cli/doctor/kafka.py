@@ -7,9 +7,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined] # not in its list
 
-from tidings_capture.errors import BrokerError
-from tidings_capture.kafka_topics import TopicAdmin
 from tidings_cli.doctor.findings import Finding, error, warning
+from tidings_connect.errors import BrokerError
+from tidings_connect.kafka.topics import TopicAdmin
 
 _PLACE: Final = "kafka"
 _SECONDS: Final = 10.0

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from tidings_capture.converters import Converter
-from tidings_capture.kafka import RecordProducer
 from tidings_capture.left_out import LeftOut
 from tidings_capture.plan import NEW_KEY_HEADER, OLD_KEY_HEADER, Record
 from tidings_capture.plan_messages import COLLECTION
 from tidings_capture.tolerance import Tolerance
 from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS, TopicError
-from tidings_capture.transforms.chain import Chain, TransformError
-from tidings_capture.transforms.encoding import Encoding
-from tidings_capture.transforms.intermediate import IntermediateConverter
-from tidings_capture.transforms.record import DataError, Header, SourceRecord
-from tidings_capture.value_text import connect_text
+from tidings_connect.converters.encoding import Converter
+from tidings_connect.data.text import connect_text
+from tidings_connect.kafka.producer import RecordProducer
+from tidings_connect.transforms.chain import Chain, TransformError
+from tidings_connect.transforms.encoding import Encoding
+from tidings_connect.transforms.intermediate import IntermediateConverter
+from tidings_connect.transforms.record import DataError, Header, SourceRecord
 from tidings_envelope import semantic
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.schema import ConnectSchema

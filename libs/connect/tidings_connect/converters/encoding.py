@@ -1,0 +1,255 @@
+"""Connect converters by their Java class name: how a key or value becomes bytes.
+
+Options are those of the Java classes. An option or value that would change the bytes and is not supported is refused by
+name; options that only tune the Java implementation (caches) are accepted and ignored.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tidings_connect.converters.registry_login import apicurio_login, confluent_login
+from tidings_envelope.avro_codec import AvroCodec
+from tidings_envelope.avro_schema import avro_schema_json
+from tidings_envelope.codec import Codec, Frame
+from tidings_envelope.json_codec import DecimalFormat, JsonCodec
+from tidings_envelope.schema import ConnectSchema
+from tidings_envelope.wire import header
+from tidings_service.errors import Retry, TidingsError
+
+if TYPE_CHECKING:
+    from tidings_envelope.registry import RegistryClient
+
+JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
+CONFLUENT_AVRO_CONVERTER: Final = "io.confluent.connect.avro.AvroConverter"
+APICURIO_AVRO_CONVERTER: Final = "io.apicurio.registry.utils.converter.AvroConverter"
+
+_APICURIO_API = re.compile(r"/apis/registry/v\d+/?\Z")
+_APICURIO_V2 = re.compile(r"/apis/registry/v2/?\Z")
+
+
+class ConverterError(TidingsError):
+    """A converter class or option that is not supported; names the property."""
+
+    code = "converter"
+    default_retry = Retry.NEVER
+
+
+class Converter(Protocol):
+    """What Kafka Connect calls a converter: one for keys and one for values per worker or connector."""
+
+    codec: Codec
+    registry: "RegistryClient | None"
+    """Where its schemas are; None for a format that has none."""
+
+    def frame(self, topic: str, schema: ConnectSchema) -> Frame:
+        """What stands around every key or value of that schema on that topic; registers it where there is a
+        registry."""
+        ...
+
+    def encoder(self, topic: str, schema: ConnectSchema) -> Callable[[Any], bytes]:
+        """Compiles an encoder for whole keys or values of one schema on one topic."""
+        ...
+
+    def close(self) -> None:
+        """Closes what the converter has opened; what it has compiled stays usable."""
+        ...
+
+
+def _encoder(converter: Converter, topic: str, schema: ConnectSchema) -> Callable[[Any], bytes]:
+    prefix, suffix = converter.frame(topic, schema)
+    encode = converter.codec.encoder(schema)
+    return lambda value: prefix + encode(value) + suffix
+
+
+class JsonConverter:
+    """Connect's JsonConverter."""
+
+    def __init__(self, codec: JsonCodec, *, schemas_enable: bool = True) -> None:
+        self.codec: Codec = codec
+        self.registry: RegistryClient | None = None
+        self._json = codec
+        self.schemas_enable = schemas_enable
+
+    def frame(self, topic: str, schema: ConnectSchema) -> Frame:  # noqa: ARG002  # JSON carries its schema along
+        """See `Converter.frame`."""
+        return self._json.frame(schema, schemas_enable=self.schemas_enable)
+
+    def encoder(self, topic: str, schema: ConnectSchema) -> Callable[[Any], bytes]:
+        """See `Converter.encoder`."""
+        return _encoder(self, topic, schema)
+
+    def close(self) -> None:
+        """See `Converter.close`."""
+
+
+class AvroConverter:
+    """Confluent's AvroConverter, and Apicurio's in Confluent's wire format: subjects ``<topic>-key`` and ``-value``."""
+
+    def __init__(self, registry: "RegistryClient", *, is_key: bool, any_names: bool = False) -> None:
+        """`any_names`: the registry takes names that Avro does not allow, as Apicurio's own API does."""
+        self._any_names = any_names
+        self.codec: Codec = AvroCodec()
+        self._registry = registry
+        self.registry: RegistryClient | None = registry
+        self._suffix = "key" if is_key else "value"
+
+    def frame(self, topic: str, schema: ConnectSchema) -> Frame:
+        """See `Converter.frame`."""
+        text = avro_schema_json(schema, any_names=self._any_names)
+        schema_id = self._registry.register(f"{topic}-{self._suffix}", text)
+        return Frame(header(schema_id), b"")
+
+    def encoder(self, topic: str, schema: ConnectSchema) -> Callable[[Any], bytes]:
+        """See `Converter.encoder`."""
+        return _encoder(self, topic, schema)
+
+    def close(self) -> None:
+        """See `Converter.close`."""
+        self._registry.close()
+
+
+def make_converter(
+    properties: Mapping[str, str], *, is_key: bool, registry: "RegistryClient | None" = None
+) -> Converter:
+    """Builds the converter that worker or connector properties name.
+
+    Args:
+        properties: ``key.converter`` or ``value.converter`` and the options behind that prefix
+            (``value.converter.schemas.enable``); where a connector names a converter of its own, its properties only,
+            as in Kafka Connect.
+        is_key: whether it converts keys.
+        registry: used instead of one made from ``*.schema.registry.url``; for tests.
+
+    Raises:
+        ConverterError: an unknown converter class or option value; names the property.
+        RegistryError: the registry's URL is none.
+        WorkerConfigError: a user or a key store for the registry cannot be used; names the option.
+    """
+    name = "key.converter" if is_key else "value.converter"
+    class_name = properties.get(name, "").strip()
+    options = _Options(name, properties)
+    apicurio_url = None
+    if class_name == JSON_CONVERTER:
+        return _json_converter(options)
+    if class_name == CONFLUENT_AVRO_CONVERTER:
+        login = confluent_login(options.take, f"{name}.")
+        url = _confluent_url(options)
+    elif class_name == APICURIO_AVRO_CONVERTER:
+        login = apicurio_login(options.take, f"{name}.")
+        url, apicurio_url = _apicurio_urls(options)
+    else:
+        raise ConverterError(
+            f"{name}={class_name or '(not set)'} is not supported",
+            hint=f"use {JSON_CONVERTER}, {CONFLUENT_AVRO_CONVERTER} or {APICURIO_AVRO_CONVERTER}",
+        )
+    # Its HTTP client costs a task process 20 MB and half a second, which JSON need not pay.
+    from tidings_envelope.registry import RegistryClient  # noqa: PLC0415
+
+    if registry is None:
+        with login.client_settings() as settings:
+            registry = RegistryClient(
+                url, settings=settings, apicurio_url=apicurio_url, authorization=login.authorization
+            )
+    return AvroConverter(registry, is_key=is_key, any_names=apicurio_url is not None)
+
+
+class _Options:
+    """The options behind a converter's prefix; every one is either read, or only fine at its default."""
+
+    def __init__(self, prefix: str, properties: Mapping[str, str]) -> None:
+        self._prefix = prefix
+        start = f"{prefix}."
+        self._values = {
+            key[len(start) :]: value for key, value in properties.items() if key.startswith(start)
+        }
+
+    def take(self, option: str) -> str | None:
+        return self._values.pop(option, None)
+
+    def text(self, option: str, default: str) -> str:
+        return self._values.pop(option, default).strip()
+
+    def boolean(self, option: str, *, default: bool) -> bool:
+        value = self.text(option, str(default)).lower()
+        if value not in ("true", "false"):
+            raise self.refusal(option, value, "it is true or false")
+        return value == "true"
+
+    def only(self, option: str, *accepted: str) -> None:
+        """Refuses every other value of an option than these."""
+        value = self._values.pop(option, None)
+        if value is not None and value.strip().lower() not in (choice.lower() for choice in accepted):
+            raise self.refusal(option, value, f"supported: {', '.join(accepted)}")
+
+    def ignore(self, *options: str) -> None:
+        for option in options:
+            self._values.pop(option, None)
+
+    def finish(self) -> None:
+        """Refuses what is left: an option nobody reads would be an option silently not obeyed."""
+        for option in self._values:
+            raise ConverterError(f"{self._prefix}.{option} is not supported", hint="leave it out")
+
+    def refusal(self, option: str, value: str, why: str) -> ConverterError:
+        return ConverterError(f"{self._prefix}.{option}={value} is not supported; {why}")
+
+
+def _json_converter(options: _Options) -> JsonConverter:
+    schemas_enable = options.boolean("schemas.enable", default=True)
+    replace = options.boolean("replace.null.with.default", default=True)
+    decimal_format = options.text("decimal.format", "BASE64").lower()
+    if decimal_format not in tuple(DecimalFormat):
+        raise options.refusal("decimal.format", decimal_format, "it is BASE64 or NUMERIC")
+    options.ignore("schemas.cache.size", "converter.type", "converter.encoding")
+    options.finish()
+    codec = JsonCodec(decimal_format=DecimalFormat(decimal_format), replace_null_with_default=replace)
+    return JsonConverter(codec, schemas_enable=schemas_enable)
+
+
+_TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
+
+
+def _confluent_url(options: _Options) -> str:
+    url = options.text("schema.registry.url", "")
+    if not url:
+        raise ConverterError("the AvroConverter needs *.converter.schema.registry.url")
+    for name in ("auto.register.schemas", "connect.meta.data"):
+        options.only(name, "true")
+    for name in (
+        "use.latest.version",
+        "normalize.schemas",
+        "enhanced.avro.schema.support",
+        "scrub.invalid.names",
+        "generalized.sum.type.support",
+        "discard.type.doc.default",
+        "allow.optional.map.keys",
+        "ignore.default.for.nullables",
+        "flatten.singleton.unions",
+    ):
+        options.only(name, "false")
+    for name in ("key.subject.name.strategy", "value.subject.name.strategy"):
+        options.only(name, _TOPIC_NAME_STRATEGY)
+    options.ignore(
+        "schemas.cache.config", "schemas.cache.size", "schema.reflection", "max.schemas.per.subject"
+    )
+    options.finish()
+    return url
+
+
+def _apicurio_urls(options: _Options) -> tuple[str, str | None]:
+    """The address of the Confluent API, and that of Apicurio's own where it is given in the version that we speak."""
+    url = options.text("apicurio.registry.url", "")
+    if not url:
+        raise ConverterError("Apicurio's AvroConverter needs *.converter.apicurio.registry.url")
+    for name in ("apicurio.registry.auto-register", "apicurio.registry.as-confluent"):
+        options.only(name, "true")
+    options.only("apicurio.registry.headers.enabled", "false")
+    options.only("apicurio.registry.use-id", "contentId")
+    options.only("apicurio.registry.find-latest", "false", "true")
+    options.only("apicurio.registry.auto-register.if-exists", "FIND_OR_CREATE_VERSION", "RETURN_OR_UPDATE")
+    options.only(
+        "apicurio.registry.artifact-resolver-strategy", "io.apicurio.registry.serde.strategy.TopicIdStrategy"
+    )
+    options.finish()
+    return _APICURIO_API.sub("/apis/ccompat/v7", url), url if _APICURIO_V2.search(url) else None

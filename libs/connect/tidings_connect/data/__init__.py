@@ -1,0 +1,1 @@
+"""Connect's values by themselves: schemas, values as text and back, sizes."""
