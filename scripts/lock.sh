@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 uv="${UV:-.venv/bin/uv}"
-local_packages=(tidings-envelope tidings-service tidings-connect tidings-jvm tidings-stack tidings-translator)
+local_packages=(tidings-envelope tidings-domain tidings-service tidings-connect tidings-jvm tidings-stack tidings-translator)
 common=(--universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet)
 for package in "${local_packages[@]}"; do common+=(--no-emit-package "$package"); done
 "$uv" pip compile "${common[@]}" "$@" requirements/dev.in libs/*/pyproject.toml services/*/pyproject.toml \

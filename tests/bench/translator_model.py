@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tidings_translator.changes import ChangeSet, Op, RowChange, decode_change_set, encode_change_set
-from tidings_translator.domain import load_domain
-from tidings_translator.encoding import EventEncoder
-from tidings_translator.evaluate import Evaluator
+from tidings_domain import load_domain
+from tidings_domain.changes import ChangeSet, Op, RowChange, decode_change_set, encode_change_set
+from tidings_domain.evaluation.encoding import EventEncoder
+from tidings_domain.evaluation.evaluate import Evaluator
 
 BUYER = {
     "id": 3,

@@ -64,8 +64,8 @@ def _tell(name: str, figure: Figure) -> None:
 
 
 def _out_topics(bootstrap: str) -> None:
-    from tidings_translator.domain import load_domain
-    from tidings_translator.events import topic_of
+    from tidings_domain import load_domain
+    from tidings_domain.language.events import topic_of
 
     names = [f"plain.{topic_of(event)}" for event in load_domain("tidings_shop.domain").event_classes()]
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -99,9 +99,9 @@ def _agent() -> Any:
     """The application, as Faust's own documentation would have one write it."""
     import faust
 
-    from tidings_translator.changes import decode_change_set
-    from tidings_translator.domain import load_domain
-    from tidings_translator.evaluate import Evaluator
+    from tidings_domain import load_domain
+    from tidings_domain.changes import decode_change_set
+    from tidings_domain.evaluation.evaluate import Evaluator
 
     app = faust.App(
         GROUP,

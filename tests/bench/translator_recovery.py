@@ -21,10 +21,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.bench.processes import cpu_seconds, resident_bytes
 from tests.bench.shop_backlog import TABLES
 
+from tidings_domain import load_domain
+from tidings_domain.changes import ChangeSet, RowChange, encode_change_set
+from tidings_domain.evaluation.evaluate import Evaluator
 from tidings_stack import Stack
-from tidings_translator.changes import ChangeSet, RowChange, encode_change_set
-from tidings_translator.domain import load_domain
-from tidings_translator.evaluate import Evaluator
 
 PARTITIONS = 4
 VERSIONS = 3

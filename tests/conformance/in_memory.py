@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from side_by_side import DEADLINE_SECONDS, Side
 from translatorlab.truth import Expected
 
+from tidings_domain import Domain
+from tidings_domain.evaluation.evaluate import Evaluator
+from tidings_domain.routing.router import Router
+from tidings_domain.routing.transactions import SnapshotRow
 from tidings_envelope.as_of import as_of
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.registry import RegistryClient
 from tidings_translator.assembly import Assembler
-from tidings_translator.domain import Domain
-from tidings_translator.evaluate import Evaluator
+from tidings_translator.changelog import Changelog
 from tidings_translator.first_records import FirstRecords, look
-from tidings_translator.memory import Memory
+from tidings_translator.progress import Beginning
 from tidings_translator.records import Partition
-from tidings_translator.routing import Router
-from tidings_translator.transactions import Beginning, LostTransaction, SnapshotRow
+from tidings_translator.transactions import LostTransaction
 
 
 class InMemory:
@@ -29,7 +31,7 @@ class InMemory:
 
     def __init__(self, domain: Domain, side: Side, registry: str, seed: int, since: int = 0) -> None:
         self._since = since
-        memory = Memory()
+        changelog = Changelog()
         self._records = {Partition(*place): list(found) for place, found in side.records.items()}
         self._decoder = EnvelopeDecoder(RegistryClient(registry))
         self._chance = random.Random(seed)
@@ -39,13 +41,13 @@ class InMemory:
         self._next = dict.fromkeys(sorted(kept), 0)
         self._assembler = Assembler(
             frozenset(domain.tables),
-            memory.progress,
+            changelog.progress,
             self._next,
             tables,
             roots=frozenset(cls.__table__ for cls in domain.aggregates.values()),
             first=self._first_records(tables),
         )
-        self._router = Router(domain, memory)
+        self._router = Router(domain, changelog.memory, changelog.progress)
         self._evaluator = Evaluator(domain)
         self._states: dict[tuple[str, str], bytes | None] = {}
         self.ids: list[str] = []

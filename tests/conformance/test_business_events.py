@@ -12,8 +12,8 @@ from side_by_side import until
 from translatorlab.store import TABLES, Customers, create_store
 from translatorlab.truth import count, expected_events
 
+from tidings_domain import load_domain
 from tidings_stack.connect import avro_converter_settings
-from tidings_translator.domain import load_domain
 
 TRANSACTIONS = 150
 JSON = "org.apache.kafka.connect.json.JsonConverter"

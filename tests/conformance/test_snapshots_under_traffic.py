@@ -19,9 +19,9 @@ from side_by_side import Side, rest, until
 from translatorlab.store import TABLES, Customers, create_store
 from translatorlab.truth import count, expected_events
 
+from tidings_domain import load_domain
 from tidings_envelope.as_of import as_of
 from tidings_stack.connect import connector_settings
-from tidings_translator.domain import load_domain
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 OPTIONS = {

@@ -9,12 +9,12 @@ from tidings_capture.rest_security import read_rest_security
 from tidings_capture.signals import Signal, condition_for
 from tidings_connect.data.sizes import parse_size
 from tidings_connect.errors import ConnectError, WorkerConfigError
+from tidings_domain.changes import decode_change_set
+from tidings_domain.errors import ChangeSetError
+from tidings_domain.testing.recording import RecordingError, decode_recording
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
 from tidings_envelope.left_out import left_out
 from tidings_envelope.registry import RegistryClient
-from tidings_translator.changes import decode_change_set
-from tidings_translator.errors import ChangeSetError
-from tidings_translator.recording import RecordingError, decode_recording
 
 
 @pytest.mark.parametrize("header", [b'{"filtered":{"\xed\xa0\x80":1}}', b'{"x":' + b"[" * 100_000])

@@ -7,6 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from tidings_domain import load_domain
+from tidings_domain.testing import START_US, Rehearsal, Statement, Told, delete, insert, update
 from tidings_shop.events import (
     CustomerRegistered,
     OrderCancelled,
@@ -18,8 +20,6 @@ from tidings_shop.events import (
     OrderShipped,
     ProductPriceChanged,
 )
-from tidings_translator.domain import load_domain
-from tidings_translator.testing import START_US, Rehearsal, Statement, Told, delete, insert, update
 
 SKU = "6f1c2a9e-3f4b-5d6c-8e7f-0a1b2c3d4e5f"
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,8 +14,9 @@ import pytest
 from fastavro.schema import to_parsing_canonical_form
 
 import tidings_shop.events as generated
-from tidings_translator.conversions import sample_event
-from tidings_translator.events import BusinessEvent, contract_of, encoder_of, is_generated, topic_of
+from tidings_domain import BusinessEvent
+from tidings_domain.language.events import contract_of, encoder_of, is_generated, topic_of
+from tidings_domain.loading.conversions import sample_event
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import ClassVar
 from uuid import UUID
 
-from tidings_translator.events import BusinessEvent, BusinessRecord
+from tidings_domain import BusinessEvent, BusinessRecord
 
 
 class CustomerRegisteredV1(BusinessEvent, frozen=True, kw_only=True):

@@ -110,12 +110,12 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "init": Entry(
         _AUTHOR, "A starting domain from a database's tables.",
-        "tidings_translator.starting.cli", "tidings-translator", {"": f"--database {_DATABASE} --name shop"},
+        "tidings_domain.starting.cli", "tidings-domain", {"": f"--database {_DATABASE} --name shop"},
         old_name="tidings-translator init",
     ),
     "schemas": Entry(
         _AUTHOR, "Event classes from contracts, compatibility, registration.",
-        "tidings_translator.schemas_cli", "tidings-translator",
+        "tidings_domain.contracts.cli", "tidings-domain",
         {
             "generate": "--check",
             "check": "--against origin/main",

@@ -6,13 +6,14 @@ import msgspec
 from bikes.history import KEYS, Change, History, Transaction
 from bikes.topics import Record
 
+from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import lsn_of
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.left_out import LeftOut
 from tidings_translator.assembly import Assembler
+from tidings_translator.progress import Progress
 from tidings_translator.records import Partition
-from tidings_translator.transactions import CompleteTransaction, Progress
 
 TABLES = frozenset({"public.orders", "public.order_items", "public.payments", "public.customers"})
 MARKERS = Partition("p.transaction", 0)

@@ -3,17 +3,17 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tidings_translator.changes import ChangeSet, encode_change_set
+from tidings_domain import Domain
+from tidings_domain.changes import ChangeSet, encode_change_set
+from tidings_domain.evaluation.evaluate import Evaluator
+from tidings_domain.language.events import topic_of
+from tidings_domain.testing import Rehearsal, Statement, insert, update
 from tidings_translator.dead_letters import Letter, open_letters, read_letter
-from tidings_translator.domain import Domain
-from tidings_translator.evaluate import Evaluator
-from tidings_translator.events import topic_of
 from tidings_translator.policies import Policies
 from tidings_translator.publishing import Made, Publisher
 from tidings_translator.records import Partition
 from tidings_translator.requests import Request, encode_request
 from tidings_translator.shard import Shard, Workings
-from tidings_translator.testing import Rehearsal, Statement, insert, update
 
 HERE, CHANGELOG, LETTERS = Partition("change-sets", 3), Partition("state", 3), "letters"
 

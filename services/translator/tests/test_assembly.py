@@ -9,11 +9,12 @@ from assembling import MARKERS, ORDERS, TABLES, Reader, Topics, summary, told, t
 from bikes.history import Change, History, Transaction
 from bikes.topics import Record, records_of, snapshot_record, with_repeats
 
+from tidings_domain.errors import SequenceError
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_translator.assembly import Assembler
-from tidings_translator.errors import SequenceError
+from tidings_translator.progress import Progress
 from tidings_translator.records import Partition
-from tidings_translator.transactions import CompleteTransaction, Progress, SnapshotRow
 
 
 @pytest.mark.parametrize("seed", range(25))

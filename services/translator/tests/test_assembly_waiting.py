@@ -8,7 +8,7 @@ from assembling import ORDERS, Reader, Topics, summary, told
 from bikes.history import History
 from bikes.topics import Record, records_of, snapshot_record
 
-from tidings_translator.transactions import CompleteTransaction, SnapshotRow
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 
 
 def snapshot_rows(*numbers: int) -> list[Record]:

@@ -19,7 +19,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tidings_service import Health
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator import stage as stage_module
-from tidings_translator.kafka import Offsets, TopicPlan
+from tidings_translator.kafka_offsets import Offsets
+from tidings_translator.kafka_topics import TopicPlan
 from tidings_translator.records import Batch, Output, Partition
 from tidings_translator.settings import TranslatorSettings
 from tidings_translator.stage import Stage

@@ -3,15 +3,16 @@
 import pytest
 from bikes.topics import TechnicalTopics
 
+from tidings_domain import Domain
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.dead_letters import Origin, dead_letter, resolution
-from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError
-from tidings_translator.generation import Fact, Promotion, ledger_topic, prefix
+from tidings_translator.generation import Fact, Promotion
 from tidings_translator.generations import Generations
-from tidings_translator.kafka import TopicPlan, Topics
 from tidings_translator.kafka_generations import LedgerWriter
 from tidings_translator.kafka_letters import LetterBox
+from tidings_translator.kafka_topics import TopicPlan, Topics
+from tidings_translator.naming import ledger_topic, prefix
 from tidings_translator.records import Partition
 
 pytestmark = pytest.mark.stack

@@ -22,8 +22,8 @@ from tidings_translator.generation import Ledger
 from tidings_translator.generations import Generations
 from tidings_translator.generations_cli import main
 from tidings_translator.generations_correct import Corrector
-from tidings_translator.kafka import Topics
 from tidings_translator.kafka_generations import GenerationAdmin, LedgerReader
+from tidings_translator.kafka_topics import Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -12,14 +12,14 @@ import pytest
 from bikes import domain as bikes_domain
 from bikes.domain import Order
 
+from tidings_domain import load_domain
+from tidings_domain.aggregate.state import AggregatePlan
+from tidings_domain.changes import ChangeSet, decode_change_set, encode_change_set
+from tidings_domain.evaluation.evaluate import Evaluator
+from tidings_domain.routing.router import Router
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
-from tidings_translator.changes import ChangeSet, decode_change_set, encode_change_set
-from tidings_translator.domain import load_domain
-from tidings_translator.evaluate import Evaluator
-from tidings_translator.memory import Memory
-from tidings_translator.routing import Router
-from tidings_translator.state import AggregatePlan
-from tidings_translator.transactions import CompleteTransaction, SnapshotRow
+from tidings_translator.changelog import Changelog
 
 KEYS = {
     "public.orders": ("id",),
@@ -35,8 +35,8 @@ class Line:
 
     def __init__(self) -> None:
         self.domain = load_domain(bikes_domain.__package__ or "")
-        self.memory = Memory()
-        self.router = Router(self.domain, self.memory)
+        self.kept = Changelog()
+        self.router = Router(self.domain, self.kept.memory, self.kept.progress)
         self.evaluator = Evaluator(self.domain)
         self.plan = AggregatePlan(Order)
         self.states: dict[str, bytes | None] = {}
@@ -53,7 +53,7 @@ class Line:
             for order, (table, op, before, after) in enumerate(rows, 1)
         ]
         self.last = self.router.change_sets(CompleteTransaction(self.txid, self.lsn, envelopes))
-        self.memory.progress.commit_lsn = self.lsn
+        self.kept.progress.finish(self.txid, self.lsn)
         return self.apply(self.last)
 
     def snapshot(self, table: str, row: Row, *, incremental: bool = False) -> list[str]:
@@ -82,11 +82,11 @@ class Line:
 
     def restart(self) -> None:
         """The sequencer starts again from its changelog."""
-        self.changelog |= self.memory.take_changes()
-        self.memory = Memory()
+        self.changelog |= self.kept.take_changes()
+        self.kept = Changelog()
         for key, value in self.changelog.items():
-            self.memory.load(key, value)
-        self.router = Router(self.domain, self.memory)
+            self.kept.load(key, value)
+        self.router = Router(self.domain, self.kept.memory, self.kept.progress)
 
     def order(self, number: int) -> Order | None:
         state = self.states.get(str(number))
@@ -373,7 +373,7 @@ def test_rows_that_an_incremental_snapshot_found_gone_leave_the_state_and_are_no
     assert two_orders.gone("public.payments", {"id": 8, "order_id": None}) == []
     assert of(two_orders.order(1)) == ([], [1])
     assert two_orders.gone("public.customers", {"id": 3, "name": ""}) == []
-    assert two_orders.memory.row("public.customers", "3") is None
+    assert two_orders.kept.memory.row("public.customers", "3") is None
     assert two_orders.gone("public.orders", {"id": 1, "customer_id": 0, "status": ""}) == []
     assert two_orders.order(1) is None
     assert two_orders.order(2) is not None

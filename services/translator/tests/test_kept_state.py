@@ -4,7 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from tidings_translator.memory import PROGRESS_KEY, Memory
+from tidings_translator.changelog import Changelog
+from tidings_translator.progress import PROGRESS_KEY
 from tidings_translator.records import Partition
 from tidings_translator.sequencer_session import Session
 from tidings_translator.shard import Shard, Workings
@@ -31,30 +32,30 @@ def test_a_shard_is_kept_when_all_of_it_is_committed_and_nobody_went_on() -> Non
 
 @pytest.fixture
 def session() -> Session:
-    memory = Memory()
-    memory.progress.commit_lsn = 100
-    memory.set_row("public.customers", "1", {"id": 1})
-    memory.take_changes()
-    return Session(7, memory, NOTHING, NOTHING, NOTHING, NOTHING, 1, [])
+    changelog = Changelog()
+    changelog.progress.finish(1, 100)
+    changelog.memory.set_row("public.customers", "1", {"id": 1})
+    changelog.take_changes()
+    return Session(7, changelog, NOTHING, NOTHING, NOTHING, NOTHING, 1, [])
 
 
 def test_the_next_generation_goes_on_with_the_memory_and_the_progress_that_was_committed(
     session: Session,
 ) -> None:
-    session.memory.progress.unreadable = [("topic", 0, 3)]
-    memory = session.memory_of_next(8)
-    assert memory is session.memory
-    assert memory.progress.commit_lsn == 100
-    assert memory.progress.unreadable == [], "read, but not stored: it will be read again"
-    assert memory.row("public.customers", "1") == {"id": 1}
+    session.progress.note_row(Partition("topic", 0), 3, 0)
+    changelog = session.changelog_of_next(8)
+    assert changelog is session.changelog
+    assert changelog.progress.commit_lsn == 100
+    assert changelog.progress.unreadable == [], "read, but not stored: it will be read again"
+    assert changelog.memory.row("public.customers", "1") == {"id": 1}
 
 
 def test_the_memory_is_read_again_where_it_may_not_be_what_is_stored(session: Session) -> None:
-    assert session.memory_of_next(9) is None, "somebody else may have been the owner"
+    assert session.changelog_of_next(9) is None, "somebody else may have been the owner"
     session.added += 1
-    assert session.memory_of_next(8) is None, "something was not committed"
+    assert session.changelog_of_next(8) is None, "something was not committed"
     session.committed += 1
-    assert session.memory_of_next(8) is not None
+    assert session.changelog_of_next(8) is not None
     session.memory.set_root("Order", "public.payments", "1", "2")
-    assert session.memory_of_next(8) is None, "it knows of rows that did not come out"
-    assert PROGRESS_KEY in session.progress
+    assert session.changelog_of_next(8) is None, "it knows of rows that did not come out"
+    assert PROGRESS_KEY in session.sent_progress

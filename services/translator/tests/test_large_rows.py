@@ -19,14 +19,21 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tidings_domain.changes import RowChange
+from tidings_domain.errors import SequenceError
+from tidings_domain.routing.memory import Memory
+from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
+from tidings_domain.routing.row_bytes import envelope_bytes
+from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.decode import EnvelopeDecoder
-from tidings_translator.changes import RowChange
-from tidings_translator.errors import SequenceError
-from tidings_translator.memory import Memory
-from tidings_translator.records import MAX_VALUE_BYTES
-from tidings_translator.row_bytes import envelope_bytes
-from tidings_translator.spill import BlockFile, Buckets, PlacedRow, SpilledRows, limit_spill, spilled_bytes
-from tidings_translator.transactions import CompleteTransaction
+from tidings_translator.spill import (
+    BlockFile,
+    DiskBuckets,
+    PlacedRow,
+    SpilledRows,
+    limit_spill,
+    spilled_bytes,
+)
 
 WIDE = "lorem ipsum " * 4_000
 
@@ -108,7 +115,7 @@ def test_blocks_on_disk_end_by_bytes(tmp_path: Path) -> None:
     spilled = SpilledRows(tmp_path)
     for run in range(20):
         spilled.add({at: PlacedRow(envelope, ORDERS, at) for at in range(run, 2_000, 20)})
-    buckets = Buckets(tmp_path, 64)
+    buckets = DiskBuckets(tmp_path, 64)
     tracemalloc.start()
     offsets = []
     for row in spilled.placed():
@@ -125,7 +132,7 @@ def test_blocks_on_disk_end_by_bytes(tmp_path: Path) -> None:
 
 
 def test_rows_of_one_aggregate_that_fit_into_no_record_are_not_gathered(tmp_path: Path) -> None:
-    buckets = Buckets(tmp_path, 1)
+    buckets = DiskBuckets(tmp_path, 1)
     for number in range(100):
         buckets.add(
             0, "Order", "1", RowChange("public.orders", "u", None, {"id": 1, "status": WIDE, "n": number})
@@ -148,7 +155,7 @@ def test_what_is_remembered_is_stored_in_portions_of_bytes() -> None:
     while memory.changes:
         portions.append(memory.take_changes(1_000, 200_000))
     assert len(portions) == 10
-    assert sum(len(one) - 1 for one in portions) == 50
+    assert sum(map(len, portions)) == 50
 
 
 def peak_bytes(pid: int) -> int:

@@ -11,10 +11,11 @@ from bikes.running import published
 from bikes.topics import TechnicalTopics, read_committed, records_of
 from confluent_kafka import Producer
 
+from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.left_out import HEADER, LeftOut, left_out
 from tidings_translator.records import Partition
-from tidings_translator.transactions import CompleteTransaction, LostTransaction
+from tidings_translator.transactions import LostTransaction
 
 LINES = Partition("p.public.order_items", 0)
 

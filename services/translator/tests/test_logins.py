@@ -9,8 +9,8 @@ from tidings_service import load_settings
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_stack.secured import KAFKA_USER, SecuredServers
 from tidings_translator.errors import BrokerError
-from tidings_translator.kafka import Topics
 from tidings_translator.kafka_letters import LetterBox
+from tidings_translator.kafka_topics import Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 

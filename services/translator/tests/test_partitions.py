@@ -21,8 +21,8 @@ from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import Promotion
 from tidings_translator.generations import Generations
-from tidings_translator.kafka import Topics
 from tidings_translator.kafka_generations import LedgerReader
+from tidings_translator.kafka_topics import Topics
 from tidings_translator.partition_count import partition_of
 from tidings_translator.records import Partition
 

@@ -16,21 +16,22 @@ from bikes.topics import Record, TechnicalTopics, read_committed, records_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings_domain import load_domain
+from tidings_domain.changes import ChangeSet, decode_change_set, encode_change_set
+from tidings_domain.errors import ChangeSetError, SequenceError
+from tidings_domain.evaluation.evaluate import Evaluator
+from tidings_domain.evaluation.tracing import Traces
+from tidings_domain.routing.record_sizes import MAX_RECORD_BYTES
+from tidings_domain.routing.router import Router
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import RegistryError
-from tidings_translator.changes import ChangeSet, decode_change_set, encode_change_set
+from tidings_translator.changelog import Changelog
 from tidings_translator.dead_letters import dead_letter, open_letters, read_letter, resolution
-from tidings_translator.domain import load_domain
-from tidings_translator.errors import ChangeSetError, SequenceError
-from tidings_translator.evaluate import Evaluator
-from tidings_translator.memory import Memory
-from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
+from tidings_translator.records import Output, Partition
 from tidings_translator.requests import request_of
-from tidings_translator.routing import Router
 from tidings_translator.sequencer_intake import Intake
 from tidings_translator.sequencer_session import Session
-from tidings_translator.tracing import Traces
-from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 DOMAIN = load_domain(bikes_domain.__name__.partition(".")[0])
 DEEP = b"[" * 3_000 + b"]" * 3_000
@@ -45,10 +46,10 @@ class Feed:
     """A sequencer's intake, assembler and router without Kafka."""
 
     def __init__(self, decoder: EnvelopeDecoder | None = None, most: int = 100) -> None:
-        memory = Memory()
-        self.router = Router(DOMAIN, memory)
-        self.assembler = Topics(1).assembler(memory.progress, grace_seconds=0)
-        self.memory = memory
+        self.changelog = Changelog()
+        progress = self.changelog.progress
+        self.router = Router(DOMAIN, self.changelog.memory, progress)
+        self.assembler = Topics(1).assembler(progress, grace_seconds=0)
         self.letters: list[Output] = []
         self.session = cast(
             "Session",
@@ -82,7 +83,7 @@ class Feed:
                 sets += self.router.snapshot_row(one)
             else:
                 self.router.learn(row.envelope for row in one.rows)
-        for value in self.memory.take_changes().values():
+        for value in self.changelog.take_changes().values():
             assert value is None or msgspec.msgpack.decode(value) is not None
         return [decode_change_set(encode_change_set(one)) for one in sets]
 

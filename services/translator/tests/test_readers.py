@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client import REGISTRY
 
+from tidings_domain.language.lifecycle import Lifecycle
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.kafka_generations import GenerationAdmin
 from tidings_translator.kafka_readers import Readers
-from tidings_translator.lifecycle import Lifecycle
 from tidings_translator.readers import Reader, ReaderMetrics, Version, table
 from tidings_translator.readers_cli import main
 

@@ -19,7 +19,8 @@ from confluent_kafka.admin import (
 )
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.kafka import Offsets, Topics
+from tidings_translator.kafka_offsets import Offsets
+from tidings_translator.kafka_topics import Topics
 from tidings_translator.records import Partition
 
 PARTITIONS = 4

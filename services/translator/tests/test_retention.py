@@ -6,8 +6,8 @@ from structlog.testing import capture_logs
 
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator import metrics
-from tidings_translator.kafka import TopicPlan, Topics
 from tidings_translator.kafka_retention import Retention
+from tidings_translator.kafka_topics import TopicPlan, Topics
 from tidings_translator.records import Partition
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(120)]

@@ -7,25 +7,37 @@ from typing import Any
 import pytest
 from bikes import domain as bikes_domain
 
+from tidings_domain import load_domain
+from tidings_domain.changes import ChangeSet
+from tidings_domain.errors import SequenceError
+from tidings_domain.routing.memory import Memory
+from tidings_domain.routing.router import Router
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
-from tidings_translator.changes import ChangeSet
-from tidings_translator.domain import load_domain
-from tidings_translator.errors import SequenceError
-from tidings_translator.memory import Memory
+from tidings_translator.changelog import Changelog
+from tidings_translator.progress import Progress
 from tidings_translator.records import Partition
-from tidings_translator.routing import Router
-from tidings_translator.spill import PlacedRow, SpilledRows
-from tidings_translator.transactions import CompleteTransaction, SnapshotRow
+from tidings_translator.spill import DiskBuckets, PlacedRow, SpilledRows
 
 
 @pytest.fixture
-def memory() -> Memory:
-    return Memory()
+def changelog() -> Changelog:
+    return Changelog()
 
 
 @pytest.fixture
-def router(memory: Memory) -> Router:
-    return Router(load_domain(bikes_domain.__package__ or ""), memory)
+def memory(changelog: Changelog) -> Memory:
+    return changelog.memory
+
+
+@pytest.fixture
+def progress(changelog: Changelog) -> Progress:
+    return changelog.progress
+
+
+@pytest.fixture
+def router(changelog: Changelog) -> Router:
+    return Router(load_domain(bikes_domain.__package__ or ""), changelog.memory, changelog.progress)
 
 
 def envelope(
@@ -127,7 +139,6 @@ def test_a_snapshot_s_row_gets_its_reference_also_when_that_is_read_later(
     router: Router, memory: Memory
 ) -> None:
     """Topics are read in any order; without this the reference would stay unknown until the row itself changes."""
-    memory.progress.snapshot_open = True
     [first] = router.snapshot_row(snapshot("public.orders", id=1, customer_id=3, status="placed"))
     assert first.references == {"public.customers": {}}
     again = Memory()
@@ -148,8 +159,7 @@ def test_a_snapshot_s_row_gets_its_reference_also_when_that_is_read_later(
 def test_no_more_rows_wait_than_memory_has_room_for(
     router: Router, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings_translator.memory._MOST_WAITING", 2)
-    memory.progress.snapshot_open = True
+    monkeypatch.setattr("tidings_domain.routing.memory._MOST_WAITING", 2)
     for number in (1, 2, 2, 3):
         assert not router.too_many_wait
         router.snapshot_row(snapshot("public.orders", id=number, customer_id=3, status="placed"))
@@ -160,11 +170,12 @@ def test_no_more_rows_wait_than_memory_has_room_for(
     assert len(memory) == 1
 
 
-def test_what_a_snapshot_has_not_read_is_not_waited_for_behind_it(router: Router, memory: Memory) -> None:
-    memory.progress.snapshot_open = True
+def test_what_a_snapshot_has_not_read_is_not_waited_for_behind_it(
+    router: Router, memory: Memory, progress: Progress
+) -> None:
     router.snapshot_row(snapshot("public.orders", id=1, customer_id=3, status="placed"))
     memory.take_changes()
-    memory.progress.snapshot_open = False
+    progress.close_snapshot()
     committed(router, order("u"))
     assert len(memory) == 0
     [forgotten] = [key for key, value in memory.take_changes().items() if value is None]
@@ -205,19 +216,21 @@ def test_snapshot_rows_are_change_sets_of_their_own_at_their_lsn(router: Router)
     assert (change_set.snapshot, change_set.commit_lsn, change_set.txid) == (True, 90, None)
 
 
-def test_what_is_remembered_survives_through_the_changelog(memory: Memory, router: Router) -> None:
+def test_what_is_remembered_survives_through_the_changelog(
+    changelog: Changelog, memory: Memory, router: Router
+) -> None:
     committed(router, customer("Ann"), payment("c", 1))
-    memory.progress.commit_lsn = 77
-    again = Memory()
-    changes = memory.take_changes()
-    for key, value in changes.items():
-        again.load(key, value)
+    changelog.progress.finish(7, 77)
+    restored = Changelog()
+    for key, value in changelog.take_changes().items():
+        restored.load(key, value)
+    again = restored.memory
     again.set_row("public.customers", "3", {"id": 3, "name": "Ann"})
     assert not again.changes, "it is as it was"
     assert again.row("public.customers", "3") == {"id": 3, "name": "Ann"}
     assert again.root("Order", "public.payments", "8") == "1"
-    assert again.progress.commit_lsn == 77
-    assert list(memory.take_changes()) == [b"progress"], "the rest has not changed since"
+    assert restored.progress.commit_lsn == 77
+    assert list(changelog.take_changes()) == [b"progress"], "the rest has not changed since"
 
     committed(router, envelope("public.payments", "d", before={"id": 8, "order_id": 0}))
     committed(router, envelope("public.customers", "d", before={"id": 3, "name": ""}))
@@ -254,7 +267,9 @@ def test_a_transaction_on_disk_gives_the_same_change_sets_in_parts(memory: Memor
     for _ in range(2):
         other = Memory()
         transaction = CompleteTransaction(7, 100, spilled)
-        attempts.append([list(part) for part in Router(domain, other).parts(transaction, tmp_path, 7)])
+        attempts.append(
+            [list(part) for part in Router(domain, other).parts(transaction, DiskBuckets(tmp_path, 7))]
+        )
         assert other._roots == memory._roots
         assert other._rows == memory._rows
     assert attempts[0] == attempts[1]

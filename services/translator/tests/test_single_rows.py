@@ -7,10 +7,11 @@ import random
 from bikes.history import Change, History, Transaction
 from bikes.topics import Record, records_of, snapshot_record
 
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
+from tidings_translator.progress import Progress
 from tidings_translator.records import Partition
 from tidings_translator.single_rows import SingleRows
-from tidings_translator.transactions import CompleteTransaction, Progress, SnapshotRow
 
 TABLES = ("public.orders", "public.payments")
 PARTITIONS = [Partition(f"p.{table}", 0) for table in TABLES]

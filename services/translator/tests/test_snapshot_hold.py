@@ -10,10 +10,10 @@ from assembling import MARKERS, ORDERS, Reader, Topics
 from bikes.history import Change, History, Transaction
 from bikes.topics import records_of, snapshot_record
 
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_translator.first_records import FirstRecords, look
 from tidings_translator.records import Partition
-from tidings_translator.transactions import CompleteTransaction, SnapshotRow
 
 SECOND = 1_000_000
 READ_AT_US = 1_770_000_000 * SECOND

@@ -15,14 +15,14 @@ import pytest
 from bikes.processes import StageProcess, wait_for
 
 from tidings_client import Events, event
+from tidings_domain import load_domain
+from tidings_domain.starting.cli import main as init
+from tidings_domain.testing import Rehearsal
+from tidings_domain.testing.recording import decode_recording
 from tidings_service.kafka_access import KafkaAccess
 from tidings_stack.capture import CaptureWorkers
 from tidings_translator import record_cli
-from tidings_translator.domain import load_domain
-from tidings_translator.kafka import Topics
-from tidings_translator.recording import decode_recording
-from tidings_translator.starting.cli import main as init
-from tidings_translator.testing import Rehearsal
+from tidings_translator.kafka_topics import Topics
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 SCHEMA = """

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from bikes import domain as bikes_domain
 
+from tidings_domain import load_domain
+from tidings_domain.changes import ChangeSet, decode_change_set, encode_change_set
+from tidings_domain.evaluation.evaluate import Evaluator
+from tidings_domain.evaluation.tracing import Trace, Traces, trace_of_column, trace_of_headers
+from tidings_domain.testing import Rehearsal, insert
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
-from tidings_translator.changes import ChangeSet, decode_change_set, encode_change_set
-from tidings_translator.domain import load_domain
-from tidings_translator.evaluate import Evaluator
-from tidings_translator.testing import Rehearsal, insert
-from tidings_translator.tracing import Trace, Traces, trace_of_column, trace_of_headers
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 PROPERTIES = f"#Tue Nov 10 10:00:00 UTC 2026\ntracestate=a\\=1\ntraceparent={PARENT}\n"

@@ -4,8 +4,9 @@ from assembling import MARKERS, ORDERS, Reader, Topics, summary, told, two_order
 from bikes.history import Change, History, Transaction
 from bikes.topics import records_of
 
+from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_translator.records import Partition
-from tidings_translator.transactions import CompleteTransaction, LostTransaction
+from tidings_translator.transactions import LostTransaction
 
 ORDER = {"id": 1, "customer_id": 1, "status": "placed"}
 OTHER = Partition(ORDERS.topic, 1)

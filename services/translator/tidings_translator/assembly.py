@@ -32,28 +32,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tidings_domain.errors import RowError, SequenceError
+from tidings_domain.routing.row_bytes import envelope_bytes
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, lsn_of, txid_of
 from tidings_envelope.left_out import LeftOut
 from tidings_envelope.position import lsn_to_text
-from tidings_translator.errors import RowError, SequenceError
 from tidings_translator.first_records import NOTHING_KNOWN, FirstRecords
 from tidings_translator.losses import Losses, in_words
+from tidings_translator.progress import Beginning, Progress
 from tidings_translator.records import Partition
-from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.snapshot_barrier import SnapshotBarrier
 from tidings_translator.spill import PlacedRow, SpilledRows
-from tidings_translator.transactions import (
-    Assembled,
-    Beginning,
-    CompleteTransaction,
-    LostTransaction,
-    OpenTransaction,
-    Place,
-    Progress,
-    SnapshotRow,
-)
+from tidings_translator.transactions import Assembled, LostTransaction, OpenTransaction, Place
 
-_FINISHED_KEPT = 256
 _PENDING_ENDS = 20_000
 """Transactions whose END was read but not all rows; more hold the transaction topic."""
 
@@ -219,7 +211,7 @@ class Assembler:
             self._repeated_end(txid, end_lsn)
             return
         if last is None:
-            self.progress.began_lsn = end_lsn
+            self.progress.first_end(end_lsn)
         self._losses.end_read(end_lsn)
         transaction = self._open.get(txid) or OpenTransaction(txid, now)
         self._open[txid] = transaction
@@ -489,13 +481,7 @@ class Assembler:
     def _finish(self, transaction: OpenTransaction) -> None:
         assert transaction.end_lsn is not None
         self._pending.popleft()
-        progress = self.progress
-        progress.commit_lsn = transaction.end_lsn
-        finished = progress.finished
-        finished.pop(transaction.txid, None)
-        finished[transaction.txid] = transaction.end_lsn
-        while len(finished) > _FINISHED_KEPT:
-            del finished[next(iter(finished))]
+        self.progress.finish(transaction.txid, transaction.end_lsn)
         self._losses.finished(transaction)
         self._forget(transaction)
         for passed, reason in self._losses.passed(transaction.end_lsn):

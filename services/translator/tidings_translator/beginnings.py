@@ -8,30 +8,21 @@ Kafka transaction that commits the partition's first offset), so that a group wh
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from tidings_service import get_logger
 from tidings_translator import metrics
 from tidings_translator.errors import GapError
+from tidings_translator.kafka_offsets import PartitionOffsets
 from tidings_translator.records import Partition
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.beginnings")
 
 BEGUN_KEY = b"\0begun"
 """The key among a translator's states under which it is kept that a partition was read; no aggregate's begins like this."""
 _RUNBOOK = "docs/runbooks.md, 'After a gap', has the ways to go on"
 
 
-class Standing(NamedTuple):
-    """A partition as Kafka has it: offsets of the next record to read (None: nothing was committed), of the first record
-    there is, and one past the last."""
-
-    committed: int | None
-    start: int
-    end: int
-
-
-def position_of(partition: Partition, standing: Standing, *, known: bool) -> int:
+def position_of(partition: Partition, standing: PartitionOffsets, *, known: bool) -> int:
     """The offset of the next record to read.
 
     Args:

@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import uvloop
 
+from tidings_domain.errors import TranslatorError
+from tidings_domain.loading.domain import load_domain
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service import Retry, SettingsError, configure_logging, load_settings, report_error, run_service
-from tidings_translator.domain import load_domain
-from tidings_translator.errors import TranslatorError
 from tidings_translator.sequencer import Sequencer
 from tidings_translator.settings import SequencerSettings, StageSettings, TranslatorSettings
 from tidings_translator.stage import Stage
@@ -25,14 +25,17 @@ from tidings_translator.translation import Translator
 _GC_THRESHOLD = (100_000, 20, 50)
 
 _COMMANDS = {
-    "init": ("starting.cli", "a starting domain from a database's tables"),
-    "record": ("record_cli", "transactions of a real database as a file for tests"),
-    "readers": ("readers_cli", "who still reads which version of an event"),
+    "init": ("tidings_domain.starting.cli", "a starting domain from a database's tables"),
+    "record": ("tidings_translator.record_cli", "transactions of a real database as a file for tests"),
+    "readers": ("tidings_translator.readers_cli", "who still reads which version of an event"),
     "generations": (
-        "generations_cli",
+        "tidings_translator.generations_cli",
         "new rules over all history beside the live ones: compare, switch over",
     ),
-    "dead-letters": ("dead_letters_cli", "list, show, replay or discard what could not be translated"),
+    "dead-letters": (
+        "tidings_translator.dead_letters_cli",
+        "list, show, replay or discard what could not be translated",
+    ),
 }
 """What ``tidings-translator`` does beside translating: the module of each is loaded when it is asked for."""
 
@@ -49,7 +52,7 @@ def translator(arguments: Sequence[str] | None = None) -> int:
     """Change sets to versioned business events: as many as there are partitions."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] in _COMMANDS:
-        module = importlib.import_module(f"tidings_translator.{_COMMANDS[given[0]][0]}")
+        module = importlib.import_module(_COMMANDS[given[0]][0])
         code: int = module.main(given[1:])
         return code
     parser = translator_parser()

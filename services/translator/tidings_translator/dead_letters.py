@@ -14,11 +14,12 @@ record without a value and with ``tidings_resolution`` (replayed, discarded) clo
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
 from tidings_service import get_logger
 from tidings_translator import metrics
-from tidings_translator.records import MAX_VALUE_BYTES, Headers, Output, Partition
+from tidings_translator.records import Headers, Output, Partition
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.dead_letters")
 
 _MOST_TEXT_BYTES = 4096
 """Of a header, and of a key beside a value that is left out: an id is whatever somebody has in a key column."""

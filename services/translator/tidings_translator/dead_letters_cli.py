@@ -11,13 +11,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Field
 
+from tidings_domain.changes import decode_change_set
+from tidings_domain.errors import ChangeSetError, TranslatorError
 from tidings_service import TidingsError, load_settings, print_error
 from tidings_service.kafka_settings import KafkaSettings
-from tidings_translator.changes import decode_change_set
 from tidings_translator.dead_letters import Letter, Origin, open_letters, resolution
-from tidings_translator.errors import BrokerError, ChangeSetError, TranslatorError
-from tidings_translator.generation import NAME, ORIGINAL, prefix
+from tidings_translator.errors import BrokerError
 from tidings_translator.kafka_letters import LetterBox
+from tidings_translator.naming import NAME, ORIGINAL, prefix
 from tidings_translator.records import Output
 from tidings_translator.requests import Request, encode_request
 

@@ -29,7 +29,7 @@ from tidings_translator.header_names import read_any_header_name
 from tidings_translator.records import Partition
 from tidings_translator.sharing import decode_places, encode_places, share_out
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.faust_batches")
 
 NEVER_SECONDS = 10**9
 """For time limits of Faust's and aiokafka's that the sink's deadline stands in for."""

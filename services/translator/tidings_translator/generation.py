@@ -29,10 +29,7 @@ from typing import Literal
 import msgspec
 
 from tidings_translator.errors import GenerationError
-
-ORIGINAL = "original"
-"""What the generation without a name is called where a name is needed."""
-NAME = r"[a-z0-9][a-z0-9-]{0,39}"
+from tidings_translator.naming import NAME, ORIGINAL
 
 CUT_KEY = b"\0cut"
 """Key of a cut in the change sets, and of a partition's mode among the states; no aggregate's begins like this."""
@@ -53,27 +50,6 @@ def check_name(name: str) -> str:
             hint="lower-case letters, digits and hyphens, at most 40; 'original' is the one without a name",
         )
     return name
-
-
-def prefix(source: str, generation: str) -> str:
-    """What the names of a generation's own topics begin with, without the last dot."""
-    return f"tidings.{source}" if generation == ORIGINAL else f"tidings.{source}.generation.{generation}"
-
-
-def group(stage: str, source: str, generation: str) -> str:
-    """The consumer group of a generation's stage; the sequencer's is its transactional id too."""
-    base = f"tidings-{stage}-{source}"
-    return base if generation == ORIGINAL else f"{base}.generation.{generation}"
-
-
-def ledger_topic(source: str) -> str:
-    """The topic in which the generations of a source agree."""
-    return f"tidings.{source}.generations"
-
-
-def shadow_topic(source: str, generation: str, topic: str) -> str:
-    """Where a generation that does not publish writes the events for a business topic."""
-    return f"{prefix(source, generation)}.events.{topic}"
 
 
 class Started(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from uuid import uuid5
 
 import msgspec
 
-from tidings_translator.cloudevents import NAMESPACE
+from tidings_domain.evaluation.cloudevents import NAMESPACE
 from tidings_translator.generation_diff import Difference, Said
 from tidings_translator.records import Headers, Output
 

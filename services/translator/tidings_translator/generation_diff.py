@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidings_translator.cloudevents import former_id
+from tidings_domain.evaluation.cloudevents import former_id
 from tidings_translator.errors import GenerationError
 
 Side = Literal["live", "shadow"]

@@ -7,7 +7,7 @@ published, the new one goes on, and says in the change sets from where on its ow
 
 import msgspec
 
-from tidings_translator.errors import SequenceError
+from tidings_domain.errors import SequenceError
 from tidings_translator.generation import CUT_KEY, Cut, Fact, Ledger
 from tidings_translator.records import Output
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.dead_letters import Letter, open_letters
 from tidings_translator.errors import GenerationError
-from tidings_translator.generation import prefix
 from tidings_translator.kafka_letters import LetterBox
+from tidings_translator.naming import prefix
 
 
 class Letters(NamedTuple):

@@ -10,30 +10,20 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tidings_domain.loading.domain import Domain
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError
-from tidings_translator.generation import (
-    ORIGINAL,
-    Fact,
-    Ledger,
-    Promotion,
-    Started,
-    check_name,
-    group,
-    ledger_topic,
-    prefix,
-    step_of,
-)
+from tidings_translator.generation import Fact, Ledger, Promotion, Started, check_name, step_of
 from tidings_translator.generation_letters import check_discard, check_promotion, letters_of
-from tidings_translator.kafka import TopicPlan, Topics
 from tidings_translator.kafka_generations import (
     GenerationAdmin,
     LedgerReader,
     LedgerWriter,
     newest_value,
 )
-from tidings_translator.memory import PROGRESS_KEY, decode_progress
+from tidings_translator.kafka_topics import TopicPlan, Topics
+from tidings_translator.naming import ORIGINAL, group, ledger_topic, prefix
+from tidings_translator.progress import PROGRESS_KEY, decode_progress
 from tidings_translator.records import Partition
 from tidings_translator.settings import DAY_SECONDS
 

@@ -9,14 +9,14 @@ from typing import Annotated
 import msgspec
 from pydantic import Field
 
+from tidings_domain.errors import TranslatorError
+from tidings_domain.loading.domain import load_domain
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.registry import RegistryClient
 from tidings_service import TidingsError, configure_logging, load_settings, print_error
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.registry_settings import RegistrySettings
-from tidings_translator.domain import load_domain
-from tidings_translator.errors import TranslatorError
 from tidings_translator.generation_corrections import summary
 from tidings_translator.generation_diff import as_json, report
 from tidings_translator.generations import Generations, Standing

@@ -8,17 +8,20 @@ from typing import Any
 import fastavro
 import msgspec
 
+from tidings_domain.changes import decode_change_set
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.changes import decode_change_set
 from tidings_translator.errors import GenerationError
-from tidings_translator.generation import CUT_KEY, Ledger, group, prefix, shadow_topic
+from tidings_translator.generation import CUT_KEY, Ledger
 from tidings_translator.generation_corrections import superseded
 from tidings_translator.generation_diff import Comparison, Difference, Said, Tell, said_of
 from tidings_translator.generations import Generations
-from tidings_translator.kafka import Offsets, Topics, read_partition
 from tidings_translator.kafka_generations import read_topic
+from tidings_translator.kafka_offsets import Offsets
+from tidings_translator.kafka_reading import read_partition
+from tidings_translator.kafka_topics import Topics
+from tidings_translator.naming import group, prefix, shadow_topic
 from tidings_translator.records import Partition
 
 _CHUNK = 2_000

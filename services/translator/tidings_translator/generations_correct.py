@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from tidings_envelope.registry import RegistryClient
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import GenerationError
-from tidings_translator.generation import Fact, Ledger, shadow_topic
+from tidings_translator.generation import Fact, Ledger
 from tidings_translator.generation_corrections import Corrections
 from tidings_translator.generation_diff import Difference, Tell, said_of
 from tidings_translator.generations import Generations
 from tidings_translator.generations_compare import Comparer
-from tidings_translator.kafka import Topics
 from tidings_translator.kafka_generations import LedgerWriter, read_topic
+from tidings_translator.kafka_topics import Topics
+from tidings_translator.naming import shadow_topic
 from tidings_translator.records import Output
 
 _TRANSACTION_RECORDS = 2_000

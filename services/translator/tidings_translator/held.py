@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidings_domain.aggregate.state import FORMAT
+from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
 from tidings_translator.errors import StopError
 from tidings_translator.publishing import Made
-from tidings_translator.records import MAX_VALUE_BYTES, Partition
-from tidings_translator.state import FORMAT
+from tidings_translator.records import Partition
 
 PREFIX = b"\0held\0"
 _OFFSET_DIGITS = 20

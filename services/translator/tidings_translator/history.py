@@ -6,7 +6,7 @@ rule that is not among them was added later: what it would say depends on what i
 
 import msgspec
 
-from tidings_translator.domain import Domain
+from tidings_domain.loading.domain import Domain
 from tidings_translator.errors import GenerationError
 
 HISTORY_KEY = b"\0history"

@@ -20,17 +20,15 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from tidings_domain.routing.record_sizes import MAX_RECORD_BYTES
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import BrokerError, GenerationError
-from tidings_translator.generation import Ledger, ledger_topic
-from tidings_translator.kafka import (
-    arrived,
-    know_leaders,
-    partition_ends,
-    read_partition,
-)
+from tidings_translator.generation import Ledger
 from tidings_translator.kafka_clients import KafkaAdmin, KafkaConsumer, KafkaProducer, broken
-from tidings_translator.records import MAX_RECORD_BYTES, Headers, Output, Partition
+from tidings_translator.kafka_offsets import partition_ends
+from tidings_translator.kafka_reading import arrived, know_leaders, read_partition
+from tidings_translator.naming import ledger_topic
+from tidings_translator.records import Headers, Output, Partition
 
 _REQUEST_SECONDS = 30.0
 _CATCH_UP_SECONDS = 60.0

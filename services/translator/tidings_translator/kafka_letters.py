@@ -14,12 +14,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from tidings_domain.routing.record_sizes import MAX_RECORD_BYTES
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.dead_letters import Letter, read_letter
 from tidings_translator.errors import BrokerError
-from tidings_translator.kafka import arrived
 from tidings_translator.kafka_clients import KafkaAdmin, KafkaConsumer, KafkaProducer, broken
-from tidings_translator.records import MAX_RECORD_BYTES, Output
+from tidings_translator.kafka_reading import arrived
+from tidings_translator.records import Output
 
 _REQUEST_SECONDS = 30.0
 _STALL_SECONDS = 120.0

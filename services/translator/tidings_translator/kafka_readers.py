@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from tidings_service import Retry
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.errors import BrokerError
-from tidings_translator.kafka import partition_ends
 from tidings_translator.kafka_clients import KafkaAdmin, KafkaConsumer, broken
+from tidings_translator.kafka_offsets import partition_ends
 from tidings_translator.readers import Reader
 from tidings_translator.records import Partition
 

@@ -19,10 +19,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tidings_service import get_logger
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator import metrics
-from tidings_translator.kafka import REQUEST_SECONDS, TopicPlan, retention_of
 from tidings_translator.kafka_clients import KafkaAdmin, broken
+from tidings_translator.kafka_offsets import REQUEST_SECONDS
+from tidings_translator.kafka_topics import TopicPlan, retention_of
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.kafka_retention")
 
 
 class Retention:

@@ -10,17 +10,18 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from tidings_domain.routing.record_sizes import MAX_RECORD_BYTES
 from tidings_service import get_logger
 from tidings_service.kafka_access import KafkaAccess
 from tidings_service.logins import refused_since
 from tidings_service.rotation import unfollow
 from tidings_translator.errors import BrokerError, FencedError
 from tidings_translator.fault_points import reached
-from tidings_translator.kafka import REQUEST_SECONDS
 from tidings_translator.kafka_clients import KafkaProducer, broken
-from tidings_translator.records import MAX_RECORD_BYTES, Output, Partition
+from tidings_translator.kafka_offsets import REQUEST_SECONDS
+from tidings_translator.records import Output, Partition
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.kafka_transactions")
 
 _ATTEMPTS = 5
 _SLICE_SECONDS = 5.0

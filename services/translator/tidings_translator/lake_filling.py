@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import cast
 
+from tidings_domain.loading.domain import Domain
 from tidings_service import Health
-from tidings_translator.beginnings import Standing
-from tidings_translator.domain import Domain
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation import Ledger, Started, check_name
 from tidings_translator.generations import Generations, source_topics
-from tidings_translator.kafka import Offsets, Topics
 from tidings_translator.kafka_generations import GenerationAdmin
+from tidings_translator.kafka_offsets import Offsets, PartitionOffsets
+from tidings_translator.kafka_topics import Topics
 from tidings_translator.kafka_transactions import Membership, TransactionalProducer
 from tidings_translator.lake_records import Lake, LakePartition
 from tidings_translator.records import Batch, Output, Partition
@@ -92,7 +92,7 @@ class _LakeOffsets:
         self._offsets = offsets
         self._lake = lake
 
-    def standings(self, partitions: Iterable[Partition]) -> dict[Partition, Standing]:
+    def standings(self, partitions: Iterable[Partition]) -> dict[Partition, PartitionOffsets]:
         """Kafka's retention is nothing to the log: it holds its partitions from their beginnings."""
         found = self._offsets.standings(partitions)
         return {one: at._replace(start=0, end=max(at.end, at.committed or 0)) for one, at in found.items()}

@@ -9,11 +9,9 @@ explanation: who asks for one has seen that the rows can't come any more.
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 
+from tidings_translator.progress import Progress, UnreadableRow
 from tidings_translator.records import Partition
-from tidings_translator.transactions import Gap, OpenTransaction, Place, Progress, UnreadableRow
-
-_GAPS_KEPT = 64
-_LOST_KEPT = 256
+from tidings_translator.transactions import OpenTransaction, Place
 
 
 class Losses:
@@ -64,12 +62,8 @@ class Losses:
                 f"{in_words(head.short())} have not come in {now - head.ended_at:.0f} s, although all partitions of its"
                 " tables were read to the end"
             )
-        lost = self._progress.lost
         assert head.end_lsn is not None
-        lost.pop(head.txid, None)
-        lost[head.txid] = head.end_lsn
-        while len(lost) > _LOST_KEPT:
-            del lost[next(iter(lost))]
+        self._progress.give_up(head.txid, head.end_lsn)
         return reason
 
     def unread(self, head: OpenTransaction) -> dict[Partition, int]:
@@ -105,30 +99,18 @@ class Losses:
 
     def note_row(self, partition: Partition, offset: int) -> bool:
         """An unreadable record of a table's topic; False when it was noted before a restart."""
-        progress = self._progress
-        if any(one.at == (partition, offset) for one in progress.unreadable):
-            return False
         before = self._places[partition].latest
-        after = 0 if before is None else before.last_commit_lsn or 0
-        progress.unreadable = [*progress.unreadable, UnreadableRow(*partition, offset, after)]
-        return True
+        return self._progress.note_row(
+            partition, offset, 0 if before is None else before.last_commit_lsn or 0
+        )
 
     def note_marker(self, offset: int, last_end_lsn: int) -> bool:
         """An unreadable record of the transaction topic, behind the END with this LSN; False when it was noted before."""
-        progress = self._progress
-        if any(gap.offset == offset for gap in progress.gaps):
-            return False
-        progress.gaps = [*progress.gaps, Gap(last_end_lsn, None, offset)][-_GAPS_KEPT:]
-        return True
+        return self._progress.note_gap(offset, last_end_lsn)
 
     def end_read(self, end_lsn: int) -> None:
         """An END that is new: what was unreadable before it was about earlier commits."""
-        progress = self._progress
-        if any(gap.upto is None for gap in progress.gaps):
-            progress.gaps = [
-                Gap(gap.after, end_lsn, gap.offset) if gap.upto is None and gap.after < end_lsn else gap
-                for gap in progress.gaps
-            ]
+        self._progress.end_gaps(end_lsn)
 
     def explains_end(self, end_lsn: int) -> bool:
         """Whether an END with this LSN may have been unreadable when it came first."""
@@ -165,7 +147,7 @@ class Losses:
             used += found[: max(count, 0)]
         if not used:
             return None
-        progress.unreadable = [one for one in progress.unreadable if one not in used]
+        progress.forget_rows(used)
         reason = f"unreadable rows at {', '.join(map(str, used))}"
         if head.failed:
             reason += f"; capture could not transform or convert {in_words(head.failed)}"
@@ -179,11 +161,14 @@ class Losses:
         """All its rows are there: what was unreadable among or before them was nothing that anybody lacks."""
         progress = self._progress
         if progress.unreadable:
-            progress.unreadable = [
-                one
-                for one in progress.unreadable
-                if (last := transaction.places.get(one.at[0])) is None or one.offset > last[1]
-            ]
+            places = transaction.places
+            progress.forget_rows(
+                [
+                    one
+                    for one in progress.unreadable
+                    if (last := places.get(one.at[0])) is not None and one.offset <= last[1]
+                ]
+            )
 
 
 def in_words(counts: Mapping[str, int]) -> str:

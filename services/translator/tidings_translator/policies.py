@@ -7,11 +7,11 @@ one which is not known holds its aggregate: ``TIDINGS_ON_MISSING_REFERENCES``.
 
 from collections.abc import Iterable
 
+from tidings_domain.evaluation.evaluate import RuleFailure
+from tidings_domain.language.rules import POLICIES, Policy
+from tidings_domain.language.sites import nearest
+from tidings_domain.loading.domain import Domain
 from tidings_service import SettingsError
-from tidings_translator.definition import nearest
-from tidings_translator.domain import Domain
-from tidings_translator.evaluate import RuleFailure
-from tidings_translator.rules import POLICIES, Policy
 
 
 class Policies:

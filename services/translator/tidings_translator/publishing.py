@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from tidings_translator.cloudevents import STRUCTURED_HEADERS, structured
-from tidings_translator.evaluate import PublishedEvent
+from tidings_domain.evaluation.cloudevents import STRUCTURED_HEADERS, structured
+from tidings_domain.evaluation.evaluate import PublishedEvent
+from tidings_domain.evaluation.tracing import TRACE_HEADERS
 from tidings_translator.records import Output, Partition
-from tidings_translator.tracing import TRACE_HEADERS
 
 
 class Made:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from tidings_domain.language.events import contract_of, topic_of
+from tidings_domain.language.lifecycle import Lifecycle, lifecycle_of
+from tidings_domain.loading.domain import Domain
 from tidings_translator import metrics
-from tidings_translator.domain import Domain
-from tidings_translator.events import contract_of, topic_of
-from tidings_translator.lifecycle import Lifecycle, lifecycle_of
 
 
 class Reader(NamedTuple):

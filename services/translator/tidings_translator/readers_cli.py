@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tidings_domain.loading.domain import load_domain
 from tidings_service import TidingsError, load_settings, print_error
 from tidings_service.kafka_settings import KafkaSettings
-from tidings_translator.domain import load_domain
-from tidings_translator.kafka import Topics
 from tidings_translator.kafka_readers import Readers
+from tidings_translator.kafka_topics import Topics
 from tidings_translator.readers import Reader, live_versions, table
 
 

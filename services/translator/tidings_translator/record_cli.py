@@ -9,18 +9,19 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tidings_domain.aggregate.rows import time_columns
+from tidings_domain.errors import TranslatorError
+from tidings_domain.loading.domain import Domain, load_domain
+from tidings_domain.testing.recording import Recorder, encode_recording
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient
 from tidings_service import TidingsError, load_settings, print_error
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.registry_settings import OptionalRegistrySettings
-from tidings_translator.domain import Domain, load_domain
-from tidings_translator.errors import TranslatorError
-from tidings_translator.kafka import Topics, read_partition
-from tidings_translator.recording import Recorder, encode_recording
+from tidings_translator.kafka_reading import read_partition
+from tidings_translator.kafka_topics import Topics
 from tidings_translator.records import Partition
-from tidings_translator.rows import time_columns
 
 
 class RecordSettings(KafkaSettings, OptionalRegistrySettings):

@@ -5,11 +5,6 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 Headers: TypeAlias = list[tuple[str, bytes]]
 
-MAX_RECORD_BYTES = 8 * 1024 * 1024
-"""Largest record that is produced; topics created by us take as much."""
-MAX_VALUE_BYTES = MAX_RECORD_BYTES - 64 * 1024
-"""Largest value; the rest of a record is for its key, headers and framing."""
-
 NO_PARTITION = -1
 """Let the key choose the partition, as Java's default partitioner does (murmur2)."""
 

@@ -7,17 +7,17 @@ topic, written in the same Kafka transaction as the change sets and restored whe
 import asyncio
 import time
 
+from tidings_domain.aggregate.rows import time_columns
+from tidings_domain.errors import SequenceError
+from tidings_domain.loading.domain import Domain
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.registry import RegistryClient
 from tidings_service import Retry, get_logger
 from tidings_translator import metrics
-from tidings_translator.domain import Domain
-from tidings_translator.errors import SequenceError
-from tidings_translator.generation import ORIGINAL
-from tidings_translator.kafka import TopicPlan
 from tidings_translator.kafka_generations import LedgerReader
+from tidings_translator.kafka_topics import TopicPlan
+from tidings_translator.naming import ORIGINAL
 from tidings_translator.records import Batch, Output
-from tidings_translator.rows import time_columns
 from tidings_translator.sequencer_intake import Intake
 from tidings_translator.sequencer_output import Emission
 from tidings_translator.sequencer_session import Session, Sessions
@@ -25,7 +25,7 @@ from tidings_translator.settings import DAY_SECONDS, SequencerSettings
 from tidings_translator.spill import limit_spill, spilled_bytes
 from tidings_translator.stage import Stage
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.sequencer")
 
 _PASS_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
@@ -173,7 +173,7 @@ class Sequencer:
         if session is None:
             return 0, None
         await self._emission.settle(session)
-        return session.memory.progress.commit_lsn or 0, session.assembler.waiting_for()
+        return session.progress.commit_lsn or 0, session.assembler.waiting_for()
 
     # --- ticks
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tidings_domain.errors import RowError, SequenceError
 from tidings_envelope.as_of import as_of
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError, EnvelopeError
@@ -16,7 +17,6 @@ from tidings_envelope.left_out import HEADER as LEFT_OUT
 from tidings_envelope.left_out import LeftOut, left_out
 from tidings_envelope.wire import HEADER_BYTES
 from tidings_translator.dead_letters import dead_letter
-from tidings_translator.errors import RowError, SequenceError
 from tidings_translator.records import FetchedRecord, Output, Partition
 from tidings_translator.sequencer_session import Session
 

@@ -5,24 +5,26 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from tidings_domain.changes import ChangeSet, encode_change_set
+from tidings_domain.routing.record_sizes import MAX_RECORD_BYTES, MAX_VALUE_BYTES
+from tidings_domain.routing.row_bytes import envelope_bytes
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow, TooLarge
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 from tidings_translator import metrics
-from tidings_translator.changes import ChangeSet, encode_change_set
 from tidings_translator.dead_letters import dead_letter
 from tidings_translator.fault_points import reached
-from tidings_translator.kafka import Original, RecordReader
-from tidings_translator.memory import PROGRESS_KEY
+from tidings_translator.kafka_reading import Original, RecordReader
 from tidings_translator.partition_count import partition_of
-from tidings_translator.records import MAX_RECORD_BYTES, MAX_VALUE_BYTES, Output, Partition
-from tidings_translator.row_bytes import envelope_bytes
+from tidings_translator.progress import PROGRESS_KEY
+from tidings_translator.records import Output, Partition
 from tidings_translator.sequencer_session import Session
 from tidings_translator.settings import SequencerSettings
-from tidings_translator.spill import PlacedRow, SpilledRows
+from tidings_translator.spill import DiskBuckets, PlacedRow, SpilledRows
 from tidings_translator.stage import Stage
-from tidings_translator.transactions import CompleteTransaction, LostTransaction, SnapshotRow, TooLarge
+from tidings_translator.transactions import LostTransaction
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.sequencer_output")
 
 _MOST_PARTS = 256
 """Of a large transaction; each is a file."""
@@ -56,7 +58,7 @@ class Emission:
         session.first = []
         self._partitions = session.partitions
         transactions = 0
-        gate, progress = session.gate, session.memory.progress
+        gate, progress = session.gate, session.progress
         for assembled in () if session.waits else session.assembler.take(time.monotonic()):
             if isinstance(assembled, CompleteTransaction):
                 transactions += 1
@@ -80,7 +82,7 @@ class Emission:
         if not going.outputs and not transactions and (not moved or now - self._sent_at < _OFFSETS_SECONDS):
             self._hold(session)
             return True
-        if not await self._add(session, going.outputs, session.memory.take_changes()):
+        if not await self._add(session, going.outputs, session.changelog.take_changes()):
             return False
         self._hold(session)
         return True
@@ -92,7 +94,7 @@ class Emission:
         whole = self._settings.transactions == "whole"
         if spilled or (whole and going.bytes >= self._settings.part_bytes):
             # What came before it goes first, while offsets and progress tell of that.
-            if not await self._add(session, going.outputs, session.memory.take_changes()):
+            if not await self._add(session, going.outputs, session.changelog.take_changes()):
                 return False
             going.clear()
         if spilled:
@@ -115,14 +117,14 @@ class Emission:
 
     async def settle(self, session: Session) -> None:
         """Put what must be remembered and the offsets as they are now into the next Kafka transaction."""
-        await self._add(session, [], session.memory.take_changes())
+        await self._add(session, [], session.changelog.take_changes())
 
     async def _add(self, session: Session, outputs: list[Output], changes: dict[bytes, bytes | None]) -> bool:
         """Put outputs, state and the offsets as they are now into the next Kafka transaction; False: all is dropped."""
         offsets = session.assembler.offsets()
         session.sent_offsets = offsets
         session.added += 1
-        session.progress = {key: value for key, value in changes.items() if key == PROGRESS_KEY}
+        session.sent_progress = {key: value for key, value in changes.items() if key == PROGRESS_KEY}
         self._sent_at = time.monotonic()
         note = self._stage.note_committed(offsets)
 
@@ -148,7 +150,7 @@ class Emission:
         """
         assert isinstance(transaction.rows, SpilledRows)
         settings = self._settings
-        progress, lsn, rows = session.memory.progress, transaction.commit_lsn, len(transaction.rows)
+        progress, lsn, rows = session.progress, transaction.commit_lsn, len(transaction.rows)
         done, of_next, count = (
             0,
             0,
@@ -159,7 +161,7 @@ class Emission:
             _, done, count = progress.parts
             of_next = progress.part_sets
         log.info("large transaction", txid=transaction.txid, rows=rows, parts=count, done=done)
-        parts = session.router.parts(transaction, settings.spill_directory, count)
+        parts = session.router.parts(transaction, DiskBuckets(settings.spill_directory, count))
         number = 0
         try:
             while (sets := await asyncio.to_thread(next, parts, None)) is not None:
@@ -173,21 +175,21 @@ class Emission:
                 while True:
                     outputs, start = await asyncio.to_thread(self._some, sets, start)
                     outputs += self._rows_too_large(session)
-                    progress.part_sets = start if start < len(sets) else 0
-                    progress.parts = (lsn, number if start == len(sets) else number - 1, count)
-                    if not await self._add(session, outputs, session.memory.take_progress()):
+                    whole = start == len(sets)
+                    progress.part_out(lsn, number if whole else number - 1, count, 0 if whole else start)
+                    if not await self._add(session, outputs, session.changelog.take_progress()):
                         return False
                     reached("part.added")
-                    if start == len(sets):
+                    if whole:
                         break
                 del sets, outputs  # two parts at a time may be too much
         finally:
             await asyncio.to_thread(parts.close)
         while session.memory.changes:
-            some = session.memory.take_changes(settings.part_rows, settings.part_bytes)
+            some = session.changelog.take_changes(settings.part_rows, settings.part_bytes)
             if not await self._add(session, [], some):
                 return False
-        progress.parts = None
+        progress.parts_done()
         return True
 
     def _some(self, sets: list[ChangeSet | TooLarge], start: int) -> tuple[list[Output], int]:
@@ -214,7 +216,7 @@ class Emission:
                 key=key.encode(),
                 value=None,
                 subject=f"{table}/{key[:_SUBJECT]}",
-                commit_lsn=session.memory.progress.commit_lsn,
+                commit_lsn=session.progress.commit_lsn,
             )
             for (table, key), size in session.router.take_too_large().items()
         ]

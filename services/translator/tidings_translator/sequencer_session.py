@@ -8,28 +8,32 @@ import asyncio
 import time
 from collections.abc import Mapping
 
+from tidings_domain.errors import SequenceError
+from tidings_domain.evaluation.tracing import Traces
+from tidings_domain.loading.domain import Domain
+from tidings_domain.routing.router import Router
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_service import get_logger
 from tidings_translator.assembly import Assembler
-from tidings_translator.beginnings import Standing, note_beginning, position_of
-from tidings_translator.domain import Domain
-from tidings_translator.errors import GapError, SequenceError
+from tidings_translator.beginnings import note_beginning, position_of
+from tidings_translator.changelog import Changelog
+from tidings_translator.errors import GapError
 from tidings_translator.fault_points import reached
 from tidings_translator.first_records import FIRST_MARKERS, FirstRecords, look
-from tidings_translator.generation import ORIGINAL, Fact
+from tidings_translator.generation import Fact
 from tidings_translator.generation_gate import Gate, fact_record
-from tidings_translator.kafka import RecordReader, read_partition
 from tidings_translator.kafka_generations import LedgerReader
-from tidings_translator.memory import Memory
+from tidings_translator.kafka_offsets import PartitionOffsets
+from tidings_translator.kafka_reading import RecordReader, read_partition
+from tidings_translator.naming import ORIGINAL
 from tidings_translator.partition_count import partitions_of
+from tidings_translator.progress import Progress
 from tidings_translator.records import Output, Partition
-from tidings_translator.routing import Router
 from tidings_translator.settings import SequencerSettings
 from tidings_translator.single_rows import SingleRows
 from tidings_translator.stage import Stage
-from tidings_translator.tracing import Traces
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.sequencer_session")
 
 _READ = "\0read"
 """As the table of remembered rows: from which offset each partition was read first. No table has such a name."""
@@ -41,7 +45,7 @@ class Session:
     def __init__(
         self,
         generation: int,
-        memory: Memory,
+        changelog: Changelog,
         assembler: Assembler,
         router: Router,
         gate: Gate,
@@ -50,7 +54,9 @@ class Session:
         first: list[Output],
     ) -> None:
         self.generation = generation
-        self.memory = memory
+        self.changelog = changelog
+        self.memory = changelog.memory
+        self.progress = changelog.progress
         self.assembler = assembler
         self.router = router
         self.gate = gate
@@ -65,26 +71,25 @@ class Session:
         """Topic to the number of its last records that were unreadable."""
         self.added = self.committed = 0
         """Kafka transactions' contents that were handed to the sink, and how many of them are committed."""
-        self.progress = memory.take_progress()
+        self.sent_progress = changelog.take_progress()
         """As it was handed to the sink last, or restored."""
 
-    def memory_of_next(self, generation: int) -> Memory | None:
+    def changelog_of_next(self, generation: int) -> Changelog | None:
         """What is remembered, if the generation that follows may go on with it instead of reading the changelog again.
 
         That is when all of it is committed, and no generation was between in which somebody else could have written.
         """
-        memory = self.memory
-        if generation != self.generation + 1 or self.committed != self.added or memory.changes:
+        if generation != self.generation + 1 or self.committed != self.added or self.memory.changes:
             return None
-        [(key, progress)] = self.progress.items()
-        memory.load(key, progress)  # rows that were read and had not come out are read again
-        return memory
+        for key, progress in self.sent_progress.items():
+            self.changelog.load(key, progress)  # rows that were read and had not come out are read again
+        return self.changelog
 
     @property
     def waits(self) -> bool:
         """The gate lets nothing out. A transaction that has begun to come out in parts does so to its end first: it belongs
         to one side of a cut as a whole."""
-        return self.gate.shut and self.memory.progress.parts is None
+        return self.gate.shut and self.progress.parts is None
 
 
 class Sessions:
@@ -122,22 +127,23 @@ class Sessions:
         await self._stage.sink.begin_life()
         standings = await asyncio.to_thread(self._stage.offsets.standings, partitions)
         gate, count, first = await asyncio.to_thread(self._open_gate)
-        kept = None if before is None else before.memory_of_next(generation)
+        kept = None if before is None else before.changelog_of_next(generation)
         del before  # two memories at a time may be too much
-        memory = await asyncio.to_thread(self._read_memory) if kept is None else kept
-        committed = self._begin(standings, memory)
+        changelog = await asyncio.to_thread(self._read_changelog) if kept is None else kept
+        memory, progress = changelog.memory, changelog.progress
+        committed = self._begin(standings, changelog)
         single = self._settings.transactions == "none"
-        if memory.progress.rows and not single:
+        if progress.rows and not single:
             raise SequenceError(
                 "this source was read row by row so far, and positions of transactions do not go on from there",
                 hint="leave TIDINGS_TRANSACTIONS=none, or remove the sequencer's state and offsets to begin anew",
             )
         first_records = FirstRecords()
-        if memory.progress.commit_lsn is None and not single:
+        if progress.commit_lsn is None and not single:
             first_records = await asyncio.to_thread(self._first_records, standings, committed)
         assembler = (SingleRows if single else Assembler)(
             self._tables,
-            memory.progress,
+            progress,
             committed,
             {p.topic: self._table_of(p.topic) for p in partitions},
             max_buffered_rows=self._settings.max_buffered_rows,
@@ -152,9 +158,9 @@ class Sessions:
         )
         session = Session(
             generation,
-            memory,
+            changelog,
             assembler,
-            Router(self._domain, memory),
+            Router(self._domain, memory, progress),
             gate,
             Traces(self._settings.trace_column),
             count,
@@ -169,19 +175,22 @@ class Sessions:
             partitions=len(partitions),
             generation=generation,
             remembered=len(memory),
-            kept=memory is kept,
+            kept=changelog is kept,
             seconds=round(time.monotonic() - started, 3),
         )
         return session
 
-    def _begin(self, standings: Mapping[Partition, Standing], memory: Memory) -> dict[Partition, int]:
+    def _begin(
+        self, standings: Mapping[Partition, PartitionOffsets], changelog: Changelog
+    ) -> dict[Partition, int]:
         """The next offset to read of each partition; those that are new are remembered with it.
 
         Raises:
             GapError: something was deleted before it was read.
         """
+        memory, progress = changelog.memory, changelog.progress
         # An older version remembered nothing of partitions; Kafka forgets a group as a whole.
-        forgotten = memory.progress.commit_lsn is not None and not any(
+        forgotten = progress.commit_lsn is not None and not any(
             at.committed is not None for at in standings.values()
         )
         positions = {}
@@ -189,14 +198,14 @@ class Sessions:
             known = memory.row(_READ, str(partition)) is not None
             positions[partition] = position = position_of(partition, at, known=known or forgotten)
             if at.committed is None:
-                self._check_history(partition, position, memory)
+                self._check_history(partition, position, progress)
                 note_beginning(self._stage.name, partition, position)
             if not known:
                 memory.set_row(_READ, str(partition), {"from": position})
         return positions
 
     def _first_records(
-        self, standings: Mapping[Partition, Standing], starts: Mapping[Partition, int]
+        self, standings: Mapping[Partition, PartitionOffsets], starts: Mapping[Partition, int]
     ) -> FirstRecords:
         markers: list[tuple[Partition, int]] = []
         rows: list[tuple[Partition, int]] = []
@@ -213,9 +222,9 @@ class Sessions:
             reader.close()
         return look(self._decoder, map(first.get, markers), map(first.get, rows))
 
-    def _check_history(self, partition: Partition, start: int, memory: Memory) -> None:
+    def _check_history(self, partition: Partition, start: int, progress: Progress) -> None:
         name = self._settings.generation
-        if start > 0 and name != ORIGINAL and memory.progress.commit_lsn is None:
+        if start > 0 and name != ORIGINAL and progress.commit_lsn is None:
             raise GapError(
                 f"{partition}: its log begins at {start}, so that the history of generation '{name}' is not whole",
                 hint="retention has deleted since `generations start`; discard this generation, and start another one"
@@ -265,12 +274,12 @@ class Sessions:
         if self._ledger is not None:
             partitions_of(have, self._ledger.ledger, self._settings)
 
-    def _read_memory(self) -> Memory:
+    def _read_changelog(self) -> Changelog:
         # After the committed offsets were read with require_stable nobody of an older generation can commit any more,
         # but the commit markers of the last one may still be on their way to the changelog: hence the high watermark.
-        memory = Memory()
+        changelog = Changelog()
         end = self._stage.offsets.ends([self._changelog])[self._changelog]
         for key, value in read_partition(self._settings.kafka_access, self._changelog, end):
             if key is not None:
-                memory.load(key, value)
-        return memory
+                changelog.load(key, value)
+        return changelog

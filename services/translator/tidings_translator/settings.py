@@ -9,7 +9,7 @@ from pydantic import Field
 from tidings_service.disk import DEFAULT_FREE_BYTES
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.registry_settings import RegistrySettings
-from tidings_translator.generation import NAME, ORIGINAL, group, ledger_topic, prefix, shadow_topic
+from tidings_translator.naming import NAME, ORIGINAL, group, ledger_topic, prefix, shadow_topic
 
 DAY_SECONDS = 86_400.0
 _TEXT = Annotated[str, Field(min_length=1)]

@@ -16,23 +16,25 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidings_domain.aggregate.required import with_later_rows
+from tidings_domain.changes import ChangeSet, decode_change_set
+from tidings_domain.errors import ChangeSetError
+from tidings_domain.evaluation.cloudevents import former_id
+from tidings_domain.evaluation.evaluate import Evaluation, Evaluator, PublishedEvent, RuleFailure
+from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
 from tidings_service import get_logger
-from tidings_translator.changes import ChangeSet, decode_change_set
-from tidings_translator.cloudevents import former_id
-from tidings_translator.errors import ChangeSetError, StopError
-from tidings_translator.evaluate import Evaluation, Evaluator, PublishedEvent, RuleFailure
+from tidings_translator.errors import StopError
 from tidings_translator.generation import Mode
 from tidings_translator.held import PREFIX as HELD_PREFIX
 from tidings_translator.held import ROWS, Failed, Held, HeldAggregates, Waiting
 from tidings_translator.left_out import LeftOut
 from tidings_translator.policies import Policies
 from tidings_translator.publishing import Made, Publisher
-from tidings_translator.records import MAX_VALUE_BYTES, FetchedRecord, Partition
+from tidings_translator.records import FetchedRecord, Partition
 from tidings_translator.requests import Request, request_of
-from tidings_translator.required import with_later_rows
 from tidings_translator.shard_letters import Letters, row_failure, without_too_large
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.shard")
 
 _OURS = b"\0"
 _CLOSED = b"\0closed\0"

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tidings_domain.changes import ChangeSet
+from tidings_domain.errors import ChangeSetError
+from tidings_domain.evaluation.evaluate import PublishedEvent, RuleFailure
 from tidings_service import get_logger
 from tidings_translator import metrics
-from tidings_translator.changes import ChangeSet
 from tidings_translator.dead_letters import Origin, dead_letter, resolution
-from tidings_translator.errors import ChangeSetError
-from tidings_translator.evaluate import PublishedEvent, RuleFailure
 from tidings_translator.held import Failed, Waiting
 from tidings_translator.publishing import Made
 from tidings_translator.records import Partition
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.shard_letters")
 
 
 class Letters:

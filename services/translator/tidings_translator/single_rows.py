@@ -6,10 +6,10 @@ ids) depend on that order, so that they are others when history is read again. W
 partition, by the last commit before the row's and its LSN, which never go back there.
 """
 
+from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.envelope import Envelope
 from tidings_translator.assembly import Assembler
 from tidings_translator.records import Partition
-from tidings_translator.transactions import CompleteTransaction
 
 
 class SingleRows(Assembler):
@@ -18,17 +18,12 @@ class SingleRows(Assembler):
     assembles = False
 
     def _single_row(self, partition: Partition, offset: int, envelope: Envelope) -> None:  # noqa: ARG002 - where it is read
-        source, progress = envelope.source, self.progress
-        place, lsn = str(partition), source.lsn or 0
-        at = (source.last_commit_lsn or 0, lsn)
-        known = progress.rows.get(place, (0, 0))
-        # Before the first commit that a connector saw there is none to tell: such a row may come twice rather than never.
-        if at[0] and at < known:
+        source = envelope.source
+        position = self.progress.single_row(str(partition), (source.last_commit_lsn or 0, source.lsn or 0))
+        if position is None:
             self.duplicates += 1
-            return
-        progress.rows[place] = max(known, at)
-        progress.commit_lsn = max((progress.commit_lsn or 0) + 1, lsn, progress.snapshot_lsn + 1)
-        self._out.append(CompleteTransaction(source.tx_id or 0, progress.commit_lsn, [envelope]))
+        else:
+            self._out.append(CompleteTransaction(source.tx_id or 0, position, [envelope]))
 
     def unreadable(self, partition: Partition, offset: int) -> bool:
         """A record that could not be decoded, for the dead letters; no other depends on it."""

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tidings_domain.errors import TranslatorError
 from tidings_service import get_logger
 from tidings_translator import metrics
-from tidings_translator.errors import BrokerError, FencedError, TranslatorError
+from tidings_translator.errors import BrokerError, FencedError
 from tidings_translator.kafka_transactions import Membership
 from tidings_translator.records import Output, Partition
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.sink")
 
 
 class Producer(Protocol):

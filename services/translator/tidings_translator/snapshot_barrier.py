@@ -15,12 +15,14 @@ was. From the latter no event can be made that is certainly true: such transacti
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tidings_domain.routing.row_bytes import envelope_bytes
+from tidings_domain.routing.transactions import SnapshotRow
 from tidings_envelope.envelope import Envelope
 from tidings_translator.first_records import NOTHING_KNOWN, FirstRecords
+from tidings_translator.progress import Beginning, Progress
 from tidings_translator.records import Partition
-from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.snapshot_hold import HeldSnapshots, read_at_ms
-from tidings_translator.transactions import Beginning, OpenTransaction, Place, Progress, SnapshotRow
+from tidings_translator.transactions import OpenTransaction, Place
 
 _RELEASED_AT_ONCE = 10_000
 """Rows of a snapshot that come out in one go, and so in one Kafka transaction."""
@@ -50,8 +52,7 @@ class SnapshotBarrier:
         first: FirstRecords = NOTHING_KNOWN,
     ) -> None:
         self._first = first
-        if not progress.first_snapshot_lsn:
-            progress.first_snapshot_lsn = progress.snapshot_lsn or first.snapshot_lsn or 0
+        progress.first_snapshot(progress.snapshot_lsn or first.snapshot_lsn or 0)
         self.beginnings: list[Beginning] = []
         """Those that nobody was told of."""
         self._roots = roots
@@ -108,8 +109,7 @@ class SnapshotBarrier:
         """A row of the stream's first snapshot was read: there may be more, and no transaction behind it may pass them."""
         progress = self._progress
         if not progress.snapshot_open or lsn > progress.snapshot_lsn:
-            progress.snapshot_open = True
-            progress.snapshot_lsn = max(progress.snapshot_lsn, lsn)
+            progress.open_snapshot(lsn)
             for place in self._places.values():
                 place.streaming = False
         self._came(partition, offset)
@@ -147,7 +147,7 @@ class SnapshotBarrier:
         if self._ends is None or self.unread(head):
             return False
         self._ends = None
-        self._progress.snapshot_open = False
+        self._progress.close_snapshot()
         if kept:
             assert head.end_lsn is not None
             self._releasing = self._release(head.end_ts_ms, head.end_lsn)
@@ -203,8 +203,7 @@ class SnapshotBarrier:
     def _begins_anew(self, lsn: int) -> bool:
         """Whether a snapshot's rows, which know of no commit before them, are not those of the stream's first snapshot."""
         progress = self._progress
-        if not progress.first_snapshot_lsn:
-            progress.first_snapshot_lsn = lsn
+        progress.first_snapshot(lsn)
         commit = progress.began_lsn or progress.commit_lsn or self._first.commit_lsn
         return lsn > progress.first_snapshot_lsn or (commit is not None and commit <= lsn)
 
@@ -212,10 +211,11 @@ class SnapshotBarrier:
         progress = self._progress
         beginning = progress.beginning
         if beginning is None or beginning.lsn < lsn:
-            progress.beginning = Beginning(lsn, progress.commit_lsn, read_ms)
-            self.beginnings.append(progress.beginning)
+            anew = Beginning(lsn, progress.commit_lsn, read_ms)
+            progress.begin_anew(anew)
+            self.beginnings.append(anew)
         elif beginning.lsn == lsn and read_ms > beginning.read_until_ms:
-            progress.beginning = Beginning(lsn, beginning.after, read_ms)
+            progress.begin_anew(Beginning(lsn, beginning.after, read_ms))
 
     def _release(self, committed_at_ms: int, end_lsn: int) -> Iterator[SnapshotRow]:
         position = self._progress.commit_lsn

@@ -22,8 +22,8 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+from tidings_domain.routing.row_bytes import envelope_bytes
 from tidings_envelope.envelope import Envelope
-from tidings_translator.row_bytes import envelope_bytes
 from tidings_translator.spill import BlockFile
 
 _IN_MEMORY = 500

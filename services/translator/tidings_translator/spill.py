@@ -13,10 +13,10 @@ from typing import BinaryIO, Generic, TypeVar, cast
 
 import msgspec
 
+from tidings_domain.changes import RowChange
+from tidings_domain.errors import SequenceError
 from tidings_envelope.envelope import Envelope
 from tidings_service.disk import DEFAULT_FREE_BYTES, DiskBudget, NoRoomError
-from tidings_translator.changes import RowChange
-from tidings_translator.errors import SequenceError
 from tidings_translator.records import Partition
 
 T = TypeVar("T")
@@ -216,7 +216,7 @@ class RoutedRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     change: msgspec.Raw
 
 
-class Buckets:
+class DiskBuckets:
     """Routed rows of one transaction in some files, so that all of an aggregate are in one of them, in order."""
 
     def __init__(self, directory: Path | None, count: int) -> None:

@@ -15,23 +15,25 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NoReturn, Protocol
 
 import tidings_service.login_metrics  # noqa: F401 - registers the metric
+from tidings_domain.errors import TranslatorError
 from tidings_envelope.errors import EnvelopeError
 from tidings_service import Health, Retry, TidingsError, get_logger, report_error, serve_http
 from tidings_service.logins import refusal
 from tidings_translator import metrics
 from tidings_translator.beginnings import note_distances, position_of
-from tidings_translator.errors import BrokerError, TranslatorError
+from tidings_translator.errors import BrokerError
 from tidings_translator.fault_points import reached
 from tidings_translator.generation import Ledger
-from tidings_translator.kafka import Offsets, TopicPlan, Topics
+from tidings_translator.kafka_offsets import Offsets
 from tidings_translator.kafka_retention import Retention
+from tidings_translator.kafka_topics import TopicPlan, Topics
 from tidings_translator.kafka_transactions import TransactionalProducer
 from tidings_translator.records import Batch, Partition
 from tidings_translator.settings import StageSettings
 from tidings_translator.sink import TransactionalSink
 from tidings_translator.transport import GroupConsumer, quieten_faust
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.stage")
 
 _SAY_AGAIN_SECONDS = 60.0
 _TICK_SECONDS = 0.5

@@ -1,5 +1,5 @@
-"""What assembling transactions is made of: transactions that wait for rows, how far each partition was read, and what must
-survive a restart. Pure data; `assembly` has the logic.
+"""What assembling transactions is made of: transactions that wait for rows, and how far each partition was read.
+Pure data; `assembly` has the logic.
 """
 
 from collections import deque
@@ -7,43 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from tidings_envelope.envelope import Envelope
+from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.records import Partition
 from tidings_translator.snapshot_hold import HeldSnapshots
 from tidings_translator.spill import PlacedRow, SpilledRows
-
-
-class CompleteTransaction(NamedTuple):
-    """All rows of the tables that are read, by `total_order`; on disk until the next one is asked for, if they are many."""
-
-    txid: int
-    commit_lsn: int
-    rows: list[Envelope] | SpilledRows
-    silent: bool = False
-    """It was committed while a snapshot with which the stream begins anew was read: nobody knows what of it is news."""
-
-
-class SnapshotRow(NamedTuple):
-    """A row that was read by a snapshot; belongs to no transaction."""
-
-    envelope: Envelope
-    commit_lsn: int | None = None
-    """The last commit before it in the stream, where that is known better than by the row itself."""
-    begins_anew: bool = False
-    """Nobody has told of what was committed before it, so nothing of its aggregate is known but what this snapshot reads."""
-
-
-class TooLarge(NamedTuple):
-    """What a transaction did to one aggregate, where that fits into no record; `size` is of its rows in bytes."""
-
-    aggregate: str
-    id: str
-    commit_lsn: int
-    txid: int | None
-    size: int
 
 
 class LostTransaction(NamedTuple):
@@ -58,79 +26,6 @@ class LostTransaction(NamedTuple):
 
 
 Assembled = CompleteTransaction | SnapshotRow | LostTransaction
-
-
-class UnreadableRow(msgspec.Struct, frozen=True, array_like=True):
-    """Where a row was that nobody could read, and what is known of its transaction."""
-
-    topic: str
-    partition: int
-    offset: int
-    after: int = 0
-    """The last commit before the transaction of the row in front of it, so its own is not before that."""
-
-    @property
-    def at(self) -> tuple[Partition, int]:
-        return Partition(self.topic, self.partition), self.offset
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.partition} offset {self.offset}"
-
-
-class Gap(msgspec.Struct, frozen=True, array_like=True):
-    """Commit LSNs between which an unreadable marker was."""
-
-    after: int
-    upto: int | None = None
-    """Included; None while no later END was read."""
-    offset: int = -1
-    """The marker's, in the transaction topic."""
-
-
-class Beginning(msgspec.Struct, frozen=True, array_like=True):
-    """A snapshot with which a stream begins anew: the engine tells of nothing that was committed before it."""
-
-    lsn: int
-    """The position behind which the stream goes on; the snapshot's rows bear it."""
-    after: int | None
-    """The last commit that was told of before; None when there is none."""
-    read_until_ms: int = 0
-    """When its last row was read, by the connector's clock; 0 where all rows are as of `lsn`."""
-
-
-class Progress(msgspec.Struct):
-    """What must survive a restart; stored in the same Kafka transaction as what came out.
-
-    Attributes:
-        commit_lsn: of the last transaction that came out, None before the first.
-        finished: txid to commit LSN of the last ones that came out, oldest first.
-        began_lsn: commit LSN of the first END that was ever read.
-        lost: txid to commit LSN of the last ones that were given up, oldest first.
-        gaps: where unreadable markers were.
-        unreadable: unreadable rows that no transaction was given up for yet.
-        snapshot_open: snapshot rows came out, and it is not known yet that these were all.
-        snapshot_lsn: the highest LSN of a snapshot's row.
-        first_snapshot_lsn: of the rows of the stream's first snapshot; 0 where none was seen.
-        beginning: the last snapshot with which the stream has begun anew.
-        parts: (commit LSN, how many came out, of how many) of a transaction that is coming out in parts; its rows are
-            read again after a restart, and give the same parts.
-        part_sets: how many change sets of the part behind these came out, too.
-        rows: ``topic/partition`` to (last commit LSN before it, LSN) of the last row; only where rows come out one by one.
-    """
-
-    commit_lsn: int | None = None
-    finished: dict[int, int] = {}
-    began_lsn: int = 0
-    lost: dict[int, int] = {}
-    gaps: list[Gap] = []
-    unreadable: list[UnreadableRow] = []
-    snapshot_open: bool = True
-    snapshot_lsn: int = 0
-    first_snapshot_lsn: int = 0
-    beginning: Beginning | None = None
-    parts: tuple[int, int, int] | None = None
-    part_sets: int = 0
-    rows: dict[str, tuple[int, int]] = {}
 
 
 class OpenTransaction:

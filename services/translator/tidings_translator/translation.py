@@ -10,24 +10,27 @@ import functools
 import time
 from collections.abc import Iterable, Mapping
 
+from tidings_domain.evaluation.evaluate import Evaluator
+from tidings_domain.language.events import BusinessEvent, contract_of, topic_of
+from tidings_domain.language.lifecycle import lifecycle_of, midnight
+from tidings_domain.loading.domain import Domain
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import header
 from tidings_service import get_logger
 from tidings_translator import metrics
-from tidings_translator.beginnings import BEGUN_KEY, Standing, position_of
-from tidings_translator.domain import Domain
+from tidings_translator.beginnings import BEGUN_KEY, position_of
 from tidings_translator.errors import BrokerError, GapError, StopError
-from tidings_translator.evaluate import Evaluator
-from tidings_translator.events import BusinessEvent, contract_of, topic_of
 from tidings_translator.fault_points import reached
-from tidings_translator.generation import CUT_KEY, ORIGINAL, Fact, Mode, decode_cut
+from tidings_translator.generation import CUT_KEY, Fact, Mode, decode_cut
 from tidings_translator.generation_gate import fact_record
 from tidings_translator.held_metrics import HeldMetrics
 from tidings_translator.history import HISTORY_KEY, check_history, rules_since_the_beginning
-from tidings_translator.kafka import TopicPlan, read_partition
 from tidings_translator.kafka_generations import LedgerReader
+from tidings_translator.kafka_offsets import PartitionOffsets
 from tidings_translator.kafka_readers import Readers
-from tidings_translator.lifecycle import lifecycle_of, midnight
+from tidings_translator.kafka_reading import read_partition
+from tidings_translator.kafka_topics import TopicPlan
+from tidings_translator.naming import ORIGINAL
 from tidings_translator.partition_count import partitions_of
 from tidings_translator.policies import Policies
 from tidings_translator.publishing import Made, Publisher
@@ -37,7 +40,7 @@ from tidings_translator.settings import DAY_SECONDS, TranslatorSettings
 from tidings_translator.shard import Shard, Workings
 from tidings_translator.stage import Stage
 
-log = get_logger(__name__)
+log = get_logger("tidings_translator.translation")
 
 _STOP_SECONDS = 10.0
 _PASS_SECONDS = 5.0
@@ -244,7 +247,7 @@ class Translator:
         )
         return shard
 
-    async def _read_shard(self, partition: Partition, generation: int, at: Standing) -> Shard:
+    async def _read_shard(self, partition: Partition, generation: int, at: PartitionOffsets) -> Shard:
         changelog = Partition(self._settings.state_topic, partition.partition)
         mode: Mode = "live" if self._settings.generation == ORIGINAL else "shadow"
         shard = Shard(self._workings, partition, changelog, generation, at.committed or 0, mode)

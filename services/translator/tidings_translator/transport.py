@@ -15,9 +15,9 @@ from typing import Any
 import faust
 from faust.types import TP
 
+from tidings_domain.errors import TranslatorError
 from tidings_service.disk import OwnDirectory
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.errors import TranslatorError
 from tidings_translator.faust_batches import (
     NEVER_SECONDS,
     BatchSchema,

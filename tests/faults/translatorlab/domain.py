@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from tidings_translator.events import down_conversion
-from tidings_translator.model import Aggregate, Row, children, reference
-from tidings_translator.rules import Change, rule
+from tidings_domain import Aggregate, Change, Row, children, down_conversion, reference, rule
 from translatorlab.events import (
     NAME,
     ItemAdded,

@@ -7,7 +7,7 @@ import os
 from decimal import Decimal
 from typing import ClassVar
 
-from tidings_translator.events import BusinessEvent
+from tidings_domain import BusinessEvent
 
 NAME = os.environ.get("TIDINGS_LAB_NAME", "store")
 

@@ -14,6 +14,14 @@ from tidings_client import ClientError
 from tidings_client.classes import classes_text
 from tidings_client.decoding import Decoder
 from tidings_client.registry import Registry
+from tidings_domain.changes import ChangeSet, RowChange, decode_change_set, encode_change_set
+from tidings_domain.testing.recording import (
+    RecordedChange,
+    RecordedTransaction,
+    Recording,
+    decode_recording,
+    encode_recording,
+)
 from tidings_envelope import semantic
 from tidings_envelope.avro_schema import avro_schema_json
 from tidings_envelope.decode import EnvelopeDecoder
@@ -23,14 +31,6 @@ from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.left_out import left_out
 from tidings_envelope.registry import RegistryClient
 from tidings_service import TidingsError
-from tidings_translator.changes import ChangeSet, RowChange, decode_change_set, encode_change_set
-from tidings_translator.recording import (
-    RecordedChange,
-    RecordedTransaction,
-    Recording,
-    decode_recording,
-    encode_recording,
-)
 
 _EVENT = {**EVENT, "source": {**EVENT["source"], "table": CANARY, "txId": 7}}  # type: ignore[dict-item]
 _, _AVRO = avro(ENVELOPE, _EVENT)

@@ -4,7 +4,7 @@ from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from uuid import UUID
 
-from tidings_translator.model import Aggregate, Row, children, reference
+from tidings_domain import Aggregate, Row, children, reference
 
 CENT = Decimal("0.01")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tidings_domain import Change, rule
 from tidings_shop.domain.aggregates import Customer, Order, Product
 from tidings_shop.events import (
     CustomerRegistered,
@@ -13,7 +14,6 @@ from tidings_shop.events import (
     OrderShipped,
     ProductPriceChanged,
 )
-from tidings_translator.rules import Change, rule
 
 
 @rule(Order, emits=OrderPlaced)

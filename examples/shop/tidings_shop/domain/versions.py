@@ -1,7 +1,7 @@
 """Older versions of events that still have readers, each made of the next newer one."""
 
+from tidings_domain import down_conversion
 from tidings_shop.events import OrderPlacedV1, OrderPlacedV2
-from tidings_translator.events import down_conversion
 
 
 @down_conversion(OrderPlacedV2, to=OrderPlacedV1)

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from bikes.events import OrderPaidV1, OrderPlacedV1, OrderPlacedV2, PaymentTakenBackV1
-from tidings_translator.events import down_conversion
-from tidings_translator.model import Aggregate, Row, children, reference
-from tidings_translator.rules import Change, rule
+from tidings_domain import Aggregate, Change, Row, children, down_conversion, reference, rule
 
 SECOND = os.environ.get("BIKES_RULES") == "second"
 """The rules of a second generation: customers in capitals, and only odd payments are news when they are taken back."""

@@ -4,7 +4,7 @@ import os
 from decimal import Decimal
 from typing import ClassVar
 
-from tidings_translator.events import BusinessEvent
+from tidings_domain import BusinessEvent
 
 NAME = os.environ.get("BIKES_NAME", "bikes")
 

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
+from tidings_domain import Aggregate, Domain
+from tidings_domain.errors import SequenceError
+from tidings_domain.evaluation.tracing import Traces
+from tidings_domain.language.rules import Rule
+from tidings_domain.language.sites import Site
+from tidings_domain.routing.router import Router
 from tidings_translator.assembly import Assembler
-from tidings_translator.definition import Site
-from tidings_translator.domain import Domain
-from tidings_translator.errors import GenerationError, SequenceError
+from tidings_translator.changelog import Changelog
+from tidings_translator.errors import GenerationError
 from tidings_translator.generation import (
     CUT_KEY,
     Cut,
@@ -24,15 +29,10 @@ from tidings_translator.generation import (
 )
 from tidings_translator.generation_gate import Gate, fact_record
 from tidings_translator.history import check_history, rules_since_the_beginning
-from tidings_translator.memory import Memory
-from tidings_translator.model import Aggregate
 from tidings_translator.records import Output, Partition
-from tidings_translator.routing import Router
-from tidings_translator.rules import Rule
 from tidings_translator.sequencer_output import Emission
 from tidings_translator.sequencer_session import Session
 from tidings_translator.settings import SequencerSettings
-from tidings_translator.tracing import Traces
 
 if TYPE_CHECKING:
     from tidings_translator.stage import Stage
@@ -216,19 +216,24 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     ledger, place = Ledger(), Partition("s.transaction", 0)
     told(ledger, "promotion", Promotion("original", "new"))
     told(ledger, "held/new", Fact(30))
-    memory, stage = Memory(), Emitted()
-    memory.progress.commit_lsn, memory.progress.parts = 40, (50, 1, 3)
+    changelog, stage = Changelog(), Emitted()
+    memory, progress = changelog.memory, changelog.progress
+    progress.finish(1, 40)
+    progress.part_out(50, 1, 3, 0)
     settings = SequencerSettings(kafka="k", registry="http://127.0.0.1:1", domain="d", source="s")
     domain = Domain("d", "d", {}, (), {}, {}, {})
     emission = Emission(settings, cast("Stage", stage))
-    assembler = Assembler(frozenset(), memory.progress, {place: 0}, {place.topic: None})
+    assembler = Assembler(frozenset(), progress, {place: 0}, {place.topic: None})
     gate = Gate(ledger, "original", LEDGER, ("sets", PARTITIONS))
-    session = Session(1, memory, assembler, Router(domain, memory), gate, Traces(None), PARTITIONS, [])
+    session = Session(
+        1, changelog, assembler, Router(domain, memory, progress), gate, Traces(None), PARTITIONS, []
+    )
     session.next_offsets = {place: 0}
 
     assert asyncio.run(emission.emit(session, []))
     assert stage.outputs == []
-    memory.progress.commit_lsn, memory.progress.parts = 50, None
+    progress.parts_done()
+    progress.finish(2, 50)
     assert asyncio.run(emission.emit(session, []))
     cuts = [decode_cut(output.value or b"") for output in stage.outputs if output.key == CUT_KEY]
     assert cuts == [Cut("retired", 50)] * PARTITIONS
@@ -238,13 +243,14 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     # The new one, too: it is held only when the transaction is out.
     ledger = Ledger()
     told(ledger, "promotion", Promotion("original", "new"))
-    memory.progress.parts = (60, 1, 3)
+    progress.part_out(60, 1, 3, 0)
     session.gate = Gate(ledger, "new", LEDGER, ("sets", PARTITIONS))
     assert session.gate.shut
     assert not session.waits
     assert asyncio.run(emission.emit(session, []))
     assert stage.held == set()
-    memory.progress.commit_lsn, memory.progress.parts = 60, None
+    progress.parts_done()
+    progress.finish(3, 60)
     assert session.waits
     assert asyncio.run(emission.emit(session, []))
     assert stage.outputs[-1] == fact_record(LEDGER, Fact(60), "held", "new")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidings_translator.cloudevents import former_id
+from tidings_domain.evaluation.cloudevents import former_id
 from tidings_translator.errors import GenerationError
 from tidings_translator.generation_corrections import Corrections, correction_id, summary, superseded
 from tidings_translator.generation_diff import Comparison, Said, as_json, differing, report, said_of

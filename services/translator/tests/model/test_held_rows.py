@@ -5,16 +5,17 @@ from collections.abc import Callable
 import pytest
 from holding import CHANGELOG, HERE, Run, box, item, pack
 
+from tidings_domain import Domain
+from tidings_domain.changes import ChangeSet
+from tidings_domain.errors import DomainError
+from tidings_domain.evaluation.cloudevents import event_id_by_order
+from tidings_domain.language.events import topic_of
+from tidings_domain.testing import delete, insert, update
 from tidings_service import SettingsError
-from tidings_translator.changes import ChangeSet
-from tidings_translator.cloudevents import event_id_by_order
-from tidings_translator.domain import Domain
-from tidings_translator.errors import DomainError, StopError
-from tidings_translator.events import topic_of
+from tidings_translator.errors import StopError
 from tidings_translator.policies import Policies
 from tidings_translator.publishing import Publisher
 from tidings_translator.shard import Shard
-from tidings_translator.testing import delete, insert, update
 
 Load = Callable[..., Domain]
 

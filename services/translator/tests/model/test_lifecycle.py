@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from tidings_translator.compatibility import incompatibilities
-from tidings_translator.contracts import Contracts, parse_contracts
-from tidings_translator.errors import ContractError
-from tidings_translator.schemas_cli import main
-from tidings_translator.testing import Rehearsal, insert
+from tidings_domain.contracts.cli import main
+from tidings_domain.contracts.compatibility import incompatibilities
+from tidings_domain.contracts.contracts import Contracts, parse_contracts
+from tidings_domain.errors import ContractError
+from tidings_domain.testing import Rehearsal, insert
 from tidings_translator.translation import tell_lifecycle
 
 Load = Callable[..., Any]

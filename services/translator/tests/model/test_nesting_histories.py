@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from nesting import FILES, Load, keys_of
 
+from tidings_domain.changes import ChangeSet
+from tidings_domain.routing.memory import Memory
+from tidings_domain.routing.router import Router
+from tidings_domain.routing.transactions import CompleteTransaction
+from tidings_domain.testing import Rehearsal
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
-from tidings_translator.changes import ChangeSet
-from tidings_translator.memory import Memory
 from tidings_translator.records import Partition
-from tidings_translator.routing import Router
-from tidings_translator.spill import PlacedRow, SpilledRows
-from tidings_translator.testing import Rehearsal
-from tidings_translator.transactions import CompleteTransaction
+from tidings_translator.spill import DiskBuckets, PlacedRow, SpilledRows
 
 UP = {"public.items": "box_id", "public.parts": "item_id", "public.labels": "part_id"}
 TABLES = ("public.boxes", *UP)
@@ -61,7 +61,7 @@ class Database:
 def on_disk(router: Router, lsn: int, rows: list[Envelope], directory: Path) -> list[ChangeSet]:
     spilled = SpilledRows(directory)
     spilled.add({at: PlacedRow(row, Partition("t", 0), at) for at, row in enumerate(rows)})
-    parts = router.parts(CompleteTransaction(1, lsn, spilled), directory, 2)
+    parts = router.parts(CompleteTransaction(1, lsn, spilled), DiskBuckets(directory, 2))
     sets = [one for part in parts for one in part]
     spilled.close()
     return sets

@@ -10,17 +10,17 @@ import msgspec
 import pytest
 from holding import Run, box, item, pack
 
-from tidings_translator.changes import encode_change_set
-from tidings_translator.domain import Domain
-from tidings_translator.evaluate import Evaluator
+from tidings_domain import Domain
+from tidings_domain.changes import encode_change_set
+from tidings_domain.evaluation.evaluate import Evaluator
+from tidings_domain.testing import Rehearsal, Statement, delete, insert, update
 from tidings_translator.policies import Policies
-from tidings_translator.testing import Rehearsal, Statement, delete, insert, update
 
 Load = Callable[..., Domain]
 OWNER = 'owner = reference(Owner, by="owner_id")'
 REQUIRED = 'owner = reference(Owner, by="owner_id", required=True)'
 LINES = """
-from tidings_translator.model import Aggregate, Row, reference
+from tidings_domain import Aggregate, Row, reference
 
 class Owner(Row, table="public.owners", key="id"):
     id: int

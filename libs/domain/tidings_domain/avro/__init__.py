@@ -1,0 +1,1 @@
+"""Avro's binary encoding, straight from event classes."""

@@ -1,0 +1,1 @@
+"""The contracts of business events: files, compatibility, generated classes, documentation, registration."""

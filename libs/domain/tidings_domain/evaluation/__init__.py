@@ -1,0 +1,1 @@
+"""Evaluates the rules on a change set: new state, business events, failures."""

@@ -1,0 +1,1 @@
+"""Loads a domain's package and checks it as a whole."""

@@ -1,0 +1,1 @@
+"""Turns a transaction into change sets, one for each aggregate that it touched."""

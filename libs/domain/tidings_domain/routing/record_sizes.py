@@ -1,0 +1,6 @@
+"""How large a record on Kafka may be: what fits into none is told apart before anything is produced."""
+
+MAX_RECORD_BYTES = 8 * 1024 * 1024
+"""Largest record that is produced; topics created by us take as much."""
+MAX_VALUE_BYTES = MAX_RECORD_BYTES - 64 * 1024
+"""Largest value; the rest of a record is for its key, headers and framing."""
