@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tidings_capture.option_table import CONNECTOR_CLASS
-from tidings_capture.plugins import PLUGINS
+from tidings_connect.config.plugins import PLUGINS
 
 _TARGET = Path(__file__).parents[1] / "services/capture/tidings_capture/connect_definitions.json"
 _CONFIG = {"connector.class": CONNECTOR_CLASS, "name": "x", "topic.prefix": "x"}

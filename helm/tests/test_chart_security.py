@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tidings_capture.rest_security import read_rest_security
-from tidings_capture.worker_config import read_worker_config
+from tidings_connect.config.rest_security import read_rest_security
+from tidings_connect.config.worker import read_worker_config
 from tidings_connect.limits import ConnectorLimits, read_limits
 from tidings_stack.authority import Authority
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tidings_capture.config_providers import read_config_providers
+from tidings_connect.config.providers import read_config_providers
 from tidings_connect.java.properties import load_properties
 
 PORTS = {"capture": 8083, "sequencer": 8091, "translator": 8092, "lakehouse": 8093}

@@ -6,10 +6,10 @@ import secrets
 import pytest
 from faultlab.servers import Lab
 
-from tidings_capture.stores import PAUSED, STOPPED
-from tidings_capture.supervisor import Supervisor
-from tidings_capture.worker_config import read_worker_config
+from tidings_connect.config.worker import read_worker_config
 from tidings_connect.errors import BrokerError
+from tidings_connect.herder.herder import Herder
+from tidings_connect.storage.records import PAUSED, STOPPED
 from tidings_service import Health
 from tidings_stack.capture import JSON_CONVERTER
 
@@ -37,7 +37,7 @@ def test_a_pause_that_could_not_be_written_does_not_undo_what_is_asked_for_after
     )
 
     async def run() -> str:
-        supervisor = Supervisor(worker, "127.0.0.1:1", Health(), log_level="INFO", log_format="json")
+        supervisor = Herder(worker, "127.0.0.1:1", Health(), log_level="INFO", log_format="json")
         await supervisor.start()
         assert supervisor.storage is not None
         configs = supervisor.storage.configs

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tidings_capture.options import check_options
-from tidings_capture.rest_security import read_rest_security
 from tidings_capture.signals import Signal, condition_for
+from tidings_connect.config.rest_security import read_rest_security
 from tidings_connect.data.sizes import parse_size
 from tidings_connect.errors import ConnectError, WorkerConfigError
 from tidings_domain.changes import decode_change_set

@@ -54,7 +54,7 @@ def test_help_and_completion_load_no_part(tmp_path: Path) -> None:
             "import atexit, os, sys, tidings_cli.main as m\n"
             f"sys.argv = ['tidings', *{arguments!r}]\n"
             f"os.environ.update({environment!r})\n"
-            "parts = ('tidings_capture', 'tidings_domain', 'tidings_translator', 'tidings_lakehouse', 'tidings_stack', 'asyncio')\n"
+            "parts = ('tidings_connect', 'tidings_capture', 'tidings_domain', 'tidings_translator', 'tidings_lakehouse', 'tidings_stack', 'asyncio')\n"
             "atexit.register(lambda: print('loaded', [one for one in parts if one in sys.modules]))\n"
             "m.main()\n"
         )

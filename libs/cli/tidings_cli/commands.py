@@ -39,8 +39,8 @@ _RUN, _LOOK, _AUTHOR, _TRY = "Run the pipeline", "Look and mend", "Write a domai
 COMMANDS: Final[Mapping[str, Entry]] = {
     "capture": Entry(
         _RUN, "A worker that takes Debezium's connectors over Kafka Connect's REST API.",
-        "tidings_capture.worker_cli", "tidings-capture", {"": "worker.properties"},
-        old_name="tidings-capture",
+        "tidings_connect.worker", "tidings-capture", {"": "worker.properties"},
+        needs="tidings_capture", old_name="tidings-capture",
     ),
     "sequence": Entry(
         _RUN, "Row changes to whole transactions; settings are environment variables.",

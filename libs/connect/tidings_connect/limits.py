@@ -17,6 +17,8 @@ from tidings_connect.errors import WorkerConfigError
 TRANSFORM_MODULES: Final = "tidings.transforms.allowed.modules"
 SIGNAL_DIRECTORY: Final = "tidings.signal.directory"
 BACKTRACKING: Final = "tidings.regex.backtracking"
+MOST_DISK: Final = "tidings.spool.max.bytes"
+FREE_DISK: Final = "tidings.spool.free.bytes"
 LIMIT_PROPERTIES: Final = frozenset({TRANSFORM_MODULES, SIGNAL_DIRECTORY, BACKTRACKING})
 
 

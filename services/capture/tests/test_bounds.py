@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from tidings_capture.series_bounds import OTHER, SeriesBounds
-from tidings_capture.topic_bounds import TopicBounds, TopicError
+from tidings_connect.herder.series_bounds import OTHER, SeriesBounds
+from tidings_connect.kafka.topic_bounds import TopicBounds, TopicError
 from tidings_connect.log_levels import MOST_CHARACTERS, MOST_LOGGERS, LogLevels
 
 BOUNDS = TopicBounds(["c", "o", "s"], "shop", "__beat.shop")

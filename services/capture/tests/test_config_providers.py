@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tidings_capture.config_providers import ConfigProviderError, is_reference, read_config_providers
-from tidings_capture.secret_options import passwords
-from tidings_capture.validation import validate
-from tidings_capture.worker_config import read_worker_config
+from tidings_connect.config.providers import ConfigProviderError, is_reference, read_config_providers
+from tidings_connect.config.secrets import passwords
+from tidings_connect.config.validation import validate
+from tidings_connect.config.worker import read_worker_config
 from tidings_connect.errors import WorkerConfigError
 
 PACKAGE = "org.apache.kafka.common.config.provider."

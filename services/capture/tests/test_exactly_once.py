@@ -14,8 +14,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from row_traffic import RowTraffic
 
 from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
-from tidings_capture.exactly_once import TransactionBoundary, preflight
 from tidings_capture.source_offset import SourceOffset, decode_offset, offset_key
+from tidings_connect.config.exactly_once import TransactionBoundary, preflight
 from tidings_connect.errors import BrokerError, FencedError
 from tidings_connect.kafka.producer import AcknowledgedProducer
 from tidings_connect.kafka.topics import TopicAdmin, read_compacted

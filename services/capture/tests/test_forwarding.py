@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_capture.rest_forwarding import place_of
+from tidings_connect.rest.forwarding import place_of
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import Consumer
 
-from tidings_capture.group_health import Patience, Sight, difference
-from tidings_capture.kafka_group import GroupMember
-from tidings_capture.worker_config import GroupTimes
+from tidings_connect.config.worker import GroupTimes
+from tidings_connect.group.health import Patience, Sight, difference
+from tidings_connect.group.member import GroupMember
 from tidings_connect.kafka.topics import TopicAdmin
 
 

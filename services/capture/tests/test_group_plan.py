@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings_capture.group_plan import (
+from tidings_connect.group.assignment import (
     Assignment,
     decode_applied,
     decode_assignment,

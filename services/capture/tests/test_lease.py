@@ -9,12 +9,12 @@ import time
 import msgspec
 import pytest
 
-from tidings_capture.task_channel import STOP, Report, Request, TaskJob, encode_job, encode_request
+from tidings_connect.task.channel import STOP, Report, Request, TaskJob, encode_job, encode_request
 
 TASK = """
 import time
-from tidings_capture.task import Pipes
-from tidings_capture.task_channel import Report
+from tidings_connect.task.main import Pipes
+from tidings_connect.task.channel import Report
 from tidings_service import configure_logging
 configure_logging("capture")
 pipes = Pipes()

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from tidings_capture.task import Pipes
-from tidings_capture.task_channel import STOP, Request, encode_request
 from tidings_connect.log_levels import LogLevels
+from tidings_connect.task.channel import STOP, Request, encode_request
+from tidings_connect.task.main import Pipes
 
 
 @pytest.fixture

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tidings_capture.connector_config import read_connector_config, read_retry_options
+from tidings_capture.connector_config import read_connector_config
 from tidings_capture.option_table import FIXED, NOT_IMPLEMENTED, OPTIONS
 from tidings_capture.options import check_options
-from tidings_capture.plugins import find_plugin
-from tidings_capture.secret_options import passwords
-from tidings_capture.stores import is_ours
-from tidings_capture.validation import require_connector_class
+from tidings_connect.config.plugins import find_plugin
+from tidings_connect.config.retries import read_retry_options
+from tidings_connect.config.secrets import passwords
+from tidings_connect.config.validation import require_connector_class
 from tidings_connect.errors import OptionError
+from tidings_connect.storage.records import is_ours
 
 MINIMUM = {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",

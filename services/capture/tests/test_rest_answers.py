@@ -7,9 +7,9 @@ import urllib.request
 import pytest
 from aiohttp import web
 
-from tidings_capture.rest_warnings import header_value, warn
-from tidings_capture.secret_options import MASK, with_stored_secrets
+from tidings_connect.config.secrets import MASK, with_stored_secrets
 from tidings_connect.errors import OptionError
+from tidings_connect.rest.warnings import header_value, warn
 
 PLUGIN = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
 KEYLESS = 'public.kéy"less'

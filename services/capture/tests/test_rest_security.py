@@ -12,12 +12,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tidings_capture.rest_guesses import Guesses
-from tidings_capture.rest_security import authentication, read_rest_security
-from tidings_capture.supervisor import Supervisor
-from tidings_capture.worker_cli import serve_rest
-from tidings_capture.worker_config import read_worker_config
+from tidings_connect.config.rest_guesses import Guesses
+from tidings_connect.config.rest_security import authentication, read_rest_security
+from tidings_connect.config.worker import read_worker_config
 from tidings_connect.errors import WorkerConfigError
+from tidings_connect.herder.herder import Herder
+from tidings_connect.worker import serve_rest
 from tidings_service import Health, serve_application
 from tidings_stack.authority import Authority
 
@@ -214,7 +214,7 @@ async def rest(properties: Mapping[str, str]) -> AsyncIterator[list[str]]:
     base = {"bootstrap.servers": "none:1", "group.id": "g", "listeners": "http://127.0.0.1:0", **topics}
     worker = read_worker_config(base | properties)
     health = Health()
-    servers = await serve_rest(Supervisor(worker, "w", health, log_level="INFO", log_format="json"), health)
+    servers = await serve_rest(Herder(worker, "w", health, log_level="INFO", log_format="json"), health)
     try:
         yield [server.url for server in servers]
     finally:

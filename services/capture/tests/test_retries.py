@@ -3,13 +3,13 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from tidings_capture.connector_config import RetryOptions
-from tidings_capture.connector_run import _pause, _trace
 from tidings_capture.errors import PostgresError, retry_of_sqlstate
 from tidings_capture.postgres import Endpoint, _refused
-from tidings_capture.task_channel import Failure
+from tidings_connect.config.retries import RetryOptions
 from tidings_connect.errors import _KAFKA, retry_of_kafka
+from tidings_connect.herder.local_connector import _pause, _trace
 from tidings_connect.kafka.producer import describe_failure
+from tidings_connect.task.channel import Failure
 from tidings_service import Retry
 
 UNLIMITED = RetryOptions(-1, 0.3, 10.0)

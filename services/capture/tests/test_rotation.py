@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tidings_capture.rotation import Rotation
-from tidings_capture.worker_config import WorkerConfig, read_worker_config
 from tidings_connect import renewals
+from tidings_connect.config.worker import WorkerConfig, read_worker_config
 from tidings_connect.converters.registry_login import RegistryLogin
+from tidings_connect.herder.rotation import Rotation
 from tidings_connect.kafka.clients import Producer, renew
 from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.renewals import KAFKA, REGISTRY, Renewal, newest
@@ -63,7 +63,7 @@ def write(directory: Path, password: str) -> None:
 async def test_what_changes_in_a_file_is_told_to_the_tasks_and_taken_by_who_is_made_later(
     worker: WorkerConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings_capture.rotation._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("tidings_connect.herder.rotation._LOOK_SECONDS", 0.01)
     monkeypatch.setattr(renewals, "_newest", {})
     owner = Owner()
     running = asyncio.create_task(Rotation(worker, owner).run())

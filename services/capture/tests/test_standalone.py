@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_capture.connector_files import read_connector_file
-from tidings_capture.offset_file import OffsetFile, decode_offsets, encode_offsets, read_offsets
-from tidings_capture.worker_config import read_worker_config
+from tidings_connect.config.worker import read_worker_config
 from tidings_connect.errors import OffsetError, WorkerConfigError
+from tidings_connect.herder.files import read_connector_file
+from tidings_connect.storage.offset_file import OffsetFile, decode_offsets, encode_offsets, read_offsets
 
 REAL = bytes.fromhex(
     "aced0005737200116a6176612e7574696c2e486173684d61700507dac1c31660d103000246000a6c6f6164466163746f"

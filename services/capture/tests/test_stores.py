@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tidings_capture.stores import PAUSED, STARTED, STOPPED, ConfigStore, Status, StatusStore
+from tidings_connect.storage.records import PAUSED, STARTED, STOPPED, ConfigStore, Status, StatusStore
 
 
 class Topic:
@@ -129,7 +129,7 @@ def test_records_of_other_kinds_are_left_alone():
 
 def test_statuses_are_read_as_they_are_written():
     topic = Topic(lambda topic: StatusStore(topic, "t", "host:1", lambda error: None))
-    topic.store.put_task("a", 0, "FAILED", "why", 7)
+    topic.store.put_task("a", 0, "FAILED", "why", 7, "1.0")
     assert topic.store.task("a", 0) == Status("FAILED", "host:1", "why", 7)
     assert topic.store.connector("a") is None
     topic.store.delete("a")

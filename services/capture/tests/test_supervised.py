@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tidings_capture.connector_run import FAILED, RUNNING, ConnectorRun
-from tidings_capture.supervisor import Supervisor
-from tidings_capture.task_channel import Report, TaskJob
-from tidings_capture.worker_config import read_worker_config
+from tidings_connect.config.worker import read_worker_config
+from tidings_connect.herder.herder import Herder
+from tidings_connect.herder.local_connector import FAILED, RUNNING, ConnectorRun
 from tidings_connect.java.properties import load_properties
+from tidings_connect.task.channel import Report, TaskJob
 from tidings_service import Health
 
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups")  # the only call that tells a group's protocol
@@ -160,17 +160,15 @@ def test_a_task_that_stands_still_is_failed_killed_and_started_again(
 
 
 @pytest.fixture
-async def supervisor(worker_properties, unique_name) -> AsyncIterator[Supervisor]:
+async def supervisor(worker_properties, unique_name) -> AsyncIterator[Herder]:
     worker = read_worker_config(load_properties(worker_properties(unique_name)))
-    made = Supervisor(worker, "127.0.0.1:1", Health(), log_level="INFO", log_format="json")
+    made = Herder(worker, "127.0.0.1:1", Health(), log_level="INFO", log_format="json")
     await made.start()
     yield made
     await made.stop()
 
 
-async def test_the_end_of_any_loop_of_the_worker_is_the_end_of_the_worker(
-    supervisor: Supervisor, monkeypatch
-):
+async def test_the_end_of_any_loop_of_the_worker_is_the_end_of_the_worker(supervisor: Herder, monkeypatch):
     def broken(*_arguments: object) -> None:
         raise ValueError("a secret")
 
@@ -204,7 +202,7 @@ async def test_the_end_of_any_loop_of_the_worker_is_the_end_of_the_worker(
         assert "a secret" not in json.dumps(str(supervisor.failure))
 
 
-async def test_a_loop_that_just_returns_has_ended_too(supervisor: Supervisor):
+async def test_a_loop_that_just_returns_has_ended_too(supervisor: Herder):
     async def nothing() -> None:
         pass
 
@@ -213,7 +211,7 @@ async def test_a_loop_that_just_returns_has_ended_too(supervisor: Supervisor):
     assert str(supervisor.failure) == "the loop 'a name' has ended by itself"
 
 
-async def test_a_loop_that_is_cancelled_has_not_failed(supervisor: Supervisor):
+async def test_a_loop_that_is_cancelled_has_not_failed(supervisor: Herder):
     task = supervisor.run_loop(asyncio.sleep(600), "a name")
     await asyncio.sleep(0)
     task.cancel()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tidings_capture.task_channel import TaskJob, encode_job
-from tidings_capture.task_forks import TaskForks
+from tidings_connect.task.channel import TaskJob, encode_job
+from tidings_connect.task.forks import TaskForks
 from tidings_stack.capture import CaptureWorker as Worker
 
 SECONDS = 120

@@ -7,7 +7,9 @@ import sys
 def test_a_task_loads_nothing_that_only_the_worker_needs():
     program = """
 import sys
-import tidings_capture.task
+from tidings_connect.task.fork_server import preload
+
+preload()
 import tidings_capture.task_run
 from tidings_service import configure_logging
 

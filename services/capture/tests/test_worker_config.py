@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidings_capture.override_policy import check_overrides
-from tidings_capture.worker_config import read_worker_config
+from tidings_connect.config.override_policy import check_overrides
+from tidings_connect.config.worker import read_worker_config
 from tidings_connect.errors import OptionError, WorkerConfigError
 from tidings_connect.kafka.settings import refused_settings, translate_client_settings
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Final
 
 from tidings_capture.fault_points import reached
-from tidings_capture.offset_file import OffsetFile
 from tidings_capture.source_history import History
 from tidings_capture.source_offset import SourceOffset, encode_offset
 from tidings_connect.kafka.producer import AcknowledgedProducer, RecordProducer
+from tidings_connect.storage.offset_file import OffsetFile
 
 _SLICE_SECONDS: Final = 0.05
 

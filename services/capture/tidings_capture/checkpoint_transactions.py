@@ -8,9 +8,9 @@ import time
 from typing import Final
 
 from tidings_capture.checkpoint import Checkpoints
-from tidings_capture.exactly_once import INTERVAL, TransactionBoundary
 from tidings_capture.fault_points import reached
 from tidings_capture.source_offset import SourceOffset, encode_offset
+from tidings_connect.config.exactly_once import INTERVAL, TransactionBoundary
 from tidings_connect.kafka.transactional_producer import TransactionalProducer
 
 _POLL_SECONDS: Final = 0.05

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case ["ddl"]:
             from tidings_capture.ddl_cli import main as command  # noqa: PLC0415 - needs no Kafka
         case _:
-            from tidings_capture.worker_cli import main as worker  # noqa: PLC0415 - loads Kafka's client
+            from tidings_connect.worker import main as worker  # noqa: PLC0415 - loads Kafka's client
 
             return worker(given)
     return command(given[1:])

@@ -15,13 +15,6 @@ from tidings_capture.conversion_options import (
     TimePrecision,
     placeholder_bytes,
 )
-from tidings_capture.exactly_once import (
-    BOUNDARY,
-    BOUNDARY_INTERVAL,
-    REQUIRED,
-    SUPPORT,
-    TransactionBoundary,
-)
 from tidings_capture.filters import (
     ColumnFilter,
     KeyColumns,
@@ -31,7 +24,7 @@ from tidings_capture.filters import (
     compile_list,
 )
 from tidings_capture.naming import NameAdjustment, TopicNames
-from tidings_capture.option_table import OPTIONS, PRODUCER_OVERRIDE, REQUIRE_AUTH, TRANSFORM_PREFIXES
+from tidings_capture.option_table import OPTIONS, REQUIRE_AUTH
 from tidings_capture.options import check_options
 from tidings_capture.postgres import Endpoint
 from tidings_capture.protocol import ProtocolOptions
@@ -40,6 +33,14 @@ from tidings_capture.signal_options import SignalOptions, table_name
 from tidings_capture.snapshot_options import SnapshotOptions, select_overrides
 from tidings_capture.tolerance import ToleranceOptions
 from tidings_capture.wal_options import WalOptions, read_wal_options
+from tidings_connect.config.exactly_once import (
+    BOUNDARY,
+    BOUNDARY_INTERVAL,
+    REQUIRED,
+    SUPPORT,
+    TransactionBoundary,
+)
+from tidings_connect.config.framework import PRODUCER_OVERRIDE, TRANSFORM_PREFIXES
 from tidings_connect.converters.encoding import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
 from tidings_connect.errors import OptionError
 from tidings_connect.java.regex import JavaPattern
@@ -99,26 +100,6 @@ class ConnectorConfig:
     tolerance: ToleranceOptions = field(default_factory=ToleranceOptions)
     transforms: dict[str, str] = field(default_factory=dict, repr=False)
     """``transforms``, ``predicates`` and what is behind these prefixes; empty without transforms."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryOptions:
-    """``errors.*``: how often, and how long to wait between attempts."""
-
-    attempts: int
-    """-1: without end."""
-    first_seconds: float
-    longest_seconds: float
-
-
-def read_retry_options(config: Mapping[str, str]) -> RetryOptions:
-    """The options the supervisor itself needs."""
-    value = _Values(config)
-    return RetryOptions(
-        value.integer("errors.max.retries"),
-        value.integer("errors.retry.delay.initial.ms") / 1000,
-        value.integer("errors.retry.delay.max.ms") / 1000,
-    )
 
 
 def read_endpoint(config: Mapping[str, str]) -> Endpoint:

@@ -17,7 +17,6 @@ from typing import Final, Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidings_capture.connector_run import ConnectorRun
 from tidings_capture.preparation import drop_slot
 from tidings_capture.wal import Place, WalMonitor, place_of
 from tidings_capture.wal_forecast import ServerWal, SlotWal
@@ -25,6 +24,7 @@ from tidings_capture.wal_options import STEPS, WalOptions
 from tidings_capture.wal_slots import OwnSlot
 from tidings_connect.data.sizes import format_size
 from tidings_connect.errors import ConnectError
+from tidings_connect.herder.local_connector import ConnectorRun
 from tidings_service import get_logger
 
 WARN: Final = 1

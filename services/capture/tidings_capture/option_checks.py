@@ -9,8 +9,7 @@ from tidings_capture.filters import compile_keys, compile_list
 from tidings_capture.replica_identities import compile_identities
 from tidings_capture.signal_options import table_name
 from tidings_capture.wal_options import parse_limit
-from tidings_connect.data.sizes import parse_size
-from tidings_connect.java.regex import compile_java
+from tidings_connect.config.option_checks import at_least_one_problem, not_negative_problem, refused_by
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,63}")
 _PREFIX: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -28,27 +27,14 @@ def topic_prefix_problem(value: str) -> str | None:
     return f"{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"
 
 
-def _refused_by(parse: Callable[[str], object], words: str = "") -> Callable[[str], str | None]:
-    def check(value: str) -> str | None:
-        try:
-            parse(value)
-        except (ValueError, re.error) as error:
-            return f"{words}{error}"
-        return None
-
-    return check
-
-
-patterns_problem: Final = _refused_by(
+patterns_problem: Final = refused_by(
     compile_list, "A comma-separated list of valid regular expressions is expected, but "
 )
-message_keys_problem: Final = _refused_by(compile_keys, "is ")
-identities_problem: Final = _refused_by(compile_identities, "is wrong: ")
-java_pattern_problem: Final = _refused_by(compile_java, "is not a regular expression: ")
-table_problem: Final = _refused_by(table_name)
-size_problem: Final = _refused_by(parse_size)
-limit_problem: Final = _refused_by(parse_limit)
-placeholder_problem: Final = _refused_by(placeholder_bytes, "is wrong: ")
+message_keys_problem: Final = refused_by(compile_keys, "is ")
+identities_problem: Final = refused_by(compile_identities, "is wrong: ")
+table_problem: Final = refused_by(table_name)
+limit_problem: Final = refused_by(parse_limit)
+placeholder_problem: Final = refused_by(placeholder_bytes, "is wrong: ")
 
 
 def operations_problem(value: str) -> str | None:
@@ -69,32 +55,8 @@ def require_auth_problem(value: str) -> str | None:
     return "takes password, md5, scram-sha-256, gss, sspi, oauth, none, with commas, each or none with ! before it"
 
 
-def port_problem(value: str) -> str | None:
-    return None if value.isdigit() and 0 < int(value) < 65536 else "A port is expected, 1 to 65535"
-
-
-def not_negative_problem(value: str) -> str | None:
-    return None if int(value) >= 0 else "An non-negative integer is expected"  # Debezium's own words
-
-
-def not_negative_long_problem(value: str) -> str | None:
-    return None if int(value) >= 0 else "A non-negative long value is expected"
-
-
 def chunk_problem(value: str) -> str | None:
     return not_negative_problem(value) or at_least_one_problem(value)  # with none, nothing would be read
-
-
-def at_least_one_problem(value: str) -> str | None:
-    return None if int(value) >= 1 else "Value must be at least 1"
-
-
-def positive_problem(value: str) -> str | None:
-    return None if int(value) >= 1 else "A positive, non-zero integer value is expected"
-
-
-def positive_long_problem(value: str) -> str | None:
-    return None if int(value) >= 1 else "A positive, non-zero long value is expected"
 
 
 def queue_problem(value: str) -> str | None:

@@ -5,34 +5,20 @@ ignored), and accepted without effect because the default is the only behaviour 
 ``docs/debezium-compatibility.md`` shows the same table.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from tidings_capture.class_names import CONNECTOR_NAMES
-from tidings_capture.exactly_once import boundary_problem
-from tidings_capture.metric_tags import OPTION as METRIC_TAGS
-from tidings_capture.metric_tags import problem as metric_tags_problem
 from tidings_capture.naming import SCHEMA_STRATEGY, STRATEGIES, NameAdjustment
 from tidings_capture.option_checks import (
-    at_least_one_problem,
     channels_among,
     chunk_problem,
     identities_problem,
-    java_pattern_problem,
     limit_problem,
     message_keys_problem,
-    not_negative_long_problem,
-    not_negative_problem,
     operations_problem,
     patterns_problem,
     placeholder_problem,
-    port_problem,
-    positive_long_problem,
-    positive_problem,
     queue_problem,
     require_auth_problem,
-    size_problem,
     slot_name_problem,
     table_problem,
     topic_prefix_problem,
@@ -40,31 +26,33 @@ from tidings_capture.option_checks import (
 from tidings_capture.signal_file import DEFAULT_FILE
 from tidings_capture.snapshot_options import OVERRIDES
 from tidings_capture.wal_options import GUARD, ON_LOSS, PAUSED_CONNECTORS, STEPS, VOLUME
+from tidings_connect.config.class_names import aliases
+from tidings_connect.config.framework import (
+    FRAMEWORK_OPTIONS,
+    FRAMEWORK_PREFIXES,
+)
+from tidings_connect.config.metric_tags import OPTION as METRIC_TAGS
+from tidings_connect.config.metric_tags import problem as metric_tags_problem
+from tidings_connect.config.option import Option
+from tidings_connect.config.option_checks import (
+    at_least_one_problem,
+    java_pattern_problem,
+    not_negative_long_problem,
+    not_negative_problem,
+    port_problem,
+    positive_long_problem,
+    positive_problem,
+    size_problem,
+)
 
-Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
-
+CONNECTOR_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
+CONNECTOR_NAMES: Final = (CONNECTOR_CLASS, *aliases(CONNECTOR_CLASS))
+"""Every name of the connector's class."""
 REQUIRE_AUTH: Final = "tidings.database.require.auth"
 CONNECTOR_VERSION: Final = "3.7.0.Final"
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option: its type, its default, and what values it takes."""
-
-    name: str
-    kind: Kind = "string"
-    default: str | None = None
-    required: bool = False
-    values: tuple[str, ...] = ()
-    check: Callable[[str], str | None] | None = None
-    """A further check; what is wrong, or None."""
-    documentation: str = ""
-    may_be_empty: bool = True
-    """Whether an empty value is as good as none."""
-
-
 _TABLE: Final = (
-    Option("name"),
     Option("connector.class", "class", required=True, values=CONNECTOR_NAMES),
     Option("tasks.max", "int", "1", check=at_least_one_problem, documentation="A WAL is serial: one task runs whatever this says."),
     Option("plugin.name", default="decoderbufs", values=("pgoutput",)),
@@ -168,21 +156,11 @@ _TABLE: Final = (
     Option("heartbeat.interval.ms", "int", "0", check=not_negative_problem),
     Option("status.update.interval.ms", "int", "10000", check=positive_problem),
     Option("xmin.fetch.interval.ms", "long", "0", values=("0",)),
-    Option("errors.max.retries", "int", "-1"),
-    Option("errors.retry.delay.initial.ms", "long", "300", check=not_negative_problem),
-    Option("errors.retry.delay.max.ms", "long", "10000", check=not_negative_problem),
-    Option("errors.tolerance", default="none", values=("none", "all"), documentation="all: what cannot be converted or transformed is left out."),
-    Option("errors.log.enable", "boolean", "false"),
     Option("errors.deadletterqueue.topic.name", documentation="Where to keep what errors.tolerance=all leaves out; Kafka Connect has it for sinks only."),
-    Option("exactly.once.support", default="requested", values=("requested", "required"), documentation="The worker's exactly.once.source.support decides; required refuses workers where it is not enabled."),
-    Option("transaction.boundary", default="poll", values=("poll", "interval", "connector"), check=boundary_problem),
-    Option("transaction.boundary.interval.ms", "long", check=not_negative_problem, documentation="Default: the worker's offset.flush.interval.ms; at most a quarter of transaction.timeout.ms."),
     Option("retriable.restart.connector.wait.ms", "long", "10000", check=positive_long_problem),
     Option("max.batch.size", "int", "2048", check=positive_problem, documentation="Batches follow what has arrived: accepted, without effect."),
     Option("max.queue.size", "int", "8192", check=queue_problem, documentation="The producer's queue is the only one: accepted, without effect."),
     Option("poll.interval.ms", "long", "500", check=positive_problem, documentation="Nothing is polled: accepted, without effect."),
-    Option("topic.creation.default.partitions", "int", "-1"),
-    Option("topic.creation.default.replication.factor", "int", "-1"),
     Option(REQUIRE_AUTH, check=require_auth_problem, documentation="How the server may ask for a login, as libpq's require_auth. Default: no password in the clear unless database.sslmode is verify-ca or verify-full."),
     Option("tidings.receive.timeout.ms", "int", "300000", check=not_negative_problem),
     Option("tidings.managed.by"),
@@ -194,25 +172,12 @@ _TABLE: Final = (
     Option(VOLUME, check=size_problem, documentation="The room for pg_wal on the database server, such as 100GB; for forecasts and percentages."),
     *(Option(f"{GUARD}{step}", check=limit_problem, documentation="WAL the slot may retain before the guard acts: 20GB, or 80% of the room there is.") for step in STEPS),
     Option(PAUSED_CONNECTORS, "list", check=patterns_problem, documentation="Connectors of this worker that rest from step pause on."),
-    Option("key.converter", "class"),
-    Option("value.converter", "class"),
-    Option("header.converter", "class"),
-    Option("transforms", "list"),
-    Option("predicates", "list"),
-    Option("config.action.reload", default="restart", values=("none", "restart")),
 )  # fmt: skip
-OPTIONS: Final = {option.name: option for option in _TABLE}
+OPTIONS: Final = {**FRAMEWORK_OPTIONS, **{option.name: option for option in _TABLE}}
 
-PRODUCER_OVERRIDE: Final = "producer.override."
 SIGNAL_CONSUMER: Final = "signal.consumer."
-TRANSFORM_PREFIXES: Final = ("transforms.", "predicates.")
 PASS_THROUGH: Final = (
-    "key.converter.",
-    "value.converter.",
-    "header.converter.",
-    "topic.creation.",
-    *TRANSFORM_PREFIXES,
-    PRODUCER_OVERRIDE,
+    *FRAMEWORK_PREFIXES,
     f"{OVERRIDES}.",
     SIGNAL_CONSUMER,
 )
@@ -277,7 +242,6 @@ _NOT_IMPLEMENTED_PREFIXES: Final = (
     "notification.http.",
     "openlineage.",
 )
-DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 
 
 def is_refused(name: str) -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from tidings_capture.override_policy import same_cluster
 from tidings_capture.pgoutput_messages import Cells
 from tidings_capture.signal_file import SignalFile
 from tidings_capture.signal_options import SignalOptions
 from tidings_capture.sql_fragment import enclosed
+from tidings_connect.config.override_policy import same_cluster
 from tidings_connect.errors import ConnectError
 from tidings_connect.java.regex import JavaPattern, compile_java
 from tidings_connect.kafka.topics import SignalConsumer

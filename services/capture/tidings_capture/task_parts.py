@@ -14,10 +14,8 @@ from tidings_capture.checkpoint import AcknowledgedCheckpoints, Checkpoints
 from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
 from tidings_capture.connector_config import ConnectorConfig
 from tidings_capture.errors import PostgresError
-from tidings_capture.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETTING, transactional_id
 from tidings_capture.left_out import LeftOut
 from tidings_capture.notifications import Notifier
-from tidings_capture.offset_file import OffsetFile, read_offsets
 from tidings_capture.plan import Record
 from tidings_capture.plan_markers import compile_markers
 from tidings_capture.plan_messages import MessagePlan
@@ -26,15 +24,17 @@ from tidings_capture.postgres import Session
 from tidings_capture.preparation import captured_tables, server_lsn
 from tidings_capture.routes import Routes
 from tidings_capture.source_offset import offset_key
-from tidings_capture.task_channel import TableProgress, TaskJob
 from tidings_capture.tolerance import Tolerance
-from tidings_capture.topic_bounds import TopicBounds
 from tidings_capture.transforms.output import TransformedOutput
+from tidings_connect.config.exactly_once import ENABLED, REQUIRED, SUPPORT, WORKER_SETTING, transactional_id
 from tidings_connect.converters.encoding import Converter, make_converter
 from tidings_connect.errors import BrokerError, OptionError
 from tidings_connect.kafka.producer import IN_FLIGHT, AcknowledgedProducer, RecordProducer
+from tidings_connect.kafka.topic_bounds import TopicBounds
 from tidings_connect.kafka.topics import TopicAdmin, read_compacted
 from tidings_connect.kafka.transactional_producer import TransactionalProducer
+from tidings_connect.storage.offset_file import OffsetFile, read_offsets
+from tidings_connect.task.channel import TableProgress, TaskJob
 from tidings_connect.transforms.chain import make_chain
 from tidings_service import get_logger
 

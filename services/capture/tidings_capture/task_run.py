@@ -9,7 +9,7 @@ import contextlib
 import time
 from collections import deque
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from tidings_capture.assembler import Assembler
 from tidings_capture.connector_config import ConnectorConfig
@@ -23,17 +23,18 @@ from tidings_capture.preparation import start_streaming
 from tidings_capture.publication_watch import PublicationWatch
 from tidings_capture.pulse import Pulse
 from tidings_capture.signal_desk import SignalDesk
-from tidings_capture.signals import Signal
+from tidings_capture.signals import Signal, signal_of_json
 from tidings_capture.silence import Silence
 from tidings_capture.snapshot_run import SnapshotRun
 from tidings_capture.source_offset import SourceOffset
 from tidings_capture.spool import Spool
 from tidings_capture.starting import blocking_patterns, blocking_work, decide
 from tidings_capture.stream import Stream
-from tidings_capture.task_channel import Report, TaskJob
 from tidings_capture.task_guard import TaskGuard
 from tidings_capture.task_parts import TaskParts
+from tidings_connect.connector import Supervision
 from tidings_connect.errors import BrokerError
+from tidings_connect.task.channel import Report, TaskJob
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
@@ -52,24 +53,6 @@ _log = get_logger(__name__)
 
 class StopRequested(Exception):  # noqa: N818 - not an error
     """The supervisor asked the task to stop."""
-
-
-class Supervision(Protocol):
-    """The process around a run."""
-
-    descriptor: int
-    """Readable when there may be something to hear."""
-
-    def stop_requested(self) -> bool: ...
-
-    def report(self, report: Report) -> None: ...
-
-    guard_level: int
-    """The guard's level."""
-
-    def signals(self) -> list[Signal]:
-        """Signals that came through the worker since the last call."""
-        ...
 
 
 class TaskRun:
@@ -228,7 +211,7 @@ class TaskRun:
             self._incremental.hold(self._guard.no_snapshots)
             self._incremental.poll()
             self._publication.poll(now)
-            self._desk.poll(now, self._supervision.signals())
+            self._desk.poll(now, self._signals())
             if stream.caught_up and (now >= next_idle or stream.reply_requested):
                 next_idle = now + _IDLE_ADVANCE_SECONDS
                 stream.advance()
@@ -308,6 +291,11 @@ class TaskRun:
         self._next_status = time.monotonic() + max(self._config.status_update_seconds, 0.1)
 
     # What happens beside the work
+
+    def _signals(self) -> list[Signal]:
+        """Signals that came through the worker; what is not one is left out."""
+        asked = map(signal_of_json, self._supervision.signals())
+        return [signal for signal in asked if signal is not None]
 
     def _breathe(self) -> None:
         """Called between batches and in every wait: keeps the server's connection and the supervisor content."""

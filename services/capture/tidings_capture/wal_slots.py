@@ -11,11 +11,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tidings_capture.connector_config import read_endpoint, read_slot_name
-from tidings_capture.connector_run import ConnectorRun
 from tidings_capture.postgres import Endpoint
 from tidings_capture.wal_forecast import LOST, ServerWal
 from tidings_capture.wal_options import WalOptions, read_wal_options
 from tidings_connect.errors import ConnectError
+from tidings_connect.herder.local_connector import ConnectorRun
 from tidings_service import get_logger
 
 OURS: Final = "ours"

@@ -13,8 +13,8 @@ from tidings_capture.connector_config import read_connector_config
 from tidings_capture.option_table import OPTIONS
 from tidings_capture.options import check_options
 from tidings_capture.signals import condition_for, signal_of_json, signal_of_row, table_pattern
-from tidings_capture.validation import masked, require_connector_class
-from tidings_capture.worker_config import read_worker_config
+from tidings_connect.config.validation import masked, require_connector_class
+from tidings_connect.config.worker import read_worker_config
 from tidings_connect.errors import ConnectError
 from tidings_connect.java.properties import parse_properties
 from tidings_service import TidingsError

@@ -13,16 +13,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from tidings_capture.config_providers import ConfigProviders
 from tidings_capture.connector_config import ConnectorConfig, read_connector_config
-from tidings_capture.connector_files import read_connector_file
-from tidings_capture.exactly_once import DISABLED
 from tidings_capture.postgres import read_url
-from tidings_capture.validation import validate
-from tidings_capture.worker_config import WorkerConfig, read_worker_config
 from tidings_cli.doctor import database, kafka
 from tidings_cli.doctor.findings import ERROR, Finding, as_dict, as_text, error, warning
+from tidings_connect.config.exactly_once import DISABLED
+from tidings_connect.config.providers import ConfigProviders
+from tidings_connect.config.validation import validate
+from tidings_connect.config.worker import WorkerConfig, read_worker_config
 from tidings_connect.data.sizes import parse_size
+from tidings_connect.herder.files import read_connector_file
 from tidings_connect.java.properties import load_properties
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.registry import RegistryClient

@@ -8,10 +8,10 @@ from tidings_capture.left_out import LeftOut
 from tidings_capture.plan import NEW_KEY_HEADER, OLD_KEY_HEADER, Record
 from tidings_capture.plan_messages import COLLECTION
 from tidings_capture.tolerance import Tolerance
-from tidings_capture.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS, TopicError
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.text import connect_text
 from tidings_connect.kafka.producer import RecordProducer
+from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS, TopicError
 from tidings_connect.transforms.chain import Chain, TransformError
 from tidings_connect.transforms.encoding import Encoding
 from tidings_connect.transforms.intermediate import IntermediateConverter

@@ -1,0 +1,1 @@
+"""Configurations of workers and connectors: their options, checks, secrets and providers."""

@@ -1,0 +1,138 @@
+"""What a connector is to the worker. A distribution names its own with entry points of the group ``tidings.connectors``.
+
+One object stands for all connectors of a class. The worker asks it about configurations; `run_task` runs in a process of its
+own, one for each task, which is forked with what `preload` has imported. See ``docs/connectors.md``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
+
+from tidings_connect.config.framework import FRAMEWORK_OPTIONS, FRAMEWORK_TEXTS, check_framework
+from tidings_connect.config.option import Definition, Option
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+    from tidings_connect.herder.herder import Herder
+    from tidings_connect.herder.series_bounds import SeriesBounds
+    from tidings_connect.task.channel import Report, TaskJob
+
+Kind = Literal["source", "sink"]
+CANNOT_CONNECT: Final = "Error while validating connector config:"
+"""How a problem begins that a source has told; its words are shown although a secret may be behind them."""
+_OWN_GROUP: Final = "CONNECTOR"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is to be said of a configuration."""
+
+    problems: dict[str, list[str]]
+    """What is wrong, by option: it cannot run."""
+    warnings: tuple[str, ...] = ()
+    """What it would do that its author may not want."""
+
+
+class Companion(Protocol):
+    """What runs in the worker beside a class of connectors, and watches over what they use."""
+
+    @property
+    def name(self) -> str:
+        """What it watches, for the log and the worker's health."""
+        ...
+
+    @property
+    def collectors(self) -> Sequence["Collector"]:
+        """Its metrics."""
+        ...
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        ...
+
+
+class Supervision(Protocol):
+    """The process around a task."""
+
+    descriptor: int
+    """Readable when there may be something to hear."""
+    guard_level: int
+    """How far the worker's guard has gone (`Companion`); 0: all is well."""
+
+    def stop_requested(self) -> bool:
+        """Whether the worker said stop, or is gone. Called often: it hears everything else, too."""
+        ...
+
+    def signals(self) -> list[str]:
+        """Signals as JSON texts that came through the worker since the last call."""
+        ...
+
+    def report(self, report: "Report") -> None:
+        """Say how it is, at least once a second."""
+        ...
+
+
+class Connector(ABC):
+    """A class of connectors."""
+
+    class_name: ClassVar[str]
+    """What ``connector.class`` names; its short names are made of it."""
+    version: ClassVar[str]
+    kind: ClassVar[Kind]
+    own_options: ClassVar[Sequence[Option]] = ()
+    """What it takes beside Kafka Connect's own options."""
+    removable: ClassVar[Mapping[str, Callable[[Mapping[str, str]], None]]] = {}
+    """What a stopped connector leaves at its source that ``DELETE /connectors/{name}/<key>`` removes; gets the connector's
+    configuration with its secrets, and blocks."""
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """Every option, by name; Kafka Connect's own among them."""
+        return {**FRAMEWORK_OPTIONS, **{option.name: option for option in self.own_options}}
+
+    def definitions(self) -> Sequence[Definition]:
+        """Its own options as ``/connector-plugins`` shows them."""
+        return [option.definition(_OWN_GROUP, order) for order, option in enumerate(self.own_options, 1)]
+
+    def groups(self) -> Sequence[str]:
+        """The groups of its own definitions, in order."""
+        return [_OWN_GROUP]
+
+    def documentation(self, name: str) -> str:
+        """What an option means, in a sentence."""
+        option = self.options.get(name)
+        return (option.documentation if option is not None else "") or FRAMEWORK_TEXTS.get(name, "")
+
+    def recommended(self, definition: Definition) -> list[str]:
+        """The values to choose an option's from, where there are few."""
+        option = self.options.get(definition.name)
+        return [] if option is None else list(option.values)
+
+    def place(self, config: Mapping[str, str | None]) -> str:  # noqa: ARG002 - a connector may have none
+        """Which server a configuration is about: only few at a time are checked against one."""
+        return self.class_name
+
+    def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        """What is wrong with a configuration, by option; asks nobody."""
+        return check_framework(config, self.options)
+
+    def examine(self, config: Mapping[str, str]) -> Findings:  # noqa: ARG002 - a connector may ask nobody
+        """What the source says of a configuration without problems. Blocks for seconds at most."""
+        return Findings({})
+
+    def companion(self, herder: "Herder", bounds: "SeriesBounds") -> Companion | None:  # noqa: ARG002 - few have one
+        """What is to run in each worker beside its connectors.
+
+        Args:
+            bounds: how many series a connector's metrics may have.
+        """
+        return None
+
+    def preload(self) -> None:  # noqa: B027 - a small connector has nothing to import
+        """Import what a task needs. Called once, before tasks are forked, so that they share its memory."""
+
+    @abstractmethod
+    def run_task(self, job: "TaskJob", supervision: Supervision) -> None:
+        """Be a task, until it is to stop. Errors leave it; the worker decides whether to try again."""

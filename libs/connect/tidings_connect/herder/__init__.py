@@ -1,0 +1,1 @@
+"""Which connectors there are, which of them this worker runs, and that it is done."""

@@ -1,0 +1,1 @@
+"""Kafka Connect's REST API, and what it does not have."""

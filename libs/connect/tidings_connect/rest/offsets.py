@@ -1,0 +1,106 @@
+"""What a connector has come to: ``/connectors/{name}/topics`` (KIP-558) and ``/connectors/{name}/offsets`` (KIP-875)."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from tidings_connect.herder.herder import Herder
+from tidings_connect.rest.answers import json_answer
+from tidings_connect.rest.errors import BadRequestError, ForbiddenError, MalformedBodyError
+from tidings_connect.rest.routing import Handlers, read_body
+from tidings_connect.storage.offsets import Offset, Partition
+from tidings_connect.threads import OFFSETS
+
+_FIELDS: Final = frozenset({"partition", "offset"})
+
+
+async def read_offsets(request: web.Request) -> list[tuple[Partition, Offset | None]]:
+    """What is to be stored, from ``{"offsets": [{"partition": {...}, "offset": {...} or null}]}``.
+
+    Raises:
+        MalformedBodyError: the body has another shape.
+        BadRequestError: there is nothing in it.
+    """
+    body = await read_body(request)
+    if not isinstance(body, dict) or body.keys() - {"offsets"}:
+        raise MalformedBodyError("the request's body must be a JSON object with offsets alone")
+    offsets = body.get("offsets")
+    if offsets is not None and not isinstance(offsets, list):
+        raise MalformedBodyError("offsets must be a list")
+    if not offsets:
+        raise BadRequestError("Partitions / offsets need to be provided for an alter offsets request")
+    return [_entry(entry) for entry in offsets]
+
+
+def _entry(entry: Any) -> tuple[Partition, Offset | None]:
+    if not isinstance(entry, dict) or entry.keys() - _FIELDS:
+        raise MalformedBodyError("every one of offsets must be an object with partition and offset")
+    partition, offset = entry.get("partition"), entry.get("offset")
+    if not isinstance(partition, dict | None) or not isinstance(offset, dict | None):
+        raise MalformedBodyError("partition and offset must be objects or null")
+    return partition, offset
+
+
+def modified(done: str) -> str:
+    """What is answered when offsets were ``altered`` or ``reset``."""
+    return (
+        f"The Connect framework-managed offsets for this connector have been {done} successfully. However, if this "
+        f"connector manages offsets externally, they will need to be manually {done} in the system that the connector "
+        "uses."
+    )
+
+
+def positions_endpoints(supervisor: Herder) -> dict[str, Handlers]:
+    """The handlers, by path."""
+    api = _PositionsApi(supervisor)
+    return {
+        "/connectors/{name}/topics": {"GET": api.topics},
+        "/connectors/{name}/topics/reset": {"PUT": api.reset_topics},
+        "/connectors/{name}/offsets": {
+            "GET": api.offsets,
+            "PATCH": api.alter_offsets,
+            "DELETE": api.reset_offsets,
+        },
+    }
+
+
+class _PositionsApi:
+    def __init__(self, supervisor: Herder) -> None:
+        self._supervisor = supervisor
+
+    async def topics(self, request: web.Request) -> web.Response:
+        self._require_tracking()
+        name = request.match_info["name"]
+        return json_answer({name: {"topics": await self._supervisor.topics_of(name)}})
+
+    async def reset_topics(self, request: web.Request) -> web.Response:
+        self._require_tracking()
+        if not self._supervisor.worker.topic_tracking_reset:
+            raise ForbiddenError("Topic tracking reset is disabled.")
+        await self._supervisor.reset_topics(request.match_info["name"])
+        return web.Response(status=202)
+
+    def _require_tracking(self) -> None:
+        if not self._supervisor.worker.topic_tracking:
+            raise ForbiddenError("Topic tracking is disabled.")
+
+    async def offsets(self, request: web.Request) -> web.Response:
+        found = await OFFSETS.run(
+            self._supervisor.offsets.read, self._supervisor.run_of(request.match_info["name"]).name
+        )
+        return json_answer(
+            {"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]}
+        )
+
+    async def alter_offsets(self, request: web.Request) -> web.Response:
+        offsets = await read_offsets(request)
+        name = request.match_info["name"]
+        async with self._supervisor.stopped(name):
+            await OFFSETS.run(self._supervisor.offsets.alter, name, offsets)
+        return json_answer({"message": modified("altered")})
+
+    async def reset_offsets(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        async with self._supervisor.stopped(name):
+            await OFFSETS.run(self._supervisor.offsets.reset, name)
+        return json_answer({"message": modified("reset")})

@@ -1,0 +1,148 @@
+"""What a task's process and the supervisor tell each other: JSON lines over the child's standard input and output.
+
+Down: one `TaskJob` first (with the connector's configuration, passwords included: never in arguments or environment),
+later `Request`s; the end of the
+pipe means stop as well. Up: `Report`s. Anything else a task has to say is a
+log line on standard error.
+"""
+
+import msgspec
+
+from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS
+from tidings_connect.limits import ConnectorLimits
+from tidings_connect.renewals import Renewal
+from tidings_service.disk import DEFAULT_FREE_BYTES
+
+
+class TaskJob(msgspec.Struct, frozen=True):
+    """All a task has to know."""
+
+    connector: str
+    task: int
+    config: dict[str, str]
+    converters: dict[str, str]
+    """The worker's own converters."""
+    client: dict[str, str]
+    """librdkafka's settings for every client."""
+    producer: dict[str, str]
+    consumer: dict[str, str]
+    admin: dict[str, str]
+    offset_topic: str
+    offset_flush_ms: int
+    topic_creation: bool
+    internal_topics: list[str] = []
+    """The worker's own, which records may not go to."""
+    most_topics: int = DEFAULT_MOST_TOPICS
+    """How many topics transforms may make up."""
+    spool_bytes: int | None = None
+    """What transactions that are not committed yet may take on disk; None: as much as there is room for."""
+    spool_free_bytes: int = DEFAULT_FREE_BYTES
+    """What must be left free of that disk."""
+    group: str = ""
+    """The worker's ``group.id``."""
+    exactly_once: bool = False
+    """The worker has ``exactly.once.source.support=enabled``."""
+    offset_file: str | None = None
+    """Of a standalone worker; None: offsets are in the topic."""
+    guard_level: int = 0
+    """The guard's level when the task begins."""
+    lease: float | None = None
+    """Until when the task may run (`time.monotonic`, which is the machine's), unless a later one comes; None: for good."""
+    hidden: dict[str, str] = {}
+    """What logs and statuses show in place of secrets, by secret."""
+    limits: ConnectorLimits = ConnectorLimits()
+    """What the connector may name."""
+    renewals: list[Renewal] = []
+    """Passwords that have changed since the worker read its properties."""
+    log_level: str = "INFO"
+    log_levels: dict[str, str] = {}
+    """Levels that were set by logger while the worker ran (`log_levels`)."""
+    log_format: str = "json"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A line after the job: a signal, log levels, the guard's level, a lease, new passwords, or else to stop."""
+
+    stop: bool = False
+    signal: str | None = None
+    """A signal as JSON text."""
+    log_levels: dict[str, str] = {}
+    """New levels by logger."""
+    guard: int | None = None
+    """The guard's level."""
+    lease: float | None = None
+    """Until when the task may run now."""
+    renewals: list[Renewal] = []
+    """Passwords that have changed."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a task ended."""
+
+    code: str
+    message: str
+    retry: str
+    hint: str | None
+    trace: str
+
+
+class TableProgress(msgspec.Struct):
+    """How far a snapshot is with a table."""
+
+    rows: int = 0
+    estimated: int | None = None
+    """What the server's statistics say (``pg_class.reltuples``); None where there are none yet."""
+    state: str = "waiting"
+    """``waiting``, ``reading`` or ``done``."""
+
+
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a task says about itself, at least once a second; counters count from the process's start."""
+
+    state: str
+    """``starting``, ``snapshot``, ``streaming``, ``idle`` (initial_only has nothing more to do), ``stopped`` or
+    ``failed``."""
+    records: dict[str, int] = {}
+    transactions: int = 0
+    events: int = 0
+    lag_seconds: float = 0.0
+    connected: bool = False
+    walsender_pid: int | None = None
+    """The server's process of the stream."""
+    last_commit_us: int = 0
+    """When the last transaction seen was committed, microseconds since the Unix epoch; 0 before the first."""
+    heartbeat_seconds: float | None = None
+    """How long the last heartbeat took from the database through the stream to here; None before the first."""
+    heartbeat_pending_seconds: float = 0.0
+    """How long the heartbeat that is under way has been; 0 while none is."""
+    spilled_bytes: int = 0
+    """What has gone to disk of transactions that are not committed yet, since the process began."""
+    disk_bytes: int = 0
+    """What transactions that are not committed yet take on disk now."""
+    received_lsn: int = 0
+    confirmed_lsn: int = 0
+    outstanding: int = 0
+    record_errors: int = 0
+    """Errors of single records: in conversion, or in a transform."""
+    records_skipped: int = 0
+    """Those that ``errors.tolerance=all`` has left out."""
+    dead_letters: int = 0
+    kafka_transactions: int = 0
+    """Kafka transactions committed (exactly once)."""
+    snapshot_rows: int = 0
+    snapshot_tables: dict[str, TableProgress] = {}
+    """The running or last snapshot of this process, by ``schema.table``."""
+    losses: dict[str, int] = {}
+    """How often changes may have been lost before the start, by reason."""
+    recovering: bool = False
+    """Whether tables are being read again after a loss."""
+    failure: Failure | None = None
+
+
+encode_report = msgspec.json.Encoder().encode
+decode_report = msgspec.json.Decoder(Report).decode
+encode_job = msgspec.json.Encoder().encode
+decode_request = msgspec.json.Decoder(Request).decode
+encode_request = msgspec.json.Encoder().encode
+decode_job = msgspec.json.Decoder(TaskJob).decode
+STOP = b'{"stop":true}\n'
