@@ -3,8 +3,9 @@
     .venv/bin/python scripts/record_connect_definitions.py http://127.0.0.1:8083
 
 Writes what ``/connector-plugins`` says of names, types, defaults, groups and recommended values, without its texts, into
-``services/capture/tidings_capture/connect_definitions.json``; ``tests/conformance/test_rest.py`` compares it with the
-real thing.
+``libs/connect/tidings_connect/config/definitions.json`` (what every connector has, transforms and converters) and
+``services/capture/tidings_capture/postgres/connect_definitions.json`` (the connector's own);
+``tests/conformance/test_rest.py`` compares them with the real thing.
 """
 
 import json
@@ -14,15 +15,19 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tidings_capture.option_table import CONNECTOR_CLASS
-from tidings_connect.config.plugins import PLUGINS
+from tidings_capture.postgres.option_table import CONNECTOR_CLASS
+from tidings_connect.config.option import FRAMEWORK_GROUPS
+from tidings_connect.config.plugins import plugins
 
-_TARGET = Path(__file__).parents[1] / "services/capture/tidings_capture/connect_definitions.json"
+_ROOT = Path(__file__).parents[1]
+_OF_FRAMEWORK = _ROOT / "libs/connect/tidings_connect/config/definitions.json"
+_OF_CONNECTOR = _ROOT / "services/capture/tidings_capture/postgres/connect_definitions.json"
+_GROUP = 5
 _CONFIG = {"connector.class": CONNECTOR_CLASS, "name": "x", "topic.prefix": "x"}
 
 
 def main(url: str) -> None:
-    """Ask the server at `url` and write the file."""
+    """Ask the server at `url` and write the files."""
     validated = _ask(f"{url}/connector-plugins/{CONNECTOR_CLASS}/config/validate", _CONFIG)
     shown = _ask(f"{url}/connector-plugins?connectorsOnly=false")
     known = {plugin["class"]: plugin.get("version") for plugin in shown}
@@ -31,20 +36,33 @@ def main(url: str) -> None:
         for entry in validated["configs"]
         if entry["definition"]["group"] not in {"Common", "Transforms", "Predicates"}
     }
-    plugins = {
+    found = {
         plugin.class_name: [
             _fact(d) for d in _ask(f"{url}/connector-plugins/{urllib.parse.quote(plugin.class_name)}/config")
         ]
-        for plugin in PLUGINS
-        if plugin.class_name in known
+        for plugin in plugins()
+        if plugin.class_name in known and plugin.connector is None
     }
-    lines = [
-        f'"groups": {json.dumps(validated["groups"])}',
+    facts = [_fact(entry["definition"]) for entry in validated["configs"]]
+    of_framework = [fact for fact in facts if fact[_GROUP] in FRAMEWORK_GROUPS]
+    own = [fact for fact in facts if fact[_GROUP] not in FRAMEWORK_GROUPS]
+    groups = validated["groups"]
+    _write(
+        _OF_FRAMEWORK,
+        f'"groups": {json.dumps([group for group in groups if group in FRAMEWORK_GROUPS])}',
+        f'"framework": [\n{_rows(of_framework)}\n]',
+        *(f'"{name}": [\n{_rows(facts)}\n]' for name, facts in found.items()),
+    )
+    _write(
+        _OF_CONNECTOR,
+        f'"groups": {json.dumps([group for group in groups if group not in FRAMEWORK_GROUPS])}',
         f'"recommended": {json.dumps({name: v for name, v in recommended.items() if v})}',
-        f'"connector": [\n{_rows([_fact(entry["definition"]) for entry in validated["configs"]])}\n]',
-        *(f'"{name}": [\n{_rows(facts)}\n]' for name, facts in plugins.items()),
-    ]
-    _TARGET.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        f'"connector": [\n{_rows(own)}\n]',
+    )
+
+
+def _write(path: Path, *parts: str) -> None:
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 
 def _fact(definition: dict[str, Any]) -> list[Any]:

@@ -13,12 +13,13 @@ from zlib import crc32
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
-from tidings_capture.event_context import EventContext
-from tidings_capture.plan import Plan, Record
-from tidings_capture.plan_markers import MarkerPlan
-from tidings_capture.relations import Column, Table
+from tidings_capture.cdc.event_context import EventContext
+from tidings_capture.cdc.markers import MarkerPlan
+from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
+from tidings_capture.cdc.tables import Column, Table
+from tidings_capture.postgres.plan import Plan
 from tidings_connect.converters.encoding import AvroConverter, Converter, JsonConverter
+from tidings_connect.data.records import Record
 from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.registry import RegistryClient
 

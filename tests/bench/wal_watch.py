@@ -9,10 +9,10 @@ from collections.abc import Callable
 import psycopg
 from tests.bench.processes import cpu_seconds
 
-from tidings_capture.postgres import Session, read_url
-from tidings_capture.source_history import read_publication
-from tidings_capture.wal import INTERVAL_SECONDS
-from tidings_capture.wal_server import ServerWatch
+from tidings_capture.postgres.client import Session, read_url
+from tidings_capture.postgres.history import read_publication
+from tidings_capture.postgres.wal.monitor import INTERVAL_SECONDS
+from tidings_capture.postgres.wal.server import ServerWatch
 from tidings_stack.stack import Stack
 
 LOOKS = 200

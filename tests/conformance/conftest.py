@@ -22,8 +22,10 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from side_by_side import Pair, Side, rest, until
 
-from tidings_capture.catalog import Catalog
-from tidings_capture.conversion_options import (
+from tidings_capture.cdc.event_context import EventContext
+from tidings_capture.cdc.filters import ColumnFilter, TableFilter, compile_list
+from tidings_capture.cdc.markers import compile_markers
+from tidings_capture.cdc.options import (
     BinaryHandling,
     ConversionOptions,
     DecimalHandling,
@@ -31,13 +33,21 @@ from tidings_capture.conversion_options import (
     IntervalHandling,
     TimePrecision,
 )
-from tidings_capture.event_context import EventContext
-from tidings_capture.filters import ColumnFilter, TableFilter, compile_list
-from tidings_capture.pgoutput import Begin, Commit, Delete, Insert, Relation, Truncate, Update, decode_message
-from tidings_capture.plan import Plan, Record, compile_plan
-from tidings_capture.plan_markers import compile_markers
-from tidings_capture.postgres import Endpoint, Session
+from tidings_capture.postgres.catalog import Catalog
+from tidings_capture.postgres.client import Endpoint, Session
+from tidings_capture.postgres.pgoutput import (
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    Relation,
+    Truncate,
+    Update,
+    decode_message,
+)
+from tidings_capture.postgres.plan import Plan, compile_plan
 from tidings_connect.converters.encoding import make_converter
+from tidings_connect.data.records import Record
 from tidings_envelope.left_out import HEADER as LEFT_OUT
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import REST_HEADERS, connector_settings

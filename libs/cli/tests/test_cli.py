@@ -77,7 +77,9 @@ def test_options_and_arguments_in_any_order(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     taken: list[list[str]] = []
-    monkeypatch.setattr("tidings_capture.tail_cli.main", lambda given: taken.append(list(given)) or 5)
+    monkeypatch.setattr(
+        "tidings_capture.postgres.tail.command.main", lambda given: taken.append(list(given)) or 5
+    )
     assert main(arguments) == 5, capsys.readouterr().err
     assert taken == [["--snapshot", NOWHERE, "language"]]
 

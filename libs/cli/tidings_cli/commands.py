@@ -71,17 +71,17 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "tail": Entry(
         _LOOK, "Show a database's changes as they are committed; no Kafka.",
-        "tidings_capture.tail_cli", "tidings-capture", {"": f"{_DATABASE} --snapshot orders"},
+        "tidings_capture.postgres.tail.command", "tidings-capture", {"": f"{_DATABASE} --snapshot orders"},
         old_name="tidings-capture tail",
     ),
     "wal": Entry(
         _LOOK, "What every replication slot retains, and when that becomes too much.",
-        "tidings_capture.wal_cli", "tidings-capture", {"": f"{_DATABASE} --disk 100GB --check"},
+        "tidings_capture.postgres.wal.command", "tidings-capture", {"": f"{_DATABASE} --disk 100GB --check"},
         old_name="tidings-capture wal",
     ),
     "ddl": Entry(
         _LOOK, "The event trigger that puts DDL into the WAL.",
-        "tidings_capture.ddl_cli", "tidings-capture", {"": f"status {_DATABASE}"},
+        "tidings_capture.postgres.ddl_command", "tidings-capture", {"": f"status {_DATABASE}"},
         old_name="tidings-capture ddl",
     ),
     "dead-letters": Entry(

@@ -61,7 +61,7 @@ def start_worker(workers: CaptureWorkers) -> Callable[..., Worker]:
 
 @pytest.fixture(scope="session")
 def points_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where `worker` looks for the point at which one of its processes is to end (`tidings_capture.fault_points`)."""
+    """Where `worker` looks for the point at which one of its processes is to end (`tidings_capture.cdc.fault_points`)."""
     return tmp_path_factory.mktemp("points") / "armed"
 
 

@@ -5,12 +5,13 @@ import struct
 from dataclasses import replace
 from typing import Any
 
-from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.event_context import EventContext
-from tidings_capture.pgoutput import Cells
-from tidings_capture.plan import Plan, Record, compile_plan
-from tidings_capture.relations import Column, Table
+from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.event_context import EventContext
+from tidings_capture.cdc.options import ConversionOptions
+from tidings_capture.cdc.tables import Column, Table
+from tidings_capture.postgres.plan import Plan, compile_plan
 from tidings_connect.converters.encoding import Converter, make_converter
+from tidings_connect.data.records import Record
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 NUMERIC_10_2 = (10 << 16 | 2) + 4

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
-from tidings_capture.relations import Column, ElementType
-from tidings_capture.types.conversion import Conversion
-from tidings_capture.types.defaults import default_for
-from tidings_capture.types.selection import conversion_for
+from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
+from tidings_capture.cdc.tables import Column, ElementType
+from tidings_capture.cdc.types.conversion import Conversion
+from tidings_capture.postgres.types.defaults import default_for
+from tidings_capture.postgres.types.selection import conversion_for
 from tidings_envelope.schema import NO_DEFAULT
 
 NUMERIC_10_2 = (10 << 16 | 2) + 4

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from row_traffic import RowTraffic
 
-from tidings_capture.checkpoint_transactions import TransactionalCheckpoints
-from tidings_capture.source_offset import SourceOffset, decode_offset, offset_key
+from tidings_capture.postgres.checkpoint_transactions import TransactionalCheckpoints
+from tidings_capture.postgres.offset import SourceOffset, decode_offset, offset_key
 from tidings_connect.config.exactly_once import TransactionBoundary, preflight
 from tidings_connect.errors import BrokerError, FencedError
 from tidings_connect.kafka.producer import AcknowledgedProducer

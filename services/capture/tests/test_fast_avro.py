@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.fast_avro import snippet
-from tidings_capture.relations import Column
-from tidings_capture.types.conversion import Conversion, UnknownLabelError
-from tidings_capture.types.selection import conversion_for
+from tidings_capture.cdc.options import ConversionOptions
+from tidings_capture.cdc.tables import Column
+from tidings_capture.cdc.types.conversion import Conversion, UnknownLabelError
+from tidings_capture.postgres.fast_avro import snippet
+from tidings_capture.postgres.types.selection import conversion_for
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.schema import NO_DEFAULT
 

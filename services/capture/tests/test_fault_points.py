@@ -7,9 +7,11 @@ import sys
 
 import pytest
 
-from tidings_capture.fault_points import POINTS
+from tidings_capture.cdc.fault_points import POINTS
 
-PASSES = "from tidings_capture.fault_points import reached; print('before', flush=True); {}; print('after')"
+PASSES = (
+    "from tidings_capture.cdc.fault_points import reached; print('before', flush=True); {}; print('after')"
+)
 
 
 def passes(calls, environment):

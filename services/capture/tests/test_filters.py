@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_capture.filters import ColumnFilter, TableFilter, compile_keys, compile_list
+from tidings_capture.cdc.filters import ColumnFilter, TableFilter, compile_keys, compile_list
 
 
 def tables(**lists):

@@ -7,12 +7,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tidings_capture.errors import GuardError
-from tidings_capture.guard import level_of, others_that_hold, room_of
-from tidings_capture.task_guard import TaskGuard
-from tidings_capture.task_parts import TaskProgress
-from tidings_capture.wal_forecast import ServerWal, SlotWal
-from tidings_capture.wal_options import read_wal_options
+from tidings_capture.postgres.errors import GuardError
+from tidings_capture.postgres.parts import TaskProgress
+from tidings_capture.postgres.wal.forecast import ServerWal, SlotWal
+from tidings_capture.postgres.wal.guard import level_of, others_that_hold, room_of
+from tidings_capture.postgres.wal.options import read_wal_options
+from tidings_capture.postgres.wal.task_guard import TaskGuard
 
 MB = 1 << 20
 OPTIONS = read_wal_options(
@@ -75,7 +75,7 @@ def test_a_task_interrupts_its_snapshot_when_the_level_rises(monkeypatch):
     # The next attempt begins at the level: it gets a minute before it is interrupted again.
     again = TaskGuard(supervision, progress)
     again.check()
-    monkeypatch.setattr("tidings_capture.task_guard._PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("tidings_capture.postgres.wal.task_guard._PATIENCE_SECONDS", 0.0)
     with pytest.raises(GuardError):
         again.check()
     assert not again.stream_only

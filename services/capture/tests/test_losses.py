@@ -8,13 +8,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tidings_capture.connector_config import read_connector_config
-from tidings_capture.errors import HistoryError, PublicationError, SlotError
-from tidings_capture.losses import Found, find_losses
-from tidings_capture.options import check_options
-from tidings_capture.preparation import SlotState
-from tidings_capture.source_history import History, Publication, left_out, switch_point
-from tidings_capture.source_offset import SourceOffset, decode_offset, encode_offset
+from tidings_capture.postgres.config import read_connector_config
+from tidings_capture.postgres.errors import HistoryError, PublicationError, SlotError
+from tidings_capture.postgres.history import History, Publication, left_out, switch_point
+from tidings_capture.postgres.losses import Found, find_losses
+from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset
+from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.server import SlotState
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 MINIMAL = {

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tidings_capture import catalog
-from tidings_capture.connector_config import read_connector_config
-from tidings_capture.postgres import Session
-from tidings_capture.task_run import TaskRun
+from tidings_capture.postgres import catalog
+from tidings_capture.postgres.client import Session
+from tidings_capture.postgres.config import read_connector_config
+from tidings_capture.postgres.run import TaskRun
 from tidings_connect.task.channel import Report, TaskJob
 from tidings_stack.connect import connector_settings
 from tidings_stack.postgres import create_database, drop_database

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_capture.conversion_options import (
+from tidings_capture.cdc.options import (
     ConversionOptions,
     DecimalHandling,
     FailureHandling,
     HstoreHandling,
     TimePrecision,
 )
-from tidings_capture.plan_columns import ColumnEncoder, converted_column
-from tidings_capture.relations import Column, ElementType, Table
-from tidings_capture.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
-from tidings_capture.types.selection import conversion_for
-from tidings_capture.types.source_types import length_and_scale, source_type_parameters
+from tidings_capture.cdc.tables import Column, ElementType, Table
+from tidings_capture.cdc.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
+from tidings_capture.postgres.plan_columns import ColumnEncoder, converted_column
+from tidings_capture.postgres.types.selection import conversion_for
+from tidings_capture.postgres.types.source_types import length_and_scale, source_type_parameters
 from tidings_connect.java.regex import compile_java
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.json_codec import JsonCodec

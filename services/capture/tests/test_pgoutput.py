@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_capture.pgoutput import (
+from tidings_capture.cdc.cells import UNCHANGED, Cells
+from tidings_capture.postgres.pgoutput import (
     POSTGRES_EPOCH_US,
-    UNCHANGED,
     Begin,
     BeginPrepare,
-    Cells,
     Commit,
     CommitPrepared,
     DecodeError,

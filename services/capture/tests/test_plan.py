@@ -19,10 +19,11 @@ from plan_parts import (
     value,
 )
 
-from tidings_capture.copy_format import parse_copy_line
-from tidings_capture.event_context import EventContext
-from tidings_capture.pgoutput import UNCHANGED, Cells, DecodeError
-from tidings_capture.types.conversion import ConversionError
+from tidings_capture.cdc.cells import UNCHANGED, Cells
+from tidings_capture.cdc.event_context import EventContext
+from tidings_capture.cdc.types.conversion import ConversionError
+from tidings_capture.postgres.copy_format import parse_copy_line
+from tidings_capture.postgres.pgoutput import DecodeError
 
 
 def test_an_insert_to_the_byte() -> None:

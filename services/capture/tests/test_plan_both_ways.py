@@ -20,11 +20,12 @@ from plan_parts import (
     plan_for,
 )
 
-from tidings_capture.conversion_options import ConversionOptions, DecimalHandling
-from tidings_capture.event_context import EventContext
-from tidings_capture.pgoutput import UNCHANGED, Cells, DecodeError
-from tidings_capture.plan import Plan, compile_plan
-from tidings_capture.types.conversion import ConversionError
+from tidings_capture.cdc.cells import UNCHANGED, Cells
+from tidings_capture.cdc.event_context import EventContext
+from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
+from tidings_capture.cdc.types.conversion import ConversionError
+from tidings_capture.postgres.pgoutput import DecodeError
+from tidings_capture.postgres.plan import Plan, compile_plan
 from tidings_connect.converters.encoding import AvroConverter
 from tidings_envelope.errors import SchemaError
 

@@ -9,14 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from plan_parts import NUMERIC_10_2, OID, column, context, converters, insert_message, plan_for
 
-from tidings_capture import plan_match
-from tidings_capture.column_mappers import read_mappers
-from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.pgoutput import UNCHANGED, Cells, DecodeError
-from tidings_capture.plan import Plan, Record, compile_plan
-from tidings_capture.relations import Table
-from tidings_capture.types.conversion import ConversionError
+from tidings_capture.cdc.cells import UNCHANGED, Cells
+from tidings_capture.cdc.column_mappers import read_mappers
+from tidings_capture.cdc.options import ConversionOptions
+from tidings_capture.cdc.tables import Table
+from tidings_capture.cdc.types.conversion import ConversionError
+from tidings_capture.postgres import tuple_match as plan_match
+from tidings_capture.postgres.pgoutput import DecodeError
+from tidings_capture.postgres.plan import Plan, compile_plan
 from tidings_connect.converters.encoding import AvroConverter
+from tidings_connect.data.records import Record
 
 TYPES = (
     ("int8", -1, [b"7", b"-7", b"9223372036854775807"]),

@@ -11,13 +11,13 @@ import time
 import psycopg
 import pytest
 
-from tidings_capture.assembler import Assembler
-from tidings_capture.errors import CatalogError
-from tidings_capture.pgoutput import decode_message
-from tidings_capture.pgoutput_messages import Delete, Insert, Relation, Update
-from tidings_capture.postgres import Replication, read_url
-from tidings_capture.protocol import ProtocolOptions
-from tidings_capture.spool import Spool
+from tidings_capture.cdc.spool import Spool
+from tidings_capture.postgres.assembler import Assembler
+from tidings_capture.postgres.client import Replication, read_url
+from tidings_capture.postgres.errors import CatalogError
+from tidings_capture.postgres.messages import Delete, Insert, Relation, Update
+from tidings_capture.postgres.pgoutput import decode_message
+from tidings_capture.postgres.protocol import ProtocolOptions
 
 DEADLINE_SECONDS = 60
 SPOOL_BYTES = 100_000

@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from tidings_capture.errors import PostgresError, retry_of_sqlstate
-from tidings_capture.postgres import Endpoint, _refused
+from tidings_capture.postgres.client import Endpoint, _refused
+from tidings_capture.postgres.errors import PostgresError, retry_of_sqlstate
 from tidings_connect.config.retries import RetryOptions
 from tidings_connect.errors import _KAFKA, retry_of_kafka
 from tidings_connect.herder.local_connector import _pause, _trace

@@ -22,14 +22,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
-from tidings_capture.catalog import Catalog
-from tidings_capture.conversion_options import ConversionOptions
-from tidings_capture.event_context import EventContext
-from tidings_capture.filters import ColumnFilter
-from tidings_capture.pgoutput import DecodeError, Insert, Relation, decode_message
-from tidings_capture.plan import Plan, compile_plan
-from tidings_capture.postgres import Endpoint, Session
-from tidings_capture.types.conversion import ConversionError
+from tidings_capture.cdc.event_context import EventContext
+from tidings_capture.cdc.filters import ColumnFilter
+from tidings_capture.cdc.options import ConversionOptions
+from tidings_capture.cdc.types.conversion import ConversionError
+from tidings_capture.postgres.catalog import Catalog
+from tidings_capture.postgres.client import Endpoint, Session
+from tidings_capture.postgres.pgoutput import DecodeError, Insert, Relation, decode_message
+from tidings_capture.postgres.plan import Plan, compile_plan
 from tidings_connect.converters.encoding import JsonConverter
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.avro_schema import avro_schema_json

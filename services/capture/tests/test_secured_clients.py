@@ -6,9 +6,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tidings_capture.connector_config import read_endpoint
-from tidings_capture.errors import PostgresError
-from tidings_capture.postgres import Session
+from tidings_capture.postgres.client import Session
+from tidings_capture.postgres.config import read_endpoint
+from tidings_capture.postgres.errors import PostgresError
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.settings import translate_client_settings

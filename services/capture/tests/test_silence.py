@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidings_capture.errors import PostgresError
-from tidings_capture.silence import Silence
+from tidings_capture.postgres.errors import PostgresError
+from tidings_capture.postgres.idle_timeout import Silence
 from tidings_service import Retry
 
 

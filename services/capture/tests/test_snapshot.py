@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidings_capture.copy_format import parse_copy_line
-from tidings_capture.snapshot import SnapshotPoint, SnapshotRows, TableRows
+from tidings_capture.postgres.copy_format import parse_copy_line
+from tidings_capture.postgres.snapshot_rows import SnapshotPoint, SnapshotRows, TableRows
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tidings_capture.pgoutput_messages import UNCHANGED, Relation, RelationColumn
-from tidings_capture.postgres import Session, read_url
-from tidings_capture.tail_cli import opened
-from tidings_capture.tail_output import JsonOutput, Moment, TextOutput
-from tidings_capture.tail_setup import TailOptions, chosen_tables
-from tidings_capture.updatable import by_updatable
+from tidings_capture.cdc.cells import UNCHANGED
+from tidings_capture.postgres.client import Session, read_url
+from tidings_capture.postgres.messages import Relation, RelationColumn
+from tidings_capture.postgres.tail.command import opened
+from tidings_capture.postgres.tail.output import JsonOutput, Moment, TextOutput
+from tidings_capture.postgres.tail.setup import TailOptions, chosen_tables
+from tidings_capture.postgres.updatable import by_updatable
 
 COMMAND = [str(Path(sys.executable).with_name("tidings-capture")), "tail"]
 SETUP = (
@@ -351,7 +352,7 @@ def test_what_a_killed_run_left_of_a_line(tmp_path, there, left):
 
 
 def test_kafka_is_not_even_loaded():
-    program = "import sys, tidings_capture.tail_cli; sys.exit('confluent_kafka' in sys.modules)"
+    program = "import sys, tidings_capture.postgres.tail.command; sys.exit('confluent_kafka' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 
 

@@ -15,10 +15,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tidings_capture.postgres import Endpoint, read_url
-from tidings_capture.wal import WalMonitor
-from tidings_capture.wal_options import WalOptions
-from tidings_capture.wal_slots import OwnSlot
+from tidings_capture.postgres.client import Endpoint, read_url
+from tidings_capture.postgres.wal.monitor import WalMonitor
+from tidings_capture.postgres.wal.options import WalOptions
+from tidings_capture.postgres.wal.slots import OwnSlot
 from tidings_connect.threads import Places, Threads
 
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_capture.conversion_options import (
+from tidings_capture.cdc.options import (
     BinaryHandling,
     ConversionOptions,
     DecimalHandling,
     IntervalHandling,
     TimePrecision,
 )
-from tidings_capture.relations import Column, ElementType
-from tidings_capture.types.civil import civil_from_days, days_from_civil
-from tidings_capture.types.conversion import CellError, Conversion, NoRepresentationError
-from tidings_capture.types.selection import conversion_for
+from tidings_capture.cdc.tables import Column, ElementType
+from tidings_capture.cdc.types.civil import civil_from_days, days_from_civil
+from tidings_capture.cdc.types.conversion import CellError, Conversion, NoRepresentationError
+from tidings_capture.postgres.types.selection import conversion_for
 
 NUMERIC_10_2 = (10 << 16 | 2) + 4
 

@@ -3,9 +3,9 @@
 import pytest
 from structlog.testing import capture_logs
 
-from tidings_capture.connector_config import read_connector_config
-from tidings_capture.postgres import Session, read_url
-from tidings_capture.preparation import captured_tables, ensure_publication, warn_of_refused_updates
+from tidings_capture.postgres.client import Session, read_url
+from tidings_capture.postgres.config import read_connector_config
+from tidings_capture.postgres.server import captured_tables, ensure_publication, warn_of_refused_updates
 from tidings_stack.connect import connector_settings
 
 

@@ -10,10 +10,9 @@ import psycopg
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tidings_capture.postgres import Endpoint, read_url
-from tidings_capture.wal import WalMonitor
-from tidings_capture.wal_cli import endangered, main, table
-from tidings_capture.wal_forecast import (
+from tidings_capture.postgres.client import Endpoint, read_url
+from tidings_capture.postgres.wal.command import endangered, main, table
+from tidings_capture.postgres.wal.forecast import (
     ServerWal,
     SlotWal,
     rate_of,
@@ -21,9 +20,10 @@ from tidings_capture.wal_forecast import (
     seconds_to_full_disk,
     seconds_to_limit,
 )
-from tidings_capture.wal_options import WalOptions
-from tidings_capture.wal_server import ServerWatch
-from tidings_capture.wal_slots import OwnSlot, slot_state
+from tidings_capture.postgres.wal.monitor import WalMonitor
+from tidings_capture.postgres.wal.options import WalOptions
+from tidings_capture.postgres.wal.server import ServerWatch
+from tidings_capture.postgres.wal.slots import OwnSlot, slot_state
 from tidings_connect.data.sizes import format_seconds, format_size, parse_size
 
 NEVER = float("inf")

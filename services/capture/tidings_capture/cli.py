@@ -1,8 +1,8 @@
 """The command ``tidings-capture``: a worker, or one of the commands that need no Kafka.
 
-``tidings-capture worker.properties`` runs a worker (`worker_cli`), ``tidings-capture tail URL`` shows a database's changes
-(`tail_cli`), ``tidings-capture wal URL`` what its slots retain (`wal_cli`), ``tidings-capture ddl install URL`` adds the
-trigger for DDL (`ddl_cli`). Each loads only what it needs.
+``tidings-capture worker.properties`` runs a worker (`worker`), ``tidings-capture tail URL`` shows a database's changes
+(`tail.command`), ``tidings-capture wal URL`` what its slots retain (`wal.command`), ``tidings-capture ddl install URL`` adds the
+trigger for DDL (`postgres.ddl_command`). Each loads only what it needs.
 """
 
 import sys
@@ -14,11 +14,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     match given[:1]:
         case ["tail"]:
-            from tidings_capture.tail_cli import main as command  # noqa: PLC0415 - needs no Kafka
+            from tidings_capture.postgres.tail.command import main as command  # noqa: PLC0415 - needs no Kafka
         case ["wal"]:
-            from tidings_capture.wal_cli import main as command  # noqa: PLC0415 - needs no Kafka
+            from tidings_capture.postgres.wal.command import main as command  # noqa: PLC0415 - needs no Kafka
         case ["ddl"]:
-            from tidings_capture.ddl_cli import main as command  # noqa: PLC0415 - needs no Kafka
+            from tidings_capture.postgres.ddl_command import main as command  # noqa: PLC0415 - needs no Kafka
         case _:
             from tidings_connect.worker import main as worker  # noqa: PLC0415 - loads Kafka's client
 

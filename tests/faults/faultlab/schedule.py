@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from faultlab.fault import Fault
 from faultlab.omissions import NONE, Omissions
-from tidings_capture.fault_points import POINTS
+from tidings_capture.cdc.fault_points import POINTS
 
 STREAM_POINTS = [p for p in POINTS if not p.startswith(("config.", "snapshot.", "slot.created", "window."))]
 SNAPSHOT_POINTS = [p for p in POINTS if p.startswith(("snapshot.", "slot.created"))]

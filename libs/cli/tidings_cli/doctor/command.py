@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from tidings_capture.connector_config import ConnectorConfig, read_connector_config
-from tidings_capture.postgres import read_url
+from tidings_capture.postgres.client import read_url
+from tidings_capture.postgres.config import ConnectorConfig, read_connector_config
 from tidings_cli.doctor import database, kafka
 from tidings_cli.doctor.findings import ERROR, Finding, as_dict, as_text, error, warning
 from tidings_connect.config.exactly_once import DISABLED

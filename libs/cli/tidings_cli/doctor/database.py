@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidings_capture.connector_config import ConnectorConfig
-from tidings_capture.errors import CatalogError, PostgresError
-from tidings_capture.postgres import Endpoint, Session, quote
-from tidings_capture.preparation import captured_tables, check_server, read_slot
-from tidings_capture.updatable import by_updatable
-from tidings_capture.wal_cli import endangered
-from tidings_capture.wal_forecast import LOST, ServerWal, SlotWal, safe_ratio
-from tidings_capture.wal_server import ServerWatch
+from tidings_capture.postgres.client import Endpoint, Session, quote
+from tidings_capture.postgres.config import ConnectorConfig
+from tidings_capture.postgres.errors import CatalogError, PostgresError
+from tidings_capture.postgres.server import captured_tables, check_server, read_slot
+from tidings_capture.postgres.updatable import by_updatable
+from tidings_capture.postgres.wal.command import endangered
+from tidings_capture.postgres.wal.forecast import LOST, ServerWal, SlotWal, safe_ratio
+from tidings_capture.postgres.wal.server import ServerWatch
 from tidings_cli.doctor.findings import Finding, error, warning
 from tidings_connect.data.sizes import format_seconds, format_size
 from tidings_connect.errors import ConnectError

@@ -1,4 +1,4 @@
-"""Text as Connect's values: what ``Values.parseString`` makes of a literal. The other way is `value_text`.
+"""Text as Connect's values: what ``Values.parseString`` makes of a literal. The other way is `data.text`.
 
 Specified by ``org.apache.kafka.connect.data.Values`` (Kafka 4.3).
 """

@@ -3,7 +3,7 @@
 A connector never goes from one living worker to another in one step: it is taken away in one epoch, and given away only
 when its former worker has said that it applied that epoch (its `Applied` record), or is gone from the group. So two
 workers never run one connector while both are in the group; what a worker does that is cut off from the group is in
-`group`, and the slot itself (one walsender at a time) is the last fence.
+`worker_group`, and the slot itself (one walsender at a time) is the last fence.
 
 Records are in the status topic, under keys that Kafka Connect does not know and leaves alone (it logs a warning):
 ``tidings-assignment`` and ``tidings-applied-<worker>``.

@@ -1,7 +1,7 @@
 """A worker's part in its group: whether it may run what it is given, who leads, and the leader's duty.
 
 `KafkaGroup` joins what `GroupMember` sees (who is alive) with what the status topic holds (who is to run what,
-`group_plan`). A worker that has not seen itself in the group for the session timeout less a heartbeat ends its tasks
+`group.assignment`). A worker that has not seen itself in the group for the session timeout less a heartbeat ends its tasks
 before the others can take them over. One that was alone goes on: nobody is there to take over, and when Kafka is away
 its tasks wait for Kafka anyway.
 """

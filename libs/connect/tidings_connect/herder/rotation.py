@@ -1,4 +1,4 @@
-"""Passwords of the worker's properties that stand elsewhere (`config_providers`) and change while the worker runs.
+"""Passwords of the worker's properties that stand elsewhere (`config.providers`) and change while the worker runs.
 
 It looks every two seconds, renews its own clients, and tells the tasks' processes.
 """

@@ -5,7 +5,7 @@ Python's do, takes a minute for ``(a+)+$`` on thirty letters. So RE2 matches, in
 backreferences, possessive quantifiers or atomic groups: an expression with one of these is left to Python's engine only if
 it is simple enough for its time to be bounded (at most two choices, no group repeated, a text of at most
 `LONGEST_TEXT` characters); else it is refused, unless ``tidings.regex.backtracking`` allows it. Where nothing is left to
-choose Python's engine is linear as well, and faster. Notation: `java_regex_syntax`.
+choose Python's engine is linear as well, and faster. Notation: `java.patterns`.
 """
 
 import re

@@ -17,6 +17,7 @@ from confluent_kafka import (
     Message,
 )
 
+from tidings_connect.data.records import Record
 from tidings_connect.errors import BrokerError, hint_of_kafka, retry_of_kafka
 from tidings_connect.kafka.clients import Producer, sole_user
 from tidings_service import Retry
@@ -114,9 +115,7 @@ class RecordProducer:
         """How many of the records that were sent have been hurried."""
         self._hurried_at = 0.0
 
-    def send(
-        self, topic: str, records: Sequence[tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
-    ) -> None:
+    def send(self, topic: str, records: Sequence[Record]) -> None:
         """Queue records; waits while the queue is full.
 
         Raises:

@@ -2,7 +2,7 @@
 
 It is a serialised ``java.util.HashMap`` of byte arrays: the format is in Oracle's "Java Object Serialization
 Specification", chapter 6, what a HashMap writes in its Javadoc ("Serialized Form"). Keys and values are those of the
-offsets topic (`source_offset`), so that a standalone worker moves from Kafka Connect to Tidings and back as well.
+offsets topic (a connector), so that a standalone worker moves from Kafka Connect to Tidings and back as well.
 """
 
 import fcntl

@@ -225,7 +225,7 @@ class StatusStore:
         self._put(f"status-connector-{name}", None)
 
     def put_record(self, key: bytes, data: bytes | None) -> None:
-        """Write a record of another kind (`topic_tracking`) without waiting."""
+        """Write a record of another kind (`herder.topics`) without waiting."""
         try:
             self.producer.put(self.topic, key, data, lambda: None)
             self.producer.poll()

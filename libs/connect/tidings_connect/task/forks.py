@@ -1,4 +1,4 @@
-"""The worker's side of the process that tasks are forked from (see `task_fork_server`)."""
+"""The worker's side of the process that tasks are forked from (see `task.fork_server`)."""
 
 import asyncio
 import contextlib

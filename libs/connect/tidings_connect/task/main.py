@@ -1,6 +1,6 @@
-"""The process of one connector task, forked from `task_fork_server` for the supervisor.
+"""The process of one connector task, forked from `task.fork_server` for the supervisor.
 
-Reads its job from standard input, writes reports to standard output and logs to standard error (see `task_channel`).
+Reads its job from standard input, writes reports to standard output and logs to standard error (see `task.channel`).
 It ends with its supervisor: the pipe's end asks it to stop, and where the system can do that (Linux) it is killed when
 the supervisor dies. A supervisor that stands still is worse: others take over what it had. So a task has a lease, which the
 supervisor renews as long as its group would not give the connector away, and without it the task ends at once, as if

@@ -1,0 +1,1 @@
+"""Change data capture from PostgreSQL: its protocol, types, catalog, snapshots and stream."""

@@ -1,0 +1,95 @@
+"""Checkpoints of a task that writes exactly once: everything sent, and the position it stands for, in one transaction.
+
+A crash leaves either both or none. So the steps from "sent" to "stored" are one step, and the rest holds as in
+`postgres.checkpoints`: the slot is confirmed only up to what is stored.
+"""
+
+import time
+from typing import Final
+
+from tidings_capture.cdc.fault_points import reached
+from tidings_capture.postgres.checkpoints import Checkpoints
+from tidings_capture.postgres.offset import SourceOffset, encode_offset
+from tidings_connect.config.exactly_once import INTERVAL, TransactionBoundary
+from tidings_connect.kafka.transactional_producer import TransactionalProducer
+
+_POLL_SECONDS: Final = 0.05
+"""With ``transaction.boundary=poll``: at least so long between two transactions, for the broker's sake."""
+_LONGEST_SHARE: Final = 0.25
+"""Of transaction.timeout.ms: how long a transaction waits for a better moment to end."""
+
+
+class TransactionalCheckpoints(Checkpoints):
+    """Exactly once.
+
+    Args:
+        records: the producer, of records and of positions.
+        interval_seconds: the longest time between two positions while records flow, where `boundary` does not say.
+    """
+
+    def __init__(
+        self,
+        records: TransactionalProducer,
+        topic: str,
+        key: bytes,
+        boundary: TransactionBoundary,
+        *,
+        interval_seconds: float,
+    ) -> None:
+        self._longest = records.timeout_seconds * _LONGEST_SHARE
+        self._drains = boundary.kind != INTERVAL
+        if not self._drains and boundary.interval_seconds is not None:
+            interval_seconds = boundary.interval_seconds
+        super().__init__(topic, key, interval_seconds=min(interval_seconds, self._longest))
+        self._records = records
+
+    @property
+    def pending(self) -> bool:
+        """Whether something was sent that is not committed yet."""
+        return self._records.dirty
+
+    def open(self) -> None:
+        """Fence whoever worked on this connector before: what is stored now stays the last."""
+        self._records.open()
+
+    def due(self, now: float, *, drained: bool = False, exact: bool = True) -> bool:
+        since = now - self._last
+        if not exact:
+            return self._records.open_seconds(now) >= self._longest  # rather a marker twice than no end
+        return since >= self._interval or (
+            drained and self._drains and since >= _POLL_SECONDS and self._records.dirty
+        )
+
+    def relieve(self, now: float) -> None:
+        """Of a table that takes longer than a transaction may, what was sent is committed without a position: an
+        interrupted snapshot repeats it. A table that takes less is seen as a whole or not at all."""
+        if self._records.open_seconds(now) >= self._longest:
+            self._records.commit()
+
+    def take(self, position: SourceOffset) -> None:
+        """Commit everything sent, with its position.
+
+        Raises:
+            FencedError: another worker runs this connector.
+        """
+        self._last = time.monotonic()
+        position = self.signed(position)
+        if position != self.stored:
+            self._records.send(self._topic, [(self._key, encode_offset(position), None)])
+        elif not self._records.dirty:
+            return
+        reached("offset.written")
+        self._records.commit()
+        self.transactions = self._records.commits
+        self.stored = position
+        reached("offset.stored")
+
+    def take_and_wait(self, position: SourceOffset) -> None:
+        self.take(position)
+
+    def poll(self) -> None:
+        self._records.poll()
+
+    def close(self) -> None:
+        """Abort what is not committed."""
+        self._records.close()

@@ -1,0 +1,86 @@
+"""SQL of an incremental snapshot's chunks: the next rows by key, and a table's largest key. Pure.
+
+Keys come as the text that PostgreSQL wrote, and go back as literals whose type the compared column decides.
+"""
+
+from collections.abc import Sequence
+
+from tidings_capture.cdc.incremental_state import Key
+from tidings_capture.cdc.tables import Column, Table
+from tidings_capture.postgres.client import quote
+
+
+def literal(text: str) -> str:
+    """A string literal that means the same whatever ``standard_conforming_strings`` is."""
+    quoted = text.replace("'", "''")
+    return f"E'{quoted.replace(chr(92), chr(92) * 2)}'" if "\\" in quoted else f"'{quoted}'"
+
+
+def chunk_columns(table: Table, surrogate_key: str) -> tuple[Column, ...]:
+    """The columns that a table's chunks go by; none where there is no key.
+
+    Raises:
+        LookupError: the surrogate key is no column.
+    """
+    if not surrogate_key:
+        return table.key_columns
+    found = tuple(column for column in table.columns if column.name == surrogate_key)
+    if not found:
+        raise LookupError(f"surrogate-key {surrogate_key} is no column of {table.qualified_name}")
+    return found
+
+
+def chunk_query(
+    table: Table, columns: Sequence[Column], condition: str, after: Key | None, maximum: Key | None, rows: int
+) -> str:
+    """COPY of the next rows, at most `rows`, columns in the table's order."""
+    conditions = [f"({condition})"] if condition else []
+    if after is not None:
+        conditions.append(_beyond(columns, after))
+        if maximum is not None:
+            conditions.append(f"NOT {_beyond(columns, maximum)}")
+    names = ", ".join(quote(column.name) for column in table.columns)
+    order = ", ".join(quote(column.name) for column in columns)
+    return f"COPY (SELECT {names} FROM {_table(table)}{_where(conditions)} ORDER BY {order} LIMIT {rows}) TO STDOUT"  # noqa: S608
+
+
+def maximum_query(table: Table, columns: Sequence[Column], condition: str) -> str:
+    """COPY of the largest key: one line, none for an empty table."""
+    names = ", ".join(quote(column.name) for column in columns)
+    order = ", ".join(f"{quote(column.name)} DESC" for column in columns)
+    where = _where([f"({condition})"] if condition else [])
+    return f"COPY (SELECT {names} FROM {_table(table)}{where} ORDER BY {order} LIMIT 1) TO STDOUT"  # noqa: S608
+
+
+def count_query(table: Table, condition: str) -> str:
+    """How many rows there are to read."""
+    return f"SELECT count(*) FROM {_table(table)}{_where([f'({condition})'] if condition else [])}"  # noqa: S608
+
+
+def _beyond(columns: Sequence[Column], key: Key) -> str:
+    """Rows whose key is larger; nulls are larger than everything, as ORDER BY has them."""
+    if all(column.not_null for column in columns):
+        names = ", ".join(quote(column.name) for column in columns)
+        return f"(({names}) > ({', '.join(literal(value or '') for value in key)}))"
+    alternatives = []
+    for place, column in enumerate(columns):
+        value = key[place]
+        if value is None:
+            continue  # nothing is larger than null
+        terms = [_equal(c, v) for c, v in zip(columns[:place], key[:place], strict=True)]
+        larger = f"{quote(column.name)} > {literal(value)}"
+        terms.append(larger if column.not_null else f"({larger} OR {quote(column.name)} IS NULL)")
+        alternatives.append(f"({' AND '.join(terms)})")
+    return f"({' OR '.join(alternatives) or 'false'})"
+
+
+def _equal(column: Column, value: str | None) -> str:
+    return f"{quote(column.name)} IS NULL" if value is None else f"{quote(column.name)} = {literal(value)}"
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _table(table: Table) -> str:
+    return f"{quote(table.schema)}.{quote(table.name)}"

@@ -1,0 +1,117 @@
+"""The PostgreSQL connector, as the worker knows it (entry point ``tidings.connectors``)."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from tidings_capture.postgres.client import Session
+from tidings_capture.postgres.config import read_connector_config, read_endpoint, read_slot_name
+from tidings_capture.postgres.definitions import documentation, own_definitions, own_groups, recommended
+from tidings_capture.postgres.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION, OPTIONS
+from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.server import (
+    captured_tables,
+    check_server,
+    drop_slot,
+    warning_of_refused_updates,
+)
+from tidings_connect.config.option import Definition, Option
+from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings, Kind, Supervision
+from tidings_connect.errors import ConnectError
+from tidings_connect.task.channel import TaskJob
+from tidings_service import get_logger
+
+if TYPE_CHECKING:
+    from tidings_capture.postgres.companion import SlotCompanion
+    from tidings_connect.herder.herder import Herder
+    from tidings_connect.herder.series_bounds import SeriesBounds
+
+_log = get_logger(__name__)
+
+
+def _drop_slot(config: Mapping[str, str]) -> None:
+    drop_slot(read_endpoint(config), read_slot_name(config))
+
+
+_REMOVABLE: Final = {"slot": _drop_slot}
+
+
+class PostgresConnector(Connector):
+    """Change data capture of one database, as Debezium's connector does it."""
+
+    class_name: ClassVar[str] = CONNECTOR_CLASS
+    version: ClassVar[str] = CONNECTOR_VERSION
+    kind: ClassVar[Kind] = "source"
+    removable: ClassVar[Mapping[str, Callable[[Mapping[str, str]], None]]] = _REMOVABLE
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """Every option, by name."""
+        return OPTIONS
+
+    def definitions(self) -> Sequence[Definition]:
+        """Debezium's and ours."""
+        return own_definitions()
+
+    def groups(self) -> Sequence[str]:
+        """Debezium's and ours."""
+        return own_groups()
+
+    def documentation(self, name: str) -> str:
+        """What an option means, in a sentence."""
+        return documentation(name)
+
+    def recommended(self, definition: Definition) -> list[str]:
+        """Debezium's, without those that are not implemented here."""
+        return recommended(definition.name)
+
+    def place(self, config: Mapping[str, str | None]) -> str:
+        """The database server."""
+        return f"{config.get('database.hostname')}:{config.get('database.port')}"
+
+    def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        """What is wrong with a configuration, by option."""
+        return check_options(config)
+
+    def examine(self, config: Mapping[str, str]) -> Findings:
+        """Debezium's connection test; and what the connector would do to others on its server."""
+        try:
+            session = Session(read_endpoint(config))
+            try:
+                check_server(session)
+                return Findings({}, _warnings(session, config))
+            finally:
+                session.close()
+        except ConnectError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            return Findings({"database.hostname": [f"{CANNOT_CONNECT} {error}{hint}"]})
+
+    def companion(self, herder: "Herder", bounds: "SeriesBounds") -> "SlotCompanion":
+        """Watches slots and WAL, and guards the servers' disks."""
+        from tidings_capture.postgres.companion import SlotCompanion  # noqa: PLC0415 - tasks need no metrics
+
+        return SlotCompanion(herder, bounds)
+
+    def preload(self) -> None:
+        """Import the task."""
+        import tidings_capture.postgres.run  # noqa: PLC0415, F401
+
+    def run_task(self, job: TaskJob, supervision: Supervision) -> None:
+        """Prepare, take a snapshot when asked for, and stream until told to stop."""
+        from tidings_capture.postgres.run import TaskRun  # noqa: PLC0415 - the worker does not run tasks
+
+        config = read_connector_config(
+            job.connector, job.config, job.converters, run_id=str(uuid.uuid4()), task=job.task
+        )
+        TaskRun(job, config, supervision).run()
+
+
+def _warnings(session: Session, options: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        config = read_connector_config(options["name"], options, {}, "validation")
+        text = warning_of_refused_updates(session, config, captured_tables(session, config))
+    except ConnectError as error:
+        # No reason to refuse it: the task says it at its start, in full.
+        _log.info("what a connector would do to its server is not known", reason=error.code)
+        return ()
+    return () if text is None else (text,)

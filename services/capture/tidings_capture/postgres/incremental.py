@@ -1,0 +1,376 @@
+"""Incremental snapshots: tables are read in chunks while the stream goes on, and merged with it by watermarks.
+
+The method is DBLog's (Netflix, "DBLog: A Watermark Based Change-Data-Capture Framework"), as Debezium does it. A chunk is
+the next rows by key. Its rows are as of the moment they were read, and go to the topic at a point of the stream that is
+surely later than that moment; a row whose key the stream has changed between a surely earlier point and that one is
+left out, because the stream's row is newer. The two points are the low and the high watermark:
+
+* With a signal table, a row is written to it before the chunk is read and one after (or the first is deleted,
+  ``insert_delete``); the stream shows where they stand among the changes.
+* ``read.only`` writes nothing. The low watermark is where the stream stands when the chunk is read, and the high one the
+  end of the WAL after it was read: every transaction that the chunk can show has its commit before that. One thing must
+  be seen to: a transaction's commit is in the WAL, and so perhaps in the stream, a moment before others see it. So the
+  chunk is read only when no transaction that was just streamed is still in progress in ``pg_current_snapshot()``.
+
+The state is stored with the stream's position, and holds the key of the last row *sent*: a restart reads the chunk
+whose rows were still waiting for their high watermark again. Watermarks of a former run are ignored by their id.
+"""
+
+import time
+import uuid
+from collections.abc import Callable
+
+from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.event_context import EventContext
+from tidings_capture.cdc.fault_points import reached
+from tidings_capture.cdc.incremental_notices import IncrementalNotices
+from tidings_capture.cdc.incremental_state import Collection, IncrementalState, expanded, restored_state
+from tidings_capture.cdc.signals import Signal, condition_for, table_pattern
+from tidings_capture.postgres.chunks import ChunkTable
+from tidings_capture.postgres.deleted_rows import DeletedRows
+from tidings_capture.postgres.errors import PostgresError
+from tidings_capture.postgres.observers import WatchingPlan
+from tidings_capture.postgres.offset import SourceOffset
+from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.routes import Route
+from tidings_capture.postgres.stream import Stream
+from tidings_capture.postgres.watermarks import Watermarks
+from tidings_service import Retry, get_logger
+
+_log = get_logger(__name__)
+
+
+class IncrementalSnapshots:
+    """A task's incremental snapshots.
+
+    Args:
+        breathe: called while it waits.
+    """
+
+    def __init__(self, parts: TaskParts, breathe: Callable[[], None]) -> None:
+        self._parts = parts
+        self._options = parts.config.signals
+        self._state = IncrementalState()
+        self._notices = IncrementalNotices(parts.notifier)
+        self._stream: Stream | None = None
+        self._context = EventContext()
+        self._window: dict[bytes | int, Cells] = {}
+        self._watched: WatchingPlan | None = None
+        self._window_open = False
+        self._chunk_id: str | None = None
+        self._watermarks = Watermarks(parts, breathe)
+        self._close_lsn: int | None = None
+        self._table = self._rows = ChunkTable(parts)
+        self._deleted = DeletedRows(parts)
+        self._held = False
+        self._gathering = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next chunk waits for the stream to reach an LSN."""
+        return self._close_lsn is not None
+
+    def asked_by(self, correlation_id: str) -> bool:
+        """Whether a table is left to be read that was asked for under this id."""
+        return any(collection.correlation_id == correlation_id for collection in self._state.collections)
+
+    def attach(self, stream: Stream, resume: SourceOffset) -> None:
+        """A stream begins; an incremental snapshot that was under way goes on."""
+        self._stream = stream
+        if not self._state.running:
+            self._state = restored_state(resume.incremental)
+        self._forget_chunk()
+        if self._state.running:
+            _log.info("incremental snapshot goes on", connector=self._name, tables=self._state.names())
+            self._state.chunk_end = self._state.last_sent
+            self._read_chunk()
+
+    def state(self) -> dict[str, object] | None:
+        """What is stored with the stream's position."""
+        return self._state.stored()
+
+    def on_route(self, route: Route) -> None:
+        """A relation was announced in a new version: what the chunk holds has another form than what follows."""
+        if not self._window_open or not self._state.running or not self._table.known:
+            return
+        current = self._table.route.table
+        if (route.table.schema, route.table.name) != (current.schema, current.name):
+            return
+        if self._watched is None:
+            self._watch()  # announced for the first time
+        else:
+            _log.info("the table changed: the chunk is read again", connector=self._name)
+            self._forget_chunk()
+            self._state.chunk_end = self._state.last_sent
+            self._read_chunk()
+
+    # Signals
+
+    def execute(self, signal: Signal, *, deleted: bool = False) -> None:
+        """Read tables: they are put behind those that are being read.
+
+        Args:
+            deleted: the rows that are gone are wanted, not those that are there.
+        """
+        names = signal.names()
+        if names is None:
+            _log.warning("data-collections is missing or is no list of strings", signal=signal.id)
+            return
+        if self._options.table is None and not self._options.read_only:
+            _log.warning(
+                "an incremental snapshot needs signal.data.collection, or read.only=true", signal=signal.id
+            )
+            return
+        key = signal.text("surrogate-key")
+        new = [
+            Collection(
+                name, condition_for(signal, name), key if key.strip() else "", signal.id, deleted=deleted
+            )
+            for name in expanded(names, self._parts.captured())
+        ]
+        idle = not self._state.running
+        self._state.collections = [*self._state.collections, *new]
+        self._state.correlation_id = signal.id
+        _log.info("incremental snapshot asked for", connector=self._name, signal=signal.id, tables=names)
+        if idle:
+            self._notices.started(self._state)
+            self._read_chunk()
+
+    def stop(self, signal: Signal) -> None:
+        """Leave tables out from the next chunk on; all, when none is named."""
+        if not self._state.running:
+            return
+        if signal.data.get("data-collections") and signal.names() is None:
+            _log.warning("data-collections is no list of strings", signal=signal.id)
+            return
+        for name in signal.names() or ():
+            table_pattern(name)  # to be refused now, not between two chunks
+        self._state.stopping += signal.names() or [".*"]
+
+    def pause(self) -> None:
+        """Read no further chunk."""
+        if self._state.running and not self._state.paused:
+            self._state.paused = True
+            self._notices.paused(self._state)
+
+    def resume(self) -> None:
+        """Go on."""
+        if self._state.running and self._state.paused:
+            self._state.paused = False
+            self._notices.resumed(self._state)
+            self._go_on()
+
+    def hold(self, held: bool) -> None:
+        """Read no further chunk while the slot retains too much WAL; an operator's pause is another matter."""
+        if held == self._held:
+            return
+        self._held = held
+        if self._state.running:
+            _log.warning(
+                "incremental snapshot rests for the slot" if held else "incremental snapshot goes on",
+                connector=self._name,
+            )
+            if not held:
+                self._go_on()
+
+    def window(self, id_: str, *, closes: bool) -> None:
+        """A watermark of the signal table was streamed."""
+        if self._chunk_id is None or not id_.startswith(self._chunk_id):
+            return  # of another run, or of a connector that shares the table
+        if closes:
+            self._send_window()
+            self._read_chunk()
+        else:
+            self._watch()
+
+    def poll(self) -> None:
+        """Called between batches of the stream: closes a window that has no row to close it."""
+        stream = self._stream
+        if (
+            self._close_lsn is not None
+            and stream is not None
+            and stream.between_transactions
+            and stream.received_lsn >= self._close_lsn
+        ):
+            self._send_window()
+            self._read_chunk()
+        elif self._gathering and not self._gathers_keys():
+            self._read_chunk()
+
+    def close(self) -> None:
+        """Let go of what is being read."""
+        self._deleted.leave()
+
+    # Chunks
+
+    def _go_on(self) -> None:
+        # A chunk whose rows wait for their high watermark is not forgotten: the next one is read after it was sent.
+        if self._chunk_id is None:
+            self._read_chunk()
+
+    def _read_chunk(self) -> None:
+        self._forget_chunk()
+        self._apply_stops()
+        state = self._state
+        if not state.running or state.paused or self._held or self._gathers_keys():
+            return
+        self._chunk_id = str(uuid.uuid4())
+        try:
+            self._open_window()
+            while state.collections and not self._gathers_keys():
+                status = self._next_rows()
+                if status is None:
+                    break
+                self._table_done(status)
+            self._close_window()
+        except PostgresError as error:
+            if error.retry is Retry.TIMED:
+                raise
+            self._give_up(error)
+
+    def _gathers_keys(self) -> bool:
+        """Whether the next rows are those that are gone, and the topic's keys are still being read for it."""
+        collection = self._state.collections[0] if self._state.running else None
+        self._gathering = (
+            collection is not None and collection.deleted and not self._deleted.gathered(collection)
+        )
+        return self._gathering
+
+    def _give_up(self, error: PostgresError) -> None:
+        # A signal table that is not there or must not be written to, as a rule. Nothing would ever read the next chunk,
+        # and whoever asks again, when it has been put right, would wait behind this for ever.
+        _log.error("incremental snapshot given up", connector=self._name, reason=str(error))
+        while self._state.running:
+            self._table_done("SQL_EXCEPTION")
+        self._forget_chunk()
+
+    def _next_rows(self) -> str | None:
+        """Fill the window from the current table; else why the table is done."""
+        collection, state = self._state.collections[0], self._state
+        self._table = self._deleted if collection.deleted else self._rows
+        try:
+            status = self._table.find(collection)
+            if status is None and state.maximum is None:
+                state.maximum = self._table.largest_key()
+                status = "EMPTY" if state.maximum is None else None
+            if status is None and not self._fill_window():
+                status = "SUCCEEDED"
+        except (PostgresError, LookupError) as error:
+            if isinstance(error, PostgresError) and error.retry is Retry.TIMED:
+                raise  # the connection: a restart goes on from here
+            _log.warning(
+                "incremental snapshot leaves a table out",
+                connector=self._name,
+                table=collection.name,
+                reason=str(error),
+            )
+            return "SQL_EXCEPTION"
+        return status
+
+    def _fill_window(self) -> bool:
+        state, context = self._state, self._context
+        if self._options.read_only:
+            assert self._stream is not None
+            self._watermarks.wait_for_visibility(self._stream.recent_transactions)
+        rows = self._table.rows(state.chunk_end, state.maximum, self._options.chunk_rows)
+        context.now_ns = time.time_ns()
+        context.snapshot_row("incremental", 0, None, 0)
+        for number, cells in enumerate(rows):
+            key = self._table.window_key(cells, context)
+            self._window[number if key is None else key] = cells
+        if self._table.end is None:
+            return False
+        state.chunk_end = self._table.end
+        self._notices.chunk_read(state, len(rows), self._table.total, self._options.chunk_rows)
+        reached("window.read")
+        return True
+
+    def _send_window(self) -> None:
+        stream = self._stream
+        if self._window:
+            assert stream is not None
+            route = self._table.route
+            context, send = self._context, self._parts.send
+            context.now_ns = time.time_ns()
+            context.follow(stream.context)
+            for cells in self._window.values():
+                send(route.topic, self._table.records(cells, context))
+            self._parts.routes.count(route.topic, len(self._window))
+            reached("window.sent")
+        if self._chunk_id is not None and self._state.running and self._state.chunk_end is not None:
+            self._state.last_sent = self._state.chunk_end
+        self._forget_chunk()
+
+    def _forget_chunk(self) -> None:
+        if self._watched is not None:
+            self._watched.stop()
+        self._watched = self._chunk_id = self._close_lsn = None
+        self._window_open = False
+        self._window = {}
+
+    def _table_done(self, status: str) -> None:
+        self._notices.table_read(self._state, status, self._table.total)
+        _log.info(
+            "table read",
+            connector=self._name,
+            table=self._state.collections[0].name,
+            rows=self._notices.rows_scanned,
+            status=status,
+        )
+        self._next_table()
+        if not self._state.running:
+            self._completed()
+            _log.info("incremental snapshot finished", connector=self._name)
+
+    def _completed(self) -> None:
+        self._notices.completed(self._state)
+        self._state.correlation_id = None
+
+    def _next_table(self) -> None:
+        self._state.next_table()
+        self._table.leave()
+        self._notices.next_table()
+
+    def _apply_stops(self) -> None:
+        state = self._state
+        if not state.stopping:
+            return
+        names, state.stopping = expanded(state.stopping, self._parts.captured()), []
+        if not state.running:
+            return
+        current, *others = state.collections
+        stopped = [c.name for c in others if c.name in names]
+        state.collections = [current, *(c for c in others if c.name not in names)]
+        if current.name in names:
+            stopped.append(current.name)
+            self._next_table()
+            if not state.collections:
+                self._completed()  # is told before, as in Debezium
+        self._notices.aborted(state, stopped)
+        _log.info("incremental snapshot stopped", connector=self._name, tables=stopped)
+
+    # Watermarks
+
+    def _open_window(self) -> None:
+        assert self._chunk_id is not None
+        self._watermarks.open(self._chunk_id, self._state.collections[0])
+
+    def _close_window(self) -> None:
+        self._close_lsn = self._watermarks.close()
+        if self._close_lsn is not None:
+            self._watch()
+
+    def _watch(self) -> None:
+        """From here on a change takes its key out of the window."""
+        self._window_open = True
+        if not self._table.known or self._watched is not None:
+            return
+        route = self._parts.routes.by_oid.get(self._table.route.table.oid)
+        if route is not None:
+            self._watched = WatchingPlan(route, self._window)
+
+    # Parts
+
+    @property
+    def _name(self) -> str:
+        return self._parts.config.name

@@ -1,0 +1,114 @@
+"""Where signals arrive and who gets them: log, incremental snapshots, and blocking ones, which the task itself takes."""
+
+from collections.abc import Callable, Iterable
+
+from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.signals import Signal, SignalChannels, signal_of_row
+from tidings_capture.postgres.incremental import IncrementalSnapshots
+from tidings_capture.postgres.observers import SignalPlan
+from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.routes import Route
+from tidings_connect.errors import ConnectError
+from tidings_service import Retry, get_logger
+
+_log = get_logger(__name__)
+
+
+class SignalDesk:
+    """A task's signals.
+
+    Args:
+        block: called with a signal that asks for a blocking snapshot.
+        settle: called when signals have been dealt with that must not come again after a crash: stores the position.
+    """
+
+    def __init__(
+        self,
+        parts: TaskParts,
+        incremental: IncrementalSnapshots,
+        block: Callable[[Signal], None],
+        settle: Callable[[], None],
+    ) -> None:
+        self._options = parts.config.signals
+        self._name = parts.config.name
+        self._incremental = incremental
+        self._block = block
+        self._settle = settle
+        client = {**parts.job.client, **parts.job.consumer}
+        self._channels = SignalChannels(self._options, client, parts.config.topic_prefix)
+        self._next_poll = 0.0
+        parts.routes.on_route = self._on_route
+
+    def poll(self, now: float, given: Iterable[Signal]) -> None:
+        """Look at the channels when it is time; between batches of the stream.
+
+        Args:
+            given: signals that came through the worker.
+        """
+        for signal in given:
+            self.take(signal)
+        if not self._channels.any or now < self._next_poll:
+            return
+        self._next_poll = now + self._options.poll_seconds
+        found = self._channels.poll()
+        for signal in found:
+            self.take(signal)
+        if found:
+            self._settle()
+        self._channels.done()
+
+    def take(self, signal: Signal) -> None:
+        """Do what a signal asks for; one that cannot be done is a warning."""
+        try:
+            self._dispatch(signal)
+        except ConnectError as error:
+            if error.retry is Retry.TIMED:
+                raise
+            _log.warning(
+                "a signal could not be dealt with", connector=self._name, signal=signal.id, reason=str(error)
+            )
+
+    def close(self) -> None:
+        self._channels.close()
+
+    def _dispatch(self, signal: Signal) -> None:
+        kind = (signal.text("type") or "incremental").lower()
+        match signal.type:
+            case "execute-snapshot" if kind == "blocking":
+                self._block(signal)
+            case "execute-snapshot" if kind == "incremental":
+                self._incremental.execute(signal)
+            case "find-deleted-rows":
+                self._incremental.execute(signal, deleted=True)
+            case "stop-snapshot" if kind == "incremental":
+                self._incremental.stop(signal)
+            case "pause-snapshot":
+                self._incremental.pause()
+            case "resume-snapshot":
+                self._incremental.resume()
+            case "log":
+                _log.info(
+                    "signal", connector=self._name, signal=signal.id, message=signal.data.get("message")
+                )
+            case "snapshot-window-open" | "snapshot-window-close":
+                self._incremental.window(signal.id, closes=signal.type == "snapshot-window-close")
+            case _:
+                _log.warning("an unknown signal", connector=self._name, signal=signal.id, type=signal.type)
+
+    def _on_route(self, route: Route) -> None:
+        options = self._options
+        if (route.table.schema, route.table.name) == options.table and "source" in options.channels:
+            deleted = self._deleted if options.close_by_delete else None
+            route.plan = SignalPlan(route.plan, self._inserted, deleted)  # type: ignore[assignment]  # see watching
+        self._incremental.on_route(route)
+
+    def _inserted(self, cells: Cells) -> None:
+        signal = signal_of_row(cells)
+        if signal is not None:
+            self.take(signal)
+
+    def _deleted(self, cells: Cells) -> None:
+        """The row that opened a window was deleted: the window closes."""
+        id_ = cells[0]
+        if isinstance(id_, bytes) and id_.endswith(b"-open"):
+            self._incremental.window(id_.decode(), closes=True)

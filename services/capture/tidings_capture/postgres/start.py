@@ -1,0 +1,199 @@
+"""Decides what a task does when it starts: stream from the stored offset, take a snapshot, or rest.
+
+All of ``snapshot.mode`` is here. The server has been checked before; whatever is decided is logged.
+"""
+
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidings_capture.cdc.fault_points import reached
+from tidings_capture.cdc.filters import matches
+from tidings_capture.cdc.signals import Signal, condition_for, conditions_of, table_pattern
+from tidings_capture.postgres.client import Replication
+from tidings_capture.postgres.errors import LossError
+from tidings_capture.postgres.history import history_now, read_publication, with_publication
+from tidings_capture.postgres.loss_recovery import check_published, recover
+from tidings_capture.postgres.losses import Found, choice_of, find_losses
+from tidings_capture.postgres.offset import SourceOffset, decode_offset
+from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.replica_identities import set_identities
+from tidings_capture.postgres.server import (
+    SlotState,
+    captured_tables,
+    check_server,
+    create_slot,
+    ensure_publication,
+    read_slot,
+    server_lsn,
+    warn_of_refused_updates,
+)
+from tidings_capture.postgres.start_decision import SnapshotWork, Start
+from tidings_capture.postgres.wal.options import LossChoice
+from tidings_connect.errors import ConnectError
+from tidings_connect.java.regex import JavaPattern
+from tidings_envelope.position import lsn_to_text
+from tidings_service import get_logger
+
+_log = get_logger(__name__)
+
+
+def decide(parts: TaskParts) -> Start:
+    """What to do, by ``snapshot.mode``, the stored offset and the slot.
+
+    Raises:
+        CatalogError: the server or the options do not allow to start.
+        LossError: what follows the stored offset cannot be had in full, and nobody has chosen what to do then.
+    """
+    config, session = parts.config, parts.session
+    options = config.snapshot
+    check_server(session)
+    captured = captured_tables(session, config)
+    data = parts.stored_offset()
+    stored = None if data is None else decode_offset(data)
+    slot = read_slot(session, config)
+    # Before anything is changed: what is amiss must not be mended over.
+    found, stored, loss = _look_back(parts, slot, stored, captured)
+    choice = choice_of(config)
+    if loss is not None and choice == "fail":
+        raise loss
+    _publish(parts, captured, found, loss, choice)
+    # A signal is no data: what the signal table holds has been said to somebody before.
+    tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
+    if stored is None:
+        if options.never:
+            return Start(resume=_start_without_data(parts, slot)) if options.streams else Start()
+        # Debezium was interrupted within its snapshot: what it sent is older than the slot's changes, or among them.
+        interrupted = data is not None and slot is not None and slot.wal_status != "lost" and options.streams
+        start = (
+            SourceOffset(done_lsn=slot.confirmed_lsn, lsn=slot.confirmed_lsn)
+            if slot is not None and interrupted
+            else None
+        )
+        return Start(snapshot=SnapshotWork(tables, catch_up=start, selects=dict(options.selects)))
+    parts.checkpoints.start_from(stored)
+    if not options.streams:
+        if stored.unfinished is None and not options.always:
+            return Start()
+        return Start(snapshot=_rest(tables, stored, None, options.selects))
+    if loss is not None:
+        return recover(parts, loss, choice, stored, found, tables)
+    if options.never and choice in {
+        "fail",
+        "continue",
+    }:  # one that a loss has asked for is taken in every mode
+        stored = replace(stored, unfinished=None)
+    if stored.unfinished is not None or options.always:
+        return Start(snapshot=_rest(tables, stored, stored, options.selects))
+    _log.info("resuming", connector=config.name, lsn=lsn_to_text(stored.done_lsn))
+    return Start(resume=stored)
+
+
+def _look_back(
+    parts: TaskParts, slot: SlotState | None, stored: SourceOffset | None, captured: list[tuple[str, str]]
+) -> tuple[Found, SourceOffset | None, LossError | None]:
+    """What the server says, the offset in its present history, and what may have been lost since."""
+    config, session = parts.config, parts.session
+    publication = read_publication(session, config.publication)
+    with contextlib.closing(Replication(config.endpoint)) as replication:
+        history = history_now(replication, publication, captured)
+        found = Found(slot, server_lsn(session), history, publication, replication.timeline_history)
+        if stored is None or not config.snapshot.streams:
+            return found, stored, None
+        position, loss = find_losses(stored, found, captured, config)
+    if position is not stored:
+        _log.info("the server was promoted", connector=config.name, lsn=lsn_to_text(position.done_lsn))
+    return found, position, loss
+
+
+def _publish(
+    parts: TaskParts,
+    captured: list[tuple[str, str]],
+    found: Found,
+    loss: LossError | None,
+    choice: LossChoice,
+) -> None:
+    """See to the publication and the replica identities; from here on every offset says what it is a position of."""
+    config, session = parts.config, parts.session
+    ensure_publication(session, config, captured)
+    publication = read_publication(session, config.publication)
+    if loss is not None:
+        check_published(loss, publication, choice)
+    for change in set_identities(session, config.identities, captured):
+        _log.info("replica identity set", connector=config.name, change=change)
+    warn_of_refused_updates(session, config, captured)
+    before, after = (p.members if p is not None else {} for p in (found.publication, publication))
+    added = [
+        f"{s}.{t}" for s, t in captured if (s, t) in before and _is_in(after, (s, t)) > _is_in(before, (s, t))
+    ]
+    if added:
+        _log.warning(
+            "tables were added to the publication: earlier changes of them are not streamed",
+            connector=config.name,
+            tables=added[:20],
+            count=len(added),
+            hint="an execute-snapshot signal reads them",
+        )
+    if publication is not None and not publication.all_tables:
+        short = [f"{s}.{t}" for s, t in captured if not _is_in(after, (s, t))]
+        if short:
+            _log.warning(
+                "captured tables are not in the publication: their changes are not streamed",
+                connector=config.name,
+                publication=config.publication,
+                tables=short[:20],
+                count=len(short),
+            )
+    parts.checkpoints.history = with_publication(found.history, publication, captured)
+
+
+def _is_in(members: Mapping[tuple[str, str], tuple[int, tuple[int, ...]]], table: tuple[str, str]) -> bool:
+    return bool(members.get(table, (0, ()))[1])
+
+
+def _rest(
+    tables: list[tuple[str, str]],
+    stored: SourceOffset,
+    catch_up: SourceOffset | None,
+    selects: Mapping[str, str],
+) -> SnapshotWork:
+    done = stored.unfinished or ()
+    left = [(schema, table) for schema, table in tables if f"{schema}.{table}" not in done]
+    return SnapshotWork(left, catch_up, done, dict(selects))
+
+
+def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffset:
+    if slot is None:
+        with contextlib.closing(Replication(parts.config.endpoint)) as replication:
+            lsn = create_slot(replication, parts.config, parts.breathe)
+        reached("slot.created")
+    else:
+        lsn = slot.confirmed_lsn
+    start = SourceOffset(done_lsn=lsn, lsn=lsn)
+    # Stored at once: a slot that is dropped before the first record must be noticed, too.
+    parts.checkpoints.take_and_wait(start)
+    return start
+
+
+def blocking_patterns(signal: Signal) -> list[JavaPattern]:
+    """Which tables a signal asks to be read by a blocking snapshot; unlike an incremental one's in any case.
+
+    Raises:
+        ConnectError: they are not named, one is no regular expression, or a filter cannot be used.
+    """
+    names = signal.names()
+    if names is None:
+        raise ConnectError("data-collections is missing or is no list of strings")
+    conditions_of(signal)  # to be refused now, not when the stream has ended for it
+    return [table_pattern(name.replace('"', ""), re.IGNORECASE) for name in names]
+
+
+def blocking_work(parts: TaskParts, signal: Signal, position: SourceOffset) -> SnapshotWork:
+    """The snapshot that a signal asks for in the middle of the stream; its filters are whole SELECT statements."""
+    names = signal.names() or []
+    patterns = blocking_patterns(signal)
+    tables = [(schema, table) for schema, table in parts.captured() if matches(patterns, f"{schema}.{table}")]
+    selects = {f"{s}.{t}": text for s, t in tables if (text := condition_for(signal, f"{s}.{t}"))}
+    _log.info("blocking snapshot asked for", connector=parts.config.name, signal=signal.id, tables=names)
+    return SnapshotWork(tables, catch_up=position, selects=selects, blocking=True)
