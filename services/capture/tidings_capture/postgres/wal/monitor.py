@@ -123,7 +123,6 @@ class WalMonitor(Collector):
 
     async def _find(self) -> None:
         """Learn which servers there are to be watched."""
-        # Not `asyncio.wait_for`, which in Python 3.11 swallows a cancellation that comes with the result.
         async with asyncio.timeout(_CONFIG_SECONDS):
             self.known = await self._reading.run(self._slots)
         wanted: dict[Place, Endpoint] = {}
