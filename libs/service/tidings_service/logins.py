@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Final
 
+from tidings_service.health import Health
 from tidings_service.logs import get_logger
 
 _HOLDS_SECONDS: Final = 10.0
@@ -54,6 +55,12 @@ def refusal() -> str | None:
     """What the brokers have against the login, as a sentence; None when they have nothing, as far as is known."""
     with _lock:
         return _standing()
+
+
+def show_login(health: Health) -> None:
+    """Have readiness say whether the brokers refuse the login."""
+    why = refusal()
+    health.set("login", why is None, why or "")
 
 
 def refused_since(moment: float) -> bool:

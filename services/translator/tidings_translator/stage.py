@@ -18,7 +18,7 @@ import tidings_service.login_metrics  # noqa: F401 - registers the metric
 from tidings_domain.errors import TranslatorError
 from tidings_envelope.errors import EnvelopeError
 from tidings_service import Health, Retry, TidingsError, get_logger, report_error, serve_http
-from tidings_service.logins import refusal
+from tidings_service.logins import show_login
 from tidings_translator import metrics
 from tidings_translator.beginnings import note_distances, position_of
 from tidings_translator.errors import BrokerError
@@ -211,7 +211,7 @@ class Stage:
     async def _ticks(self, work: Work) -> None:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            self._show_login()
+            show_login(self.health)
             joined = self.consumer.joined
             self._show_group(work, joined=joined)
             if joined:
@@ -243,10 +243,6 @@ class Stage:
         if self._away_said is None or now - self._away_said >= _SAY_AGAIN_SECONDS:
             self._away_said = now
             log.warning("Kafka is away", error=str(error), seconds=round(now - self._away_since, 1))
-
-    def _show_login(self) -> None:
-        why = refusal()
-        self.health.set("login", why is None, why or "")
 
     def _show_group(self, work: Work, *, joined: bool) -> None:
         mine, missing = (len(self.consumer.assignment()), work.unrestored()) if joined else (0, 0)

@@ -33,7 +33,7 @@ from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.forks import TaskForks
 from tidings_connect.threads import STORAGE, Places
 from tidings_service import Health, TidingsError, get_logger
-from tidings_service.logins import refusal
+from tidings_service.logins import show_login
 
 _LEADER_SECONDS: Final = 30.0
 """How long a request waits for the group to have a leader; a worker that has just started needs some of it."""
@@ -337,8 +337,7 @@ class Herder:
 
     def tell_login(self) -> None:
         """Say whether the brokers refuse the worker's login."""
-        why = refusal()
-        self._health.set("login", why is None, why or "")
+        show_login(self._health)
 
     def _tell_log_levels(self, levels: Mapping[str, str]) -> None:
         for run in self.local_runs.values():
