@@ -7,12 +7,10 @@ table says for good what the lake lacks.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.commits import Commits
@@ -21,7 +19,7 @@ from tidings_lakehouse.kafka import Brokers
 from tidings_lakehouse.names import known_names
 from tidings_lakehouse.query import Rows
 from tidings_lakehouse.set_aside import Aside, asides
-from tidings_lakehouse.tables import Table
+from tidings_lakehouse.tables import Table, frame_of
 from tidings_lakehouse.topics import ACCEPTED_LOSSES, TECHNICAL, log_of
 
 if TYPE_CHECKING:
@@ -165,5 +163,4 @@ def accept(session: SparkSession, losses: Iterable[Loss]) -> None:
     commits.mark(session)
     table = Table(session, ACCEPTED_LOSSES, "", commits)
     table.ensure(SCHEMA)
-    text, shape = sf.lit(json.dumps(rows)), st.ArrayType(SCHEMA)
-    table.append(session.range(1, numPartitions=1).select(sf.inline(sf.from_json(text, shape))))
+    table.append(frame_of(session, rows, SCHEMA))

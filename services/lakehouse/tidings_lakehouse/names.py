@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import json
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.commits import Commits
-from tidings_lakehouse.tables import TOPIC_PROPERTY, Table
+from tidings_lakehouse.tables import TOPIC_PROPERTY, Table, frame_of
 from tidings_lakehouse.topics import (
     BUSINESS,
     TECHNICAL,
@@ -113,10 +111,7 @@ class Names:
             {"namespace": namespace, "topic": topic, "table_name": name, "since": now}
             for (namespace, topic), name in new.items()
         ]
-        one = self._session.range(1, numPartitions=1)
-        self._table.append(
-            one.select(sf.inline(sf.from_json(sf.lit(json.dumps(rows)), st.ArrayType(SCHEMA))))
-        )
+        self._table.append(frame_of(self._session, rows, SCHEMA))
         self._names |= new
         for (namespace, _), name in new.items():
             self._used.update(_all(namespace, name))

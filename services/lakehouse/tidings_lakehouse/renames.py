@@ -20,7 +20,7 @@ from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.naming import Rename
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
-from tidings_lakehouse.tables import Table
+from tidings_lakehouse.tables import Table, frame_of
 from tidings_lakehouse.topics import RENAMES, schema_change_topic, technical_topic
 
 if TYPE_CHECKING:
@@ -107,6 +107,4 @@ class Renames:
         rows = [
             {"topic": topic, "lsn": one.lsn, "former": one.former, "name": one.name} for topic, one in new
         ]
-        text, shape = sf.lit(json.dumps(rows)), st.ArrayType(SCHEMA)
-        one = self._session.range(1, numPartitions=1)
-        self._table.append(one.select(sf.inline(sf.from_json(text, shape))))
+        self._table.append(frame_of(self._session, rows, SCHEMA))

@@ -27,7 +27,7 @@ from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.kafka import Brokers, Offsets, read_range
 from tidings_lakehouse.kafka_login import KafkaLogin
 from tidings_lakehouse.metrics import SET_ASIDE
-from tidings_lakehouse.tables import Table
+from tidings_lakehouse.tables import Table, frame_of
 from tidings_lakehouse.topics import ACCEPTED_LOSSES, SET_ASIDE_TABLE
 from tidings_lakehouse.troubles import Trouble, trouble_of_topic
 from tidings_service import get_logger
@@ -173,8 +173,7 @@ class SetAside:
             }
             for one in self._topics.values()
         ]
-        text, shape = sf.lit(json.dumps(rows)), st.ArrayType(SCHEMA)
-        frame = self._session.range(1, numPartitions=1).select(sf.inline(sf.from_json(text, shape)))
+        frame = frame_of(self._session, rows, SCHEMA)
         with self._table.staged() as name:
             frame.writeTo(name).overwrite(sf.col("stream") == self._stream)
 

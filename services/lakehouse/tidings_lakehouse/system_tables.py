@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from pyspark.sql import types as st
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.metrics import FRESHNESS
 from tidings_lakehouse.positions import PartitionId, beyond, offsets_of
-from tidings_lakehouse.tables import Table
+from tidings_lakehouse.tables import Table, frame_of
 from tidings_lakehouse.topics import QUARANTINE, WATERMARK
 
 if TYPE_CHECKING:
@@ -134,9 +133,7 @@ class WatermarkTable:
             }
             for w, updated_at, batch in self._rows.values()
         ]
-        # As JSON, because rows handed over as Python objects would go through a Python worker process, every batch.
-        text, shape = sf.lit(json.dumps(rows)), st.ArrayType(WATERMARK_SCHEMA)
-        frame = self._session.range(1, numPartitions=1).select(sf.inline(sf.from_json(text, shape)))
+        frame = frame_of(self._session, rows, WATERMARK_SCHEMA)
         with self._table.staged() as name:
             frame.writeTo(name).overwrite(sf.col("stream") == self._stream)
 

@@ -7,11 +7,13 @@ bigint, a decimal with more digits) is widened, and one whose type changes other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.commits import Commits
@@ -38,6 +40,15 @@ _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
+
+
+def frame_of(session: SparkSession, rows: Sequence[Mapping[str, object]], schema: st.StructType) -> DataFrame:
+    """Rows of ours, each by its columns' names, for an append or an overwrite.
+
+    As JSON, because rows handed over as Python objects would go through a Python worker process, every batch.
+    """
+    text, shape = sf.lit(json.dumps(rows)), st.ArrayType(schema)
+    return session.range(1, numPartitions=1).select(sf.inline(sf.from_json(text, shape)))
 
 
 def quoted(name: str) -> str:
