@@ -1,8 +1,9 @@
 """Whether the brokers refuse this process's login: clients say so here, and readiness, a metric and the log tell it.
 
-A client that brokers refuse goes on trying, and is refused again about twice a second. So what is not repeated for a while
-is over: the login works again, or nobody tries it. And what is heard in one moment only may be old: a client tells what has
-happened to it when it is next asked for something, all at once.
+A client that brokers refuse goes on trying, and is refused again about once a second; librdkafka tells the same error of
+one broker only every 30 seconds. So what is not repeated for longer than that is over: the login works again, or nobody
+tries it. And what is heard in one moment only may be old: a client tells what has happened to it when it is next asked for
+something, all at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Final
 from tidings_service.health import Health
 from tidings_service.logs import get_logger
 
-_HOLDS_SECONDS: Final = 10.0
+_HOLDS_SECONDS: Final = 45.0
+"""Longer than librdkafka keeps a repeated error to itself (30 seconds, `rd_kafka_broker_set_error`)."""
 _REPEATED_SECONDS: Final = 1.0
 """So long it is repeated before it counts."""
 _lock = threading.Lock()
