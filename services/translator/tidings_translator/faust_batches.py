@@ -155,6 +155,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         conf = self.app.conf
         kafka = cast("BatchTransport", transport).kafka
         login = faust_login.arguments(kafka)
+        faust_login.hear_refusals(kafka)
         consumer = AIOKafkaConsumer(
             client_id=conf.broker_client_id,
             group_id=conf.id,

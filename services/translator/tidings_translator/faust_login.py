@@ -1,15 +1,23 @@
-"""aiokafka's part of a login: tokens, and secrets that change while its consumer runs."""
+"""aiokafka's part of a login: tokens, secrets that change while its consumer runs, and what the brokers have against it."""
 
 import asyncio
+import logging
+import ssl
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
 from tidings_service.kafka_access import KafkaAccess
+from tidings_service.logins import note_refusal
 from tidings_service.oauth import TokenSource
 from tidings_service.rotation import follow
 from tidings_service.secret import Secret
+
+_LOGGER = "aiokafka"
+"""Where its client logs connections that fail, with the error as an argument; it tells nobody else."""
+_REFUSALS = (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError, ssl.SSLError)
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
@@ -30,6 +38,29 @@ def arguments(kafka: KafkaAccess) -> dict[str, Any]:
     if kafka.oauth is not None:
         found["sasl_oauth_token_provider"] = _Tokens(kafka.oauth)
     return found
+
+
+class RefusalFilter(logging.Filter):
+    """Drops nothing: notes refused logins that pass by."""
+
+    def __init__(self, kafka: KafkaAccess) -> None:
+        super().__init__()
+        self._kafka = kafka
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Note the refusal, if the record is about one."""
+        for argument in record.args or ():
+            if isinstance(argument, _REFUSALS):
+                note_refusal(self._kafka.principal, str(argument), self._kafka.login_settings)
+        return True
+
+
+def hear_refusals(kafka: KafkaAccess) -> None:
+    """Note refused logins of this process's aiokafka clients, which are all made with `kafka`."""
+    logger = logging.getLogger(_LOGGER)
+    for former in [one for one in logger.filters if isinstance(one, RefusalFilter)]:
+        logger.removeFilter(former)
+    logger.addFilter(RefusalFilter(kafka))
 
 
 def keep_up(consumer: AIOKafkaConsumer, kafka: KafkaAccess, login: dict[str, Any]) -> None:
