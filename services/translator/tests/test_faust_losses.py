@@ -102,7 +102,7 @@ class Run:
             [NewTopic(name, 2, 1), NewTopic(f"{name}-out", 2, 1, config=limit)]
         ).values():
             future.result()
-        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True})
 
     def write(self, partition: int, *values: str) -> None:
         for value in values:

@@ -33,10 +33,17 @@ GENERATION = "autumn"
 
 def cut_log(
     directory: Path, topics: TechnicalTopics, transactions: list[Transaction], chance: random.Random
-) -> dict[tuple[str, int], int]:
-    """The log of a lakehouse that has read each partition to some other point; one past its last offsets."""
+) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    """The log of a lakehouse that has read each partition to some other point, the first half of the transactions whole.
+
+    Returns:
+        Where each partition's log ends, and before which offset nothing is needed in Kafka: its records are of that half.
+    """
     partitions: dict[tuple[str, int], list[bytes]] = defaultdict(list)
-    for transaction in transactions:
+    whole: dict[tuple[str, int], int] = {}
+    for place, transaction in enumerate(transactions):
+        if place == len(transactions) // 2:
+            whole = {one: len(lines) for one, lines in partitions.items()}
         for record in records_of(topics.prefix, transaction):
             lines = partitions[record[0], topics.partition_of(record)]
             parts = [b"null" if part is None else part for part in record[1:]]
@@ -47,7 +54,7 @@ def cut_log(
     }
     ends = {}
     for (topic, number), lines in partitions.items():
-        end = ends[topic, number] = chance.randint(len(lines) // 2, len(lines))
+        end = ends[topic, number] = chance.randint(whole.get((topic, number), 0), len(lines))
         if end:
             path = directory / f"topic={topic}" / f"partition={number}" / "part-0.txt.gz"
             path.parent.mkdir(parents=True)
@@ -56,7 +63,7 @@ def cut_log(
             assert isinstance(spans, dict)
             spans[str(number)] = {"first": 0, "last": end - 1}
     (directory / "history.json").write_text(json.dumps({"source": topics.prefix, "topics": manifest}))
-    return ends
+    return ends, whole
 
 
 def test_history_goes_on_where_the_log_ends_without_gap_or_repeat(
@@ -73,7 +80,7 @@ def test_history_goes_on_where_the_log_ends_without_gap_or_repeat(
     topics = TechnicalTopics(kafka_bootstrap, unique_name, seed)
     transactions = history.grow(300)
     topics.write([record for one in transactions for record in records_of(unique_name, one)])
-    ends = cut_log(tmp_path / "lake", topics, transactions, chance)
+    ends, whole = cut_log(tmp_path / "lake", topics, transactions, chance)
     fault = tmp_path / "fault"
 
     def start(name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -99,7 +106,7 @@ def test_history_goes_on_where_the_log_ends_without_gap_or_repeat(
         for future in admin.delete_records([*places]).values():
             future.result(60)
 
-    delete(*(TopicPartition(topic, number, end // 4) for (topic, number), end in ends.items()))
+    delete(*(TopicPartition(topic, number, end // 2) for (topic, number), end in whole.items()))
     refused = start("whole")
     assert refused.returncode == 1
     assert "--from-lake" in refused.stderr

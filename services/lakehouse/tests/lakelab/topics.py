@@ -22,7 +22,7 @@ class Topics:
 
     def __init__(self, bootstrap: str, registry: str) -> None:
         self.bootstrap, self.registry = bootstrap, registry
-        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.parsed: dict[int, Any] = {}
 

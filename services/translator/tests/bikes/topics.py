@@ -138,7 +138,9 @@ class TechnicalTopics:
         self._partitions = partitions
         self.prefix = prefix
         self.bootstrap = bootstrap
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True}
+        )
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic(f"{prefix}.transaction", 1, 1)]
         topics += [NewTopic(f"{prefix}.{table}", partitions, 1) for table in set(KEYS) - without]
