@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -70,26 +71,39 @@ class Answer(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [(200, b"<html>please log in</html>"), (404, b"<html>not here</html>"), (401, b"{}"), (403, b"{}")],
-)
-def test_somebody_else_s_answer_does_not_say_that_the_schema_is_unknown(status: int, body: bytes) -> None:
-    """That would make a dead letter of each record; it is the way to the registry that is to be mended."""
+def refusal(status: int, body: bytes, authorization: Callable[[], str] | None = None) -> RegistryError:
+    """What a client makes of this answer."""
     handler = type("Handler", (Answer,), {"status": status, "body": body})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
         try:
             with (
-                RegistryClient(f"http://127.0.0.1:{server.server_port}", timeout_seconds=5) as client,
+                RegistryClient(url, timeout_seconds=5, authorization=authorization) as client,
                 pytest.raises(RegistryError) as caught,
             ):
                 client.schema_by_id(7)
         finally:
             server.shutdown()
             thread.join()
-    assert not isinstance(caught.value, UnknownSchemaError)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, b"<html>please log in</html>"), (404, b"<html>not here</html>"), (401, b"{}"), (403, b"{}")],
+)
+def test_somebody_else_s_answer_does_not_say_that_the_schema_is_unknown(status: int, body: bytes) -> None:
+    """That would make a dead letter of each record; it is the way to the registry that is to be mended."""
+    assert not isinstance(refusal(status, body), UnknownSchemaError)
+
+
+def test_a_login_that_may_change_is_tried_again() -> None:
+    """The registry may have the new password before the file has it; a right that is missing is a person's to give."""
+    assert refusal(401, b"{}", lambda: "Basic x").retry == "timed"
+    assert refusal(401, b"{}").retry == "manual"
+    assert refusal(403, b"{}", lambda: "Basic x").retry == "manual"
 
 
 def test_an_unreachable_registry_is_named() -> None:

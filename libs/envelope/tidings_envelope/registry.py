@@ -47,7 +47,9 @@ _RETRIED_STATUS = 500
 """From this HTTP status on the registry itself is in trouble, so that trying again can help."""
 
 
-_REFUSED_STATUS = frozenset({401, 403})
+_NOT_LOGGED_IN = 401
+"""A password is changed here and there one after the other: what is refused in between may be taken a moment later."""
+_REFUSED_STATUS = frozenset({_NOT_LOGGED_IN, 403})
 _NO_SCHEMA = 40403
 """The API's error code for an id that no schema has; a 404 without it comes from somebody else."""
 
@@ -102,6 +104,7 @@ class RegistryClient:
         if authorization is not None:
             self._client._rest_client.session.auth = _Login(authorization)  # noqa: SLF001 - it knows fixed logins only
         self._login = login
+        self._login_may_change = authorization is not None
         # Whoever forgets a registry need not have closed it.
         self._close = weakref.finalize(self, self._client.close)
         self._apicurio_url = None if apicurio_url is None else apicurio_url.rstrip("/")
@@ -214,7 +217,9 @@ class RegistryClient:
                 raise RegistryError(
                     f"{told} to {self._login}" if self._login else told,
                     hint="is the login right, and has it the right?",
-                    retry="manual",
+                    retry="timed"
+                    if self._login_may_change and error.http_status_code == _NOT_LOGGED_IN
+                    else "manual",
                 ) from error
             retry = "timed" if error.http_status_code >= _RETRIED_STATUS else "manual"
             raise RegistryError(told, retry=retry) from error

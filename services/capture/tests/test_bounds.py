@@ -72,8 +72,10 @@ def test_levels_of_loggers_that_nobody_uses_are_set_of_some_only() -> None:
 def test_a_worker_refuses_what_has_no_end(
     worker_properties, start_worker, connector_config, sql, read_topic, wait_until
 ):
-    """One connector, one topic of the transforms' own; then neither a second one nor the worker's own topics."""
-    properties = worker_properties("bounds", tidings_connectors_max="1", tidings_task_topics_max="1")
+    """One connector, one topic of the transforms' own, a megabyte of spool; then no more, nor the worker's own topics."""
+    properties = worker_properties(
+        "bounds", tidings_connectors_max="1", tidings_task_topics_max="1", tidings_spool_max_bytes="1MB"
+    )
     worker = start_worker(properties)
     try:
         sql("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
@@ -104,5 +106,13 @@ def test_a_worker_refuses_what_has_no_end(
         assert worker.request("PUT", f"/connectors/{name}/config", config("bounds-config"))[0] == 200
         refused = "to another: records may not go to topic bounds-config, which is one of the worker's own"
         wait_until("the refusal", lambda: refused in worker.task(name).get("trace", ""))
+
+        (database,) = sql("SELECT current_database()")[0]
+        sql("TRUNCATE a, b", f"ALTER DATABASE {database} SET logical_decoding_work_mem = '64kB'")
+        spools = {"tidings.streaming.mode": "on", "tidings.streaming.memory.bytes": "100000"}
+        assert worker.request("PUT", f"/connectors/{name}/config", connector_config | spools)[0] == 200
+        worker.wait_task(name, "RUNNING")
+        sql("INSERT INTO a SELECT generate_series(1, 100000)")
+        assert "tidings.spool.max.bytes allows" in worker.wait_task(name, "FAILED")["trace"]
     finally:
         worker.end()

@@ -15,10 +15,10 @@ PLUGIN = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/
 KEYLESS = 'public.kéy"less'
 
 
-def ask(worker, method, path, body=None, content_type="application/json"):
-    """Status, headers and text of an answer."""
+def ask(worker, method, path, body=None, content_type="application/json", **more):
+    """Status, headers and text of an answer; `more` are further headers of the request."""
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    headers = {} if data is None else {"Content-Type": content_type}
+    headers = more if data is None else {"Content-Type": content_type, **more}
     request = urllib.request.Request(worker.url + path, data, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -142,6 +142,14 @@ def test_a_patch_of_nothing_and_bodies_that_nobody_reads(worker):
         status, _, text = ask(worker, method, f"/connectors/none{path}", b"x", "application/json")
         assert (status, json.loads(text)["error_code"]) == (404, 404)
         assert ask(worker, method, f"/connectors/none{path}", b"x", "text/plain")[0] == 415
+
+
+def test_a_page_of_another_origin_starts_nothing(worker, connector_config):
+    """As a browser sends a form or a fetch of a page somewhere else; test_rest_origins.py has the cases."""
+    name = connector_config["topic.prefix"]
+    body = {"name": name, "config": connector_config, "initial_state": "STOPPED"}
+    assert ask(worker, "POST", "/connectors", body, Origin="https://evil.example")[0] == 403
+    assert ask(worker, "GET", f"/connectors/{name}")[0] == 404
 
 
 @pytest.mark.parametrize("mode", ["all_tables", "filtered"])
