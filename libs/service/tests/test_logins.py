@@ -39,7 +39,9 @@ def test_a_refusal_that_is_repeated_is_told(clock: Clock, seconds: float) -> Non
     for _ in range(4):
         refuse()
         clock.now += seconds
-    assert logins.refusal() == "the brokers refuse User:one: Authentication failed; TIDINGS_KAFKA_SASL_PASSWORD"
+    assert (
+        logins.refusal() == "the brokers refuse User:one: Authentication failed; TIDINGS_KAFKA_SASL_PASSWORD"
+    )
 
 
 def test_a_refusal_is_over_when_nobody_repeats_it(clock: Clock) -> None:
