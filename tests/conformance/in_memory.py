@@ -14,12 +14,12 @@ from tidings_domain.routing.transactions import SnapshotRow
 from tidings_envelope.as_of import as_of
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.registry import RegistryClient
-from tidings_translator.assembly import Assembler
-from tidings_translator.changelog import Changelog
-from tidings_translator.first_records import FirstRecords, look
-from tidings_translator.progress import Beginning
-from tidings_translator.records import Partition
-from tidings_translator.transactions import LostTransaction
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.assembler import Assembler
+from tidings_translator.sequencer.assembly.first_records import FirstRecords, look
+from tidings_translator.sequencer.assembly.progress import Beginning
+from tidings_translator.sequencer.assembly.transactions import LostTransaction
+from tidings_translator.sequencer.changelog import Changelog
 
 
 class InMemory:
@@ -77,7 +77,7 @@ class InMemory:
     @property
     def waits_for(self) -> str | None:
         """What the topics lack, None when every transaction was complete."""
-        return self._assembler.waiting_for() if self._assembler.open_transactions else None
+        return self._assembler.waiting.describe() if self._assembler.open_transactions else None
 
     def _first_records(self, tables: Mapping[str, str | None]) -> FirstRecords:
         markers: list[bytes | None] = []

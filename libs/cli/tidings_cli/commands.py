@@ -44,12 +44,12 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "sequence": Entry(
         _RUN, "Row changes to whole transactions; settings are environment variables.",
-        "tidings_translator.cli", "tidings-translator", {"": ""},
+        "tidings_translator.cli.main", "tidings-translator", {"": ""},
         main="sequencer", parser="sequencer_parser", old_name="tidings-sequencer",
     ),
     "translate": Entry(
         _RUN, "Whole transactions to business events; settings are environment variables.",
-        "tidings_translator.cli", "tidings-translator", {"": ""},
+        "tidings_translator.cli.main", "tidings-translator", {"": ""},
         main="translator", parser="translator_parser", old_name="tidings-translator",
     ),
     "lakehouse": Entry(
@@ -86,13 +86,13 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "dead-letters": Entry(
         _LOOK, "List, show, replay or discard what could not be translated.",
-        "tidings_translator.dead_letters_cli", "tidings-translator",
+        "tidings_translator.cli.dead_letters", "tidings-translator",
         {"list": "--json", "show": "17 18 --payload", "replay": "17 --timeout 30", "discard": "--all --rule placed"},
         old_name="tidings-translator dead-letters",
     ),
     "generations": Entry(
         _LOOK, "New rules over all history beside the live ones: compare, switch over.",
-        "tidings_translator.generations_cli", "tidings-translator",
+        "tidings_translator.cli.generations", "tidings-translator",
         {
             "start": "june --partitions 8",
             "status": "--json",
@@ -105,7 +105,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "readers": Entry(
         _LOOK, "Who still reads which version of an event.",
-        "tidings_translator.readers_cli", "tidings-translator", {"": "--json"},
+        "tidings_translator.cli.readers", "tidings-translator", {"": "--json"},
         old_name="tidings-translator readers",
     ),
     "init": Entry(
@@ -126,7 +126,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "record": Entry(
         _AUTHOR, "Transactions of a real database as a file for tests.",
-        "tidings_translator.record_cli", "tidings-translator",
+        "tidings_translator.cli.record", "tidings-translator",
         {"": "tests/last-ten.json --last 10 --mask public.customers.name"},
         old_name="tidings-translator record",
     ),

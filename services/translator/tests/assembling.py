@@ -11,9 +11,9 @@ from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import lsn_of
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.left_out import LeftOut
-from tidings_translator.assembly import Assembler
-from tidings_translator.progress import Progress
-from tidings_translator.records import Partition
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.assembler import Assembler
+from tidings_translator.sequencer.assembly.progress import Progress
 
 TABLES = frozenset({"public.orders", "public.order_items", "public.payments", "public.customers"})
 MARKERS = Partition("p.transaction", 0)

@@ -8,12 +8,12 @@ from tidings_domain.changes import ChangeSet, encode_change_set
 from tidings_domain.evaluation.evaluate import Evaluator
 from tidings_domain.language.events import topic_of
 from tidings_domain.testing import Rehearsal, Statement, insert, update
-from tidings_translator.dead_letters import Letter, open_letters, read_letter
-from tidings_translator.policies import Policies
-from tidings_translator.publishing import Made, Publisher
-from tidings_translator.records import Partition
-from tidings_translator.requests import Request, encode_request
-from tidings_translator.shard import Shard, Workings
+from tidings_translator.base.records import Partition
+from tidings_translator.dead_letters.letters import Letter, open_letters, read_letter
+from tidings_translator.dead_letters.resolutions import Request, encode_request
+from tidings_translator.translation.policies import Policies
+from tidings_translator.translation.publishing import Made, Publisher
+from tidings_translator.translation.shard import Shard, Workings
 
 HERE, CHANGELOG, LETTERS = Partition("change-sets", 3), Partition("state", 3), "letters"
 

@@ -12,9 +12,9 @@ from bikes.topics import Record, records_of, snapshot_record, with_repeats
 from tidings_domain.errors import SequenceError
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
-from tidings_translator.assembly import Assembler
-from tidings_translator.progress import Progress
-from tidings_translator.records import Partition
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.assembler import Assembler
+from tidings_translator.sequencer.assembly.progress import Progress
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -30,7 +30,7 @@ def test_any_arrival_with_repeats_and_crashes_gives_each_transaction_once_in_ord
     )
     reader = Reader(topics, read_ahead_rows=chance.choice([10, 50, 5000]))
     while unread := reader.unread():
-        ready = [p for p in unread if p not in reader.assembler.held()]
+        ready = [p for p in unread if p not in reader.assembler.paused()]
         reader.end_snapshot()
         assert ready, "everything that is unread is held: a deadlock"
         reader.feed(chance.choice(ready), chance.randint(1, 60))
@@ -42,7 +42,7 @@ def test_any_arrival_with_repeats_and_crashes_gives_each_transaction_once_in_ord
     reader.commit()
     assert summary(reader.committed) == told(transactions)
     assert reader.assembler.open_transactions == 0
-    assert reader.assembler.buffered_rows == 0
+    assert reader.assembler.buffer.rows == 0
     assert reader.assembler.offsets() == {p: len(v) for p, v in topics.values.items()}
 
 
@@ -52,10 +52,10 @@ def test_end_before_its_rows_waits_and_says_for_what() -> None:
     reader = Reader(topics)
     reader.feed(MARKERS, 10)
     assert reader.pending == []
-    assert reader.assembler.waiting_for() is not None
-    assert "waits for 1 rows of public.orders" in str(reader.assembler.waiting_for())
+    assert reader.assembler.waiting.describe() is not None
+    assert "waits for 1 rows of public.orders" in str(reader.assembler.waiting.describe())
     assert len(reader.feed_all()) == 2
-    assert reader.assembler.waiting_for() is None
+    assert reader.assembler.waiting.describe() is None
 
 
 def test_offsets_stay_at_the_oldest_row_of_an_incomplete_transaction() -> None:
@@ -88,10 +88,10 @@ def test_rows_that_wait_hold_their_partition_but_never_what_the_head_needs() -> 
     reader = Reader(topics, read_ahead_rows=10)
     for partition in topics.values:
         reader.feed(partition, 30 if partition == ORDERS else 0)
-    assert reader.assembler.held() == {ORDERS}
+    assert reader.assembler.paused() == {ORDERS}
     reader.feed(MARKERS, 80)
     assert len(reader.pending) == 30
-    assert reader.assembler.held() == set(), "the 31st transaction needs the partition"
+    assert reader.assembler.paused() == set(), "the 31st transaction needs the partition"
 
 
 def test_a_large_transaction_waits_on_disk_and_comes_out_in_order() -> None:
@@ -109,8 +109,8 @@ def test_a_large_transaction_waits_on_disk_and_comes_out_in_order() -> None:
     told_of: list[tuple[int, list[int | None]]] = []
     while unread := reader.unread():
         reader.feed(chance.choice(unread), chance.randint(1, 60))
-        most = max(most, reader.assembler._in_memory)
-        on_disk = max(on_disk, reader.assembler.spilled_rows)
+        most = max(most, reader.assembler.buffer._in_memory)
+        on_disk = max(on_disk, reader.assembler.buffer.spilled_rows)
         for one in reader.pending:
             assert isinstance(one, CompleteTransaction)
             # Both goes, because whoever makes the change sets needs two.
@@ -123,7 +123,11 @@ def test_a_large_transaction_waits_on_disk_and_comes_out_in_order() -> None:
     assert told_of == [(txid, orders) for txid, _, orders in told([small, large, after])]
     assert most <= 100
     assert on_disk > 2_000
-    assert (reader.assembler.buffered_rows, reader.assembler.spilled_rows, reader.assembler._in_memory) == (
+    assert (
+        reader.assembler.buffer.rows,
+        reader.assembler.buffer.spilled_rows,
+        reader.assembler.buffer._in_memory,
+    ) == (
         0,
         0,
         0,
@@ -143,8 +147,8 @@ def test_where_memory_is_full_only_what_the_head_needs_is_read() -> None:
     reader = Reader(topics, max_buffered_rows=100)
     payments = Partition("p.public.payments", 0)
     reader.feed(payments, 110)
-    assert reader.assembler.held() == {payments}
-    assert reader.assembler.spilled_rows == 0
+    assert reader.assembler.paused() == {payments}
+    assert reader.assembler.buffer.spilled_rows == 0
     assert summary(reader.feed_all()) == told(transactions)
 
 
@@ -224,7 +228,9 @@ def test_streaming_waits_until_the_snapshot_has_been_read_everywhere() -> None:
         reader.feed(partition, 10)
     assert [type(one) for one in reader.pending] == [SnapshotRow]
     reader.end_snapshot()
-    assert "snapshot's rows in p.public.customers/0 below offset 2" in str(reader.assembler.waiting_for())
+    assert "snapshot's rows in p.public.customers/0 below offset 2" in str(
+        reader.assembler.waiting.describe()
+    )
     reader.feed(customers, 1)
     assert len(reader.pending) == 2
     reader.feed(customers, 1)
@@ -252,7 +258,7 @@ def test_a_table_without_a_topic_is_missing_until_it_is_read() -> None:
     for offset, value in enumerate(topics.values[MARKERS]):
         assert value is not None
         assembler.marker(MARKERS, offset, EnvelopeDecoder().marker(value), 0)
-    assert assembler.missing_tables() == {"public.orders"}
+    assert assembler.waiting.missing_tables() == {"public.orders"}
 
 
 def test_memory_of_a_long_run_is_bounded() -> None:

@@ -10,7 +10,7 @@ from bikes.running import count, expected, in_order, published
 from bikes.topics import TechnicalTopics, records_of
 from confluent_kafka import Consumer, TopicPartition
 
-from tidings_translator import dead_letters_cli
+from tidings_translator.cli import dead_letters as dead_letters_cli
 
 pytestmark = pytest.mark.stack
 

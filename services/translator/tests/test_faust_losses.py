@@ -18,12 +18,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tidings_service import Health
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator import stage as stage_module
-from tidings_translator.kafka_offsets import Offsets
-from tidings_translator.kafka_topics import TopicPlan
-from tidings_translator.records import Batch, Output, Partition
-from tidings_translator.settings import TranslatorSettings
-from tidings_translator.stage import Stage
+from tidings_translator.base.records import Batch, Output, Partition
+from tidings_translator.base.settings import TranslatorSettings
+from tidings_translator.kafka.offsets import Offsets
+from tidings_translator.kafka.topics import TopicPlan
+from tidings_translator.stage import stage as stage_module
+from tidings_translator.stage.stage import Stage
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
 

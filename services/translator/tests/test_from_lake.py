@@ -23,8 +23,8 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.generations import Generations
-from tidings_translator.kafka_generations import GenerationAdmin
+from tidings_translator.generations.generations import Generations
+from tidings_translator.ledger.records import GenerationAdmin
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 

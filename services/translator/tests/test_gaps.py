@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.kafka_offsets import Offsets
-from tidings_translator.kafka_topics import Topics
-from tidings_translator.records import Partition
+from tidings_translator.base.records import Partition
+from tidings_translator.kafka.offsets import Offsets
+from tidings_translator.kafka.topics import Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 

@@ -5,15 +5,15 @@ from bikes.topics import TechnicalTopics
 
 from tidings_domain import Domain
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.dead_letters import Origin, dead_letter, resolution
-from tidings_translator.errors import GenerationError
-from tidings_translator.generation import Fact, Promotion
-from tidings_translator.generations import Generations
-from tidings_translator.kafka_generations import LedgerWriter
-from tidings_translator.kafka_letters import LetterBox
-from tidings_translator.kafka_topics import TopicPlan, Topics
-from tidings_translator.naming import ledger_topic, prefix
-from tidings_translator.records import Partition
+from tidings_translator.base.errors import GenerationError
+from tidings_translator.base.naming import ledger_topic, prefix
+from tidings_translator.base.records import Partition
+from tidings_translator.dead_letters.letter_box import LetterBox
+from tidings_translator.dead_letters.letters import Origin, dead_letter, resolution
+from tidings_translator.generations.generations import Generations
+from tidings_translator.kafka.topics import TopicPlan, Topics
+from tidings_translator.ledger.ledger import Fact, Promotion
+from tidings_translator.ledger.records import LedgerWriter
 
 pytestmark = pytest.mark.stack
 
@@ -28,7 +28,7 @@ class Boxes:
     def write(self, generation: str, offset: int, *, of: str = "", policy: str = "skip") -> None:
         """A letter about a change set (or a record of the topic `of`)."""
         own = prefix(self.source, generation)
-        letter = dead_letter(
+        record = dead_letter(
             f"{own}.dead-letters",
             stage="decode" if of else "rule",
             error="ValueError",
@@ -41,8 +41,8 @@ class Boxes:
             rule=None if of else "placed",
             aggregate="Order",
             id=f"{offset}",
-        )
-        LetterBox(KafkaAccess(self.bootstrap), letter.topic).send([letter])
+        ).output
+        LetterBox(KafkaAccess(self.bootstrap), record.topic).send([record])
 
     def close(self, generation: str, offset: int, *, of: str = "") -> None:
         own = prefix(self.source, generation)

@@ -17,13 +17,13 @@ from confluent_kafka import KafkaException
 
 from tidings_envelope.registry import RegistryClient
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.errors import GenerationError
-from tidings_translator.generation import Ledger
-from tidings_translator.generations import Generations
-from tidings_translator.generations_cli import main
-from tidings_translator.generations_correct import Corrector
-from tidings_translator.kafka_generations import GenerationAdmin, LedgerReader
-from tidings_translator.kafka_topics import Topics
+from tidings_translator.base.errors import GenerationError
+from tidings_translator.cli.generations import main
+from tidings_translator.generations.correct import Corrector
+from tidings_translator.generations.generations import Generations
+from tidings_translator.kafka.topics import Topics
+from tidings_translator.ledger.ledger import Ledger
+from tidings_translator.ledger.records import GenerationAdmin, LedgerReader
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

@@ -14,7 +14,7 @@ from bikes.processes import StageProcess, wait_for
 from bikes.running import count, expected, in_order, published
 from bikes.topics import TechnicalTopics, records_of
 
-import tidings_translator.faust_batches  # noqa: F401 - has aiokafka read all names
+import tidings_translator.group.faust_batches  # noqa: F401 - has aiokafka read all names
 
 PLACE = TopicPartition("t", 0)
 

@@ -19,7 +19,7 @@ from tidings_domain.evaluation.evaluate import Evaluator
 from tidings_domain.routing.router import Router
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
-from tidings_translator.changelog import Changelog
+from tidings_translator.sequencer.changelog import Changelog
 
 KEYS = {
     "public.orders": ("id",),

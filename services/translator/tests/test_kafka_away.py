@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tidings_service import Health
-from tidings_translator import stage as module
-from tidings_translator.errors import BrokerError
-from tidings_translator.stage import Stage
+from tidings_translator.base.errors import BrokerError
+from tidings_translator.stage import stage as module
+from tidings_translator.stage.stage import Stage
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import pytest
 
-from tidings_translator.changelog import Changelog
-from tidings_translator.progress import PROGRESS_KEY
-from tidings_translator.records import Partition
-from tidings_translator.sequencer_session import Session
-from tidings_translator.shard import Shard, Workings
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.progress import PROGRESS_KEY
+from tidings_translator.sequencer.changelog import Changelog
+from tidings_translator.sequencer.session import Session
+from tidings_translator.translation.shard import Shard, Workings
 
 NOTHING = cast("Any", None)
 

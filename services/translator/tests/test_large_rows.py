@@ -26,7 +26,7 @@ from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
 from tidings_domain.routing.row_bytes import envelope_bytes
 from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.decode import EnvelopeDecoder
-from tidings_translator.spill import (
+from tidings_translator.sequencer.assembly.spill import (
     BlockFile,
     DiskBuckets,
     PlacedRow,
@@ -55,8 +55,8 @@ def test_a_transaction_of_wide_rows_goes_to_disk_long_before_it_has_many() -> No
     most = 0
     for _ in range(201):
         reader.feed(ORDERS, 1)
-        most = max(most, reader.assembler.buffered_bytes)
-    assert reader.assembler.spilled_rows > 180
+        most = max(most, reader.assembler.buffer.bytes)
+    assert reader.assembler.buffer.spilled_rows > 180
     assert 200_000 < most < 400_000, "a quarter, and the row that reaches it"
     told_of = []
     reader.feed(MARKERS, 2)
@@ -70,7 +70,7 @@ def test_a_transaction_of_wide_rows_goes_to_disk_long_before_it_has_many() -> No
         (one.txid, len(list(one.rows))) for one in reader.pending if isinstance(one, CompleteTransaction)
     ]
     assert told_of == [(txid, len(orders)) for txid, _, orders in told(transactions)]
-    assert reader.assembler.buffered_bytes == 0
+    assert reader.assembler.buffer.bytes == 0
     reader.assembler.close()
 
 
@@ -81,12 +81,12 @@ def test_wide_rows_that_run_ahead_hold_their_partitions() -> None:
     transactions = [history.commit([order(number)]) for number in range(1, 41)]
     topics.write([record for one in transactions for record in records_of("p", one)])
     reader = Reader(topics, max_buffered_bytes=1_000_000)
-    while ORDERS not in reader.assembler.held():
+    while ORDERS not in reader.assembler.paused():
         reader.feed(ORDERS, 1)
-    assert 1_000_000 <= reader.assembler.buffered_bytes < 1_100_000
-    assert reader.assembler.spilled_rows == 0
+    assert 1_000_000 <= reader.assembler.buffer.bytes < 1_100_000
+    assert reader.assembler.buffer.spilled_rows == 0
     reader.feed_all()
-    assert reader.assembler.buffered_bytes == 0
+    assert reader.assembler.buffer.bytes == 0
     assert len(reader.committed) == 40
 
 

@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.left_out import HEADER, LeftOut, left_out
-from tidings_translator.records import Partition
-from tidings_translator.transactions import LostTransaction
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.transactions import LostTransaction
 
 LINES = Partition("p.public.order_items", 0)
 
@@ -94,16 +94,16 @@ def test_missing_rows_that_nothing_explains_are_told_of_and_waited_for() -> None
     topics, transactions, gone = two_of_which_the_first_lacks(1)
     reader = Reader(topics, grace_seconds=1)
     reader.feed_all()
-    assert reader.assembler.missing_since() is None, "they may be on their way"
+    assert reader.assembler.waiting.missing_since() is None, "they may be on their way"
     reader.now = 2
     reader.feed_all()
-    assert reader.assembler.missing_since() == 2
+    assert reader.assembler.waiting.missing_since() == 2
     reader.now = 1e6
     assert reader.feed_all() == []
-    assert "1 rows of public.order_items, although all partitions" in str(reader.assembler.waiting_for())
+    assert "1 rows of public.order_items, although all partitions" in str(reader.assembler.waiting.describe())
     topics.values[LINES] += gone
     assert summary(reader.feed_all()) == told(transactions)
-    assert reader.assembler.missing_since() is None
+    assert reader.assembler.waiting.missing_since() is None
 
 
 def test_missing_rows_that_nothing_explains_are_given_up_after_a_time_where_that_is_asked_for() -> None:
@@ -132,7 +132,7 @@ def test_nothing_is_missing_before_its_partition_was_read() -> None:
         reader.now = now
         reader.feed(Partition("p.transaction", 0), 10)
         reader.feed(ORDERS, 10)
-    assert reader.assembler.missing_since() is None
+    assert reader.assembler.waiting.missing_since() is None
     assert summary(reader.feed_all()) == told(transactions)
 
 

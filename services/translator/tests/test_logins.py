@@ -13,10 +13,10 @@ from tidings_service.kafka_access import KafkaAccess
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.logins import forget_refusal, refusal
 from tidings_stack.secured import KAFKA_USER, SecuredServers
-from tidings_translator import faust_login
-from tidings_translator.errors import BrokerError
-from tidings_translator.kafka_letters import LetterBox
-from tidings_translator.kafka_topics import Topics
+from tidings_translator.base.errors import BrokerError
+from tidings_translator.dead_letters.letter_box import LetterBox
+from tidings_translator.group import faust_login
+from tidings_translator.kafka.topics import Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tidings_domain
-from tidings_domain import testing
+from tidings_domain import errors, testing
 from tidings_domain.loading import conversions
 
 OLD_PATHS = [
@@ -18,6 +18,7 @@ OLD_PATHS = [
     ("domain", ("Domain", "load_domain"), tidings_domain),
     ("testing", ("START_US", "Rehearsal", "Statement", "Told", "insert", "update", "delete"), testing),
     ("conversions", ("sample_event",), conversions),
+    ("errors", ("TranslatorError", "DomainError", "ContractError"), errors),
 ]
 
 

@@ -18,13 +18,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.errors import GenerationError
-from tidings_translator.generation import Promotion
-from tidings_translator.generations import Generations
-from tidings_translator.kafka_generations import LedgerReader
-from tidings_translator.kafka_topics import Topics
-from tidings_translator.partition_count import partition_of
-from tidings_translator.records import Partition
+from tidings_translator.base.errors import GenerationError
+from tidings_translator.base.records import Partition
+from tidings_translator.generations.generations import Generations
+from tidings_translator.kafka.topics import Topics
+from tidings_translator.ledger.ledger import Promotion
+from tidings_translator.ledger.partition_count import partition_of
+from tidings_translator.ledger.records import LedgerReader
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 

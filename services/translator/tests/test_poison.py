@@ -26,12 +26,12 @@ from tidings_domain.routing.router import Router
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import RegistryError
-from tidings_translator.changelog import Changelog
-from tidings_translator.dead_letters import dead_letter, open_letters, read_letter, resolution
-from tidings_translator.records import Output, Partition
-from tidings_translator.requests import request_of
-from tidings_translator.sequencer_intake import Intake
-from tidings_translator.sequencer_session import Session
+from tidings_translator.base.records import Output, Partition
+from tidings_translator.dead_letters.letters import dead_letter, open_letters, read_letter, resolution
+from tidings_translator.dead_letters.resolutions import request_of
+from tidings_translator.sequencer.changelog import Changelog
+from tidings_translator.sequencer.intake import Intake
+from tidings_translator.sequencer.session import Session
 
 DOMAIN = load_domain(bikes_domain.__name__.partition(".")[0])
 DEEP = b"[" * 3_000 + b"]" * 3_000
@@ -179,7 +179,7 @@ def test_a_number_beyond_64_bits_reaches_the_rules_as_it_is() -> None:
 
 def test_an_ordinal_out_of_all_proportion_does_not_take_memory_on_disk(tmp_path: Any) -> None:
     """It is an int64, so it may be true: what is remembered of ordinals is as large as there are rows."""
-    from tidings_translator.spill import PlacedRow, SpilledRows
+    from tidings_translator.sequencer.assembly.spill import PlacedRow, SpilledRows
 
     envelope = EnvelopeDecoder().envelope(row_of(1)[2])
     assert envelope is not None
@@ -260,7 +260,7 @@ def test_a_transaction_with_an_odd_row_does_not_hurt_the_next(
         return  # its position is said to be far ahead: a history that has moved back
     sets = feed.out()
     assert [one.id for one in sets][-1:] in (["2"], []), "the next one, or what it waits for is told"
-    assert sets or feed.assembler.waiting_for() or feed.assembler.progress.snapshot_open or feed.letters
+    assert sets or feed.assembler.waiting.describe() or feed.assembler.progress.snapshot_open or feed.letters
 
 
 @pytest.mark.parametrize("value", [b"", b"\xc1", b"\x91" * 5_000 + b"\x01", b"\xdf\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff",
@@ -275,7 +275,7 @@ def test_a_letter_always_fits_into_a_record() -> None:
     big = b"x" * MAX_RECORD_BYTES
     for key, value in ((b"k", big), (big, b"v"), (big, big)):
         letter = dead_letter("l", stage="rows", error="E", reason="r" * 10**6, partition=MARKERS, offset=1, key=key,
-                             value=value, state=b"s", aggregate="Order", id="9" * 10**6)  # fmt: skip
+                             value=value, state=b"s", aggregate="Order", id="9" * 10**6).output  # fmt: skip
         size = (
             len(letter.key or b"") + len(letter.value or b"") + sum(len(v) for _, v in letter.headers or ())
         )
@@ -289,7 +289,7 @@ def test_letters_about_no_record_do_not_take_each_other_s_place() -> None:
         read_letter(number, 0, made.key, made.value, made.headers or ())
         for number, subject in enumerate(("Order/1@A", "Order/2@A", "Order/1@B"))
         for made in [dead_letter("l", stage="transaction", error="TooLarge", reason="r", partition=MARKERS, offset=-1,
-                                 key=b"k", value=None, subject=subject)]
+                                 key=b"k", value=None, subject=subject).output]
     ]  # fmt: skip
     assert open_letters(letters) == letters
     closed = resolution("l", b"k", letters[1].origin, "discarded")

@@ -16,10 +16,10 @@ from prometheus_client import REGISTRY
 
 from tidings_domain.language.lifecycle import Lifecycle
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.kafka_generations import GenerationAdmin
-from tidings_translator.kafka_readers import Readers
-from tidings_translator.readers import Reader, ReaderMetrics, Version, table
-from tidings_translator.readers_cli import main
+from tidings_translator.cli.readers import main
+from tidings_translator.ledger.records import GenerationAdmin
+from tidings_translator.readers.groups import Readers
+from tidings_translator.readers.versions import Reader, ReaderMetrics, Version, table
 
 V1 = Version("shop.order-placed.v1", "order-placed", "v1", Lifecycle(date(2026, 1, 1), date(2027, 5, 1)))
 V2 = Version("shop.order-placed.v2", "order-placed", "v2", Lifecycle())

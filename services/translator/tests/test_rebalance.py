@@ -19,9 +19,9 @@ from confluent_kafka.admin import (
 )
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.kafka_offsets import Offsets
-from tidings_translator.kafka_topics import Topics
-from tidings_translator.records import Partition
+from tidings_translator.base.records import Partition
+from tidings_translator.kafka.offsets import Offsets
+from tidings_translator.kafka.topics import Topics
 
 PARTITIONS = 4
 HOT = 1_000_000

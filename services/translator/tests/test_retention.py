@@ -5,10 +5,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from structlog.testing import capture_logs
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator import metrics
-from tidings_translator.kafka_retention import Retention
-from tidings_translator.kafka_topics import TopicPlan, Topics
-from tidings_translator.records import Partition
+from tidings_translator.base import metrics
+from tidings_translator.base.records import Partition
+from tidings_translator.kafka.retention import Retention
+from tidings_translator.kafka.topics import TopicPlan, Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(120)]
 

@@ -14,10 +14,10 @@ from tidings_domain.routing.memory import Memory
 from tidings_domain.routing.router import Router
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
-from tidings_translator.changelog import Changelog
-from tidings_translator.progress import Progress
-from tidings_translator.records import Partition
-from tidings_translator.spill import DiskBuckets, PlacedRow, SpilledRows
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.progress import Progress
+from tidings_translator.sequencer.assembly.spill import DiskBuckets, PlacedRow, SpilledRows
+from tidings_translator.sequencer.changelog import Changelog
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_translator.sharing import Place, decode_places, encode_places, share_out
+from tidings_translator.group.sharing import Place, decode_places, encode_places, share_out
 
 PLACES: list[Place] = [("sets", number) for number in range(4)]
 members = st.dictionaries(

@@ -9,9 +9,9 @@ from bikes.topics import Record, records_of, snapshot_record
 
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
-from tidings_translator.progress import Progress
-from tidings_translator.records import Partition
-from tidings_translator.single_rows import SingleRows
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.progress import Progress
+from tidings_translator.sequencer.assembly.single_rows import SingleRows
 
 TABLES = ("public.orders", "public.payments")
 PARTITIONS = [Partition(f"p.{table}", 0) for table in TABLES]
@@ -87,4 +87,4 @@ def test_a_snapshot_s_rows_are_a_snapshot_s() -> None:
     assert isinstance(one, CompleteTransaction)
     assert one.commit_lsn > 900
     assert not reader.wants_ends
-    assert not reader.held()
+    assert not reader.paused()

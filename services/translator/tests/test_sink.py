@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
-from tidings_translator.errors import BrokerError, FencedError
-from tidings_translator.kafka_transactions import Membership
-from tidings_translator.records import Output, Partition
-from tidings_translator.sink import TransactionalSink
+from tidings_translator.base.errors import BrokerError, FencedError
+from tidings_translator.base.records import Output, Partition
+from tidings_translator.kafka.transactions import Membership
+from tidings_translator.stage.sink import TransactionalSink
 
 HERE = Partition("in", 0)
 STATE = Partition("state", 3)

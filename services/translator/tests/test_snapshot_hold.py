@@ -12,8 +12,8 @@ from bikes.topics import records_of, snapshot_record
 
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
-from tidings_translator.first_records import FirstRecords, look
-from tidings_translator.records import Partition
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.first_records import FirstRecords, look
 
 SECOND = 1_000_000
 READ_AT_US = 1_770_000_000 * SECOND
@@ -87,7 +87,7 @@ def test_what_the_stream_tells_after_a_snapshot_is_told_and_the_rest_of_the_snap
     assert [one.commit_lsn for one in reader.committed if isinstance(one, SnapshotRow)] == [
         reader.committed[2].commit_lsn  # type: ignore[attr-defined]
     ]
-    assert reader.assembler.snapshot_rows_kept == 0
+    assert reader.assembler.waiting.snapshot_rows == 0
     assert reader.assembler.offsets() == {p: len(v) for p, v in reader.topics.values.items()}
 
 
@@ -96,8 +96,8 @@ def test_rows_wait_for_a_newer_transaction_and_say_so(reader: Reader) -> None:
     markers[-2:], held_back = [], markers[-2:]
     last = reader.topics.values[ORDERS].pop()
     assert seen(reader.feed_all()) == TOLD[:4]
-    assert reader.assembler.snapshot_rows_kept == 3
-    assert "3 rows of a snapshot wait" in str(reader.assembler.waiting_for())
+    assert reader.assembler.waiting.snapshot_rows == 3
+    assert "3 rows of a snapshot wait" in str(reader.assembler.waiting.describe())
     assert reader.assembler.offsets()[ORDERS] == 2, "they are read again after a restart"
     reader.crash()
     markers += held_back
@@ -118,7 +118,7 @@ def test_any_arrival_and_restarts_give_the_same(reader: Reader, seed: int) -> No
 
 
 def test_many_rows_wait_on_disk_and_come_out_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings_translator.snapshot_barrier._RELEASED_AT_ONCE", 400)
+    monkeypatch.setattr("tidings_translator.sequencer.assembly.snapshot_barrier._RELEASED_AT_ONCE", 400)
     history = History(1)
     early = at(history.commit([order(1, "placed", "c")]), READ_AT_US - 60 * SECOND)
     told = at(history.commit([order(7, "paid"), order(1_200, "paid")]), READ_AT_US)

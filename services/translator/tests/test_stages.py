@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.kafka_topics import Topics
+from tidings_translator.kafka.topics import Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

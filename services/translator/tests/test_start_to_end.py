@@ -21,8 +21,8 @@ from tidings_domain.testing import Rehearsal
 from tidings_domain.testing.recording import decode_recording
 from tidings_service.kafka_access import KafkaAccess
 from tidings_stack.capture import CaptureWorkers
-from tidings_translator import record_cli
-from tidings_translator.kafka_topics import Topics
+from tidings_translator.cli import record as record_cli
+from tidings_translator.kafka.topics import Topics
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 SCHEMA = """

@@ -17,15 +17,15 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import ConsumerMessage
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.faust_batches import (
+from tidings_translator.base.records import Batch
+from tidings_translator.group.faust_batches import (
     AllToOneAssignor,
     BatchConsumer,
     BatchConsumerThread,
     KeepingAssignor,
 )
-from tidings_translator.kafka_transactions import Membership
-from tidings_translator.records import Batch
-from tidings_translator.transport import GroupConsumer
+from tidings_translator.group.transport import GroupConsumer
+from tidings_translator.kafka.transactions import Membership
 
 
 def test_the_pinned_versions() -> None:

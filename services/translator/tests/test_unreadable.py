@@ -5,8 +5,8 @@ from bikes.history import Change, History, Transaction
 from bikes.topics import records_of
 
 from tidings_domain.routing.transactions import CompleteTransaction
-from tidings_translator.records import Partition
-from tidings_translator.transactions import LostTransaction
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.transactions import LostTransaction
 
 ORDER = {"id": 1, "customer_id": 1, "status": "placed"}
 OTHER = Partition(ORDERS.topic, 1)
@@ -58,7 +58,7 @@ def test_an_unreadable_row_behind_a_later_transaction_s_is_not_an_earlier_one_s(
         reader.feed_all()
         reader.now += 100
     assert reader.committed == [], "what is behind rows of later transactions cannot be its row"
-    assert "1 rows of public.orders" in str(reader.assembler.waiting_for())
+    assert "1 rows of public.orders" in str(reader.assembler.waiting.describe())
     topics.values[ORDERS] += [value for topic, _, value in records_of("p", first) if topic == ORDERS.topic]
     assert summary(reader.feed_all()) == told([first, second, third])
 
@@ -88,7 +88,7 @@ def test_a_gap_after_an_unreadable_end_outlives_a_restart() -> None:
     rest, topics.values[MARKERS][4:] = topics.values[MARKERS][4:], []
     reader = Reader(topics)
     reader.feed_all()
-    assert "waits for its END marker" in str(reader.assembler.waiting_for())
+    assert "waits for its END marker" in str(reader.assembler.waiting.describe())
     reader.crash()
     topics.values[MARKERS] += rest
     out = reader.feed_all()
@@ -123,7 +123,7 @@ def test_the_row_s_transaction_is_lost_as_a_whole_after_the_grace() -> None:
     topics.values[lines][0] = b"\x00\x01"
     reader = Reader(topics, grace_seconds=5)
     assert reader.feed_all() == []
-    assert "waits for 1 rows of public.order_items" in str(reader.assembler.waiting_for())
+    assert "waits for 1 rows of public.order_items" in str(reader.assembler.waiting.describe())
     reader.commit()
     reader.crash()  # what is known of the unreadable row survives a restart
     reader.now = 4.9

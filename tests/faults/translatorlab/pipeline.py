@@ -23,7 +23,7 @@ from faultlab.servers import Lab
 
 from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
-from tidings_translator.naming import ORIGINAL, group, prefix
+from tidings_translator.base.naming import ORIGINAL, group, prefix
 from translatorlab.poison import Place, letters
 from translatorlab.processes import FAULTS, StageProcess, Supervisor
 from translatorlab.published import Published, Verdict

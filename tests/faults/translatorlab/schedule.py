@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from faultlab.fault import Fault
 
-from tidings_translator.fault_points import POINTS
+from tidings_translator.base.fault_points import POINTS
 
 STAGES = ("sequencer", "translator")
 LIGHT = (

@@ -13,10 +13,10 @@ from faultlab.lab_faults import LabFaults
 from faultlab.proxy import Proxy
 
 from tidings_service.kafka_access import KafkaAccess
-from tidings_translator.errors import BrokerError, GenerationError
-from tidings_translator.generation import Promotion
-from tidings_translator.generations import Generations
-from tidings_translator.naming import prefix
+from tidings_translator.base.errors import BrokerError, GenerationError
+from tidings_translator.base.naming import prefix
+from tidings_translator.generations.generations import Generations
+from tidings_translator.ledger.ledger import Promotion
 from translatorlab.pipeline import PARTITIONS, Pipeline
 from translatorlab.poison import spoil
 from translatorlab.processes import StageProcess, wait_until

@@ -14,10 +14,11 @@ from tidings_domain.evaluation.tracing import Traces
 from tidings_domain.language.rules import Rule
 from tidings_domain.language.sites import Site
 from tidings_domain.routing.router import Router
-from tidings_translator.assembly import Assembler
-from tidings_translator.changelog import Changelog
-from tidings_translator.errors import GenerationError
-from tidings_translator.generation import (
+from tidings_translator.base.errors import GenerationError
+from tidings_translator.base.records import Output, Partition
+from tidings_translator.base.settings import SequencerSettings
+from tidings_translator.ledger.gate import Gate, fact_record
+from tidings_translator.ledger.ledger import (
     CUT_KEY,
     Cut,
     Fact,
@@ -27,15 +28,14 @@ from tidings_translator.generation import (
     check_name,
     decode_cut,
 )
-from tidings_translator.generation_gate import Gate, fact_record
-from tidings_translator.history import check_history, rules_since_the_beginning
-from tidings_translator.records import Output, Partition
-from tidings_translator.sequencer_output import Emission
-from tidings_translator.sequencer_session import Session
-from tidings_translator.settings import SequencerSettings
+from tidings_translator.sequencer.assembly.assembler import Assembler
+from tidings_translator.sequencer.changelog import Changelog
+from tidings_translator.sequencer.emission import Emission
+from tidings_translator.sequencer.session import Session
+from tidings_translator.translation.history import check_history, rules_since_the_beginning
 
 if TYPE_CHECKING:
-    from tidings_translator.stage import Stage
+    from tidings_translator.stage.protocols import StageParts
 
 LEDGER = "ledger"
 PARTITIONS = 2
@@ -222,7 +222,7 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     progress.part_out(50, 1, 3, 0)
     settings = SequencerSettings(kafka="k", registry="http://127.0.0.1:1", domain="d", source="s")
     domain = Domain("d", "d", {}, (), {}, {}, {})
-    emission = Emission(settings, cast("Stage", stage))
+    emission = Emission(settings, cast("StageParts", stage))
     assembler = Assembler(frozenset(), progress, {place: 0}, {place.topic: None})
     gate = Gate(ledger, "original", LEDGER, ("sets", PARTITIONS))
     session = Session(

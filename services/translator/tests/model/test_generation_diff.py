@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tidings_domain.evaluation.cloudevents import former_id
-from tidings_translator.errors import GenerationError
-from tidings_translator.generation_corrections import Corrections, correction_id, summary, superseded
-from tidings_translator.generation_diff import Comparison, Said, as_json, differing, report, said_of
+from tidings_translator.base.errors import GenerationError
+from tidings_translator.generations.corrections import Corrections, correction_id, summary, superseded
+from tidings_translator.generations.diff import Comparison, Said, as_json, differing, report, said_of
 
 TOPIC = "shop.order-placed.v1"
 

@@ -6,7 +6,7 @@ import pytest
 from holding import HERE, Poison, Run, box, item, pack, reopen
 
 from tidings_domain.testing import update
-from tidings_translator.errors import StopError
+from tidings_translator.base.errors import StopError
 
 
 def test_skip_leaves_the_rule_out_and_a_replay_makes_up_for_it_once(make: Callable[..., Run]) -> None:

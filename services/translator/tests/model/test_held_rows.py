@@ -12,10 +12,10 @@ from tidings_domain.evaluation.cloudevents import event_id_by_order
 from tidings_domain.language.events import topic_of
 from tidings_domain.testing import delete, insert, update
 from tidings_service import SettingsError
-from tidings_translator.errors import StopError
-from tidings_translator.policies import Policies
-from tidings_translator.publishing import Publisher
-from tidings_translator.shard import Shard
+from tidings_translator.base.errors import StopError
+from tidings_translator.translation.policies import Policies
+from tidings_translator.translation.publishing import Publisher
+from tidings_translator.translation.shard import Shard
 
 Load = Callable[..., Domain]
 
@@ -89,7 +89,7 @@ def test_an_event_or_a_state_that_is_too_large_is_a_letter(
     make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make("hold")
-    monkeypatch.setattr("tidings_translator.shard.MAX_VALUE_BYTES", 90)
+    monkeypatch.setattr("tidings_translator.translation.shard.MAX_VALUE_BYTES", 90)
     owner = insert("public.owners", id=7, name="Ann" * 40)
     run.commit(box(1), owner)
     before = dict(run.changelog)
@@ -116,7 +116,7 @@ def test_a_replay_publishes_only_the_event_that_was_too_large(
     run = make()
     owner = insert("public.owners", id=7, name="Ann" * 40)
     with monkeypatch.context() as small:
-        small.setattr("tidings_translator.shard.MAX_VALUE_BYTES", 100)
+        small.setattr("tidings_translator.translation.shard.MAX_VALUE_BYTES", 100)
         plan = run.workings.evaluator._aggregates["Box"]
         small.setattr(plan, "encode", lambda *_: b"small")
         run.commit(owner, box(2), pack(2, owner_id=7))
@@ -146,7 +146,7 @@ def test_a_letter_that_would_not_fit_into_a_record_leaves_its_payload_out(
     make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make()
-    monkeypatch.setattr("tidings_translator.dead_letters.MAX_VALUE_BYTES", 50)
+    monkeypatch.setattr("tidings_translator.dead_letters.letters.MAX_VALUE_BYTES", 50)
     run.commit(box(1, note="poison"))
     [letter] = run.open()
     assert (letter.value, letter.state) == (None, None)
@@ -254,7 +254,7 @@ def one_too_large(make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> 
     """A run with a letter about version 2 of an event, and the change set."""
     run = make()
     with monkeypatch.context() as small:
-        small.setattr("tidings_translator.shard.MAX_VALUE_BYTES", 100)
+        small.setattr("tidings_translator.translation.shard.MAX_VALUE_BYTES", 100)
         small.setattr(run.workings.evaluator._aggregates["Box"], "encode", lambda *_: b"small")
         [made] = run.commit(insert("public.owners", id=7, name="Ann" * 40), box(1), pack(1, owner_id=7))
     del run.changelog[b"Box/1"]
@@ -315,7 +315,7 @@ def test_a_document_that_is_too_large_is_a_letter_where_its_avro_is_not(
     publisher = Publisher(frames, {}, as_json=True)
     run.workings = run.workings._replace(publisher=publisher)
     run.restart()
-    monkeypatch.setattr("tidings_translator.shard.MAX_VALUE_BYTES", 500)
+    monkeypatch.setattr("tidings_translator.translation.shard.MAX_VALUE_BYTES", 500)
     run.commit(insert("public.owners", id=7, name="\1" * 60), box(1))
     run.commit(pack(1, owner_id=7))
     [letter] = run.open()

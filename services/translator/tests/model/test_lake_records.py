@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Uuid
 
-from tidings_translator.errors import GenerationError
-from tidings_translator.kafka_generations import topic_id_text
-from tidings_translator.lake_records import Lake, LakeRecord
-from tidings_translator.records import Partition
+from tidings_translator.base.errors import GenerationError
+from tidings_translator.base.records import Partition
+from tidings_translator.generations.from_lake.history import Lake, LakeRecord
+from tidings_translator.ledger.records import topic_id_text
 
 ORDERS, MARKERS = Partition("shop.public.orders", 1), Partition("shop.transaction", 0)
 READ = {ORDERS.topic, MARKERS.topic}

@@ -14,7 +14,7 @@ from tidings_domain.contracts.compatibility import incompatibilities
 from tidings_domain.contracts.contracts import Contracts, parse_contracts
 from tidings_domain.errors import ContractError
 from tidings_domain.testing import Rehearsal, insert
-from tidings_translator.translation import tell_lifecycle
+from tidings_translator.translation.translator import tell_lifecycle
 
 Load = Callable[..., Any]
 V1 = "depot/box-packed/v1.avsc"

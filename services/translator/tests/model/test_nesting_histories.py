@@ -13,8 +13,8 @@ from tidings_domain.routing.router import Router
 from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_domain.testing import Rehearsal
 from tidings_envelope.envelope import Envelope, Source, TransactionRef
-from tidings_translator.records import Partition
-from tidings_translator.spill import DiskBuckets, PlacedRow, SpilledRows
+from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.spill import DiskBuckets, PlacedRow, SpilledRows
 
 UP = {"public.items": "box_id", "public.parts": "item_id", "public.labels": "part_id"}
 TABLES = ("public.boxes", *UP)

@@ -14,7 +14,7 @@ from tidings_domain import Domain
 from tidings_domain.changes import encode_change_set
 from tidings_domain.evaluation.evaluate import Evaluator
 from tidings_domain.testing import Rehearsal, Statement, delete, insert, update
-from tidings_translator.policies import Policies
+from tidings_translator.translation.policies import Policies
 
 Load = Callable[..., Domain]
 OWNER = 'owner = reference(Owner, by="owner_id")'

@@ -1,0 +1,1 @@
+"""What every part of the stages uses: settings, records, names, metrics, errors."""

@@ -1,0 +1,1 @@
+"""Records that could not be used, and what is asked about them."""

@@ -1,0 +1,1 @@
+"""Fills a generation from the lakehouse's log."""

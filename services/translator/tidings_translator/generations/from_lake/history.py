@@ -1,0 +1,216 @@
+"""Reads what ``tidings-lakehouse history`` has written: the records of technical topics, by partition and offset.
+
+The format is described there: ``history.json``, and for each partition gzipped lines of JSON.
+"""
+
+import gzip
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from tidings_translator.base.errors import GenerationError
+from tidings_translator.base.records import Headers, Partition
+
+_MANIFEST = "history.json"
+_NULL = msgspec.Raw(b"null")
+
+
+class _Span(msgspec.Struct, frozen=True):
+    first: int
+    last: int
+
+
+class _Topic(msgspec.Struct, frozen=True):
+    id: str
+    partitions: dict[str, _Span]
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    source: str
+    topics: dict[str, _Topic]
+
+
+class _Header(msgspec.Struct, frozen=True):
+    key: str
+    value: bytes | None = None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    offset: int
+    key: msgspec.Raw = _NULL
+    value: msgspec.Raw = _NULL
+    headers: list[_Header] | None = None
+    raw_key: str | None = None
+    raw_value: str | None = None
+
+
+class LakeRecord(NamedTuple):
+    """A record, as `records.FetchedRecord`."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+class LakePartition:
+    """Reads one partition by offset.
+
+    Args:
+        files: in order.
+        start: the first offset that is wanted.
+        end: one past the last one.
+    """
+
+    def __init__(self, files: Sequence[Path], start: int, end: int) -> None:
+        self.end = end
+        self.position = start
+        self._start = start
+        self._records = self._read(files)
+        self.exhausted = False
+
+    def next(self, count: int) -> list[LakeRecord]:
+        """The next records, at most so many; none at the end.
+
+        Raises:
+            GenerationError: a file is damaged.
+        """
+        found: list[LakeRecord] = []
+        for record in self._records:
+            found.append(record)
+            if len(found) == count:
+                self.position = record.offset + 1
+                return found
+        self.exhausted = True
+        self.position = max(self.position, self.end)
+        return found
+
+    def _read(self, files: Sequence[Path]) -> Iterator[LakeRecord]:
+        last = -1
+        for path in files:
+            try:
+                with gzip.open(path, "rb") as lines:
+                    for line in lines:
+                        record = _record(line)
+                        if record.offset <= last:
+                            raise GenerationError(
+                                f"{path}: the records are not in the order of their offsets"
+                            )
+                        last = record.offset
+                        if last >= self._start:
+                            yield record
+            except (OSError, EOFError, msgspec.DecodeError) as error:
+                raise GenerationError(
+                    f"{path} cannot be read: {type(error).__name__}",
+                    hint="write the history again: tidings-lakehouse history DIRECTORY",
+                ) from error
+
+
+def _record(line: bytes) -> LakeRecord:
+    found = _decode(line)
+    if found.raw_value is not None or found.raw_key is not None:
+        return LakeRecord(found.offset, _bytes(found.raw_key), _bytes(found.raw_value), [])
+    headers = [(one.key, one.value or b"") for one in found.headers or ()]
+    return LakeRecord(found.offset, _json(found.key), _json(found.value), headers)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)
+
+
+def _json(raw: msgspec.Raw) -> bytes | None:
+    value = bytes(raw)
+    return None if value == b"null" else value
+
+
+class Lake:
+    """A directory that ``tidings-lakehouse history`` has written.
+
+    Raises:
+        GenerationError: it is none, or of another source.
+    """
+
+    def __init__(self, directory: Path, source: str) -> None:
+        self._directory = directory
+        try:
+            manifest = msgspec.json.decode((directory / _MANIFEST).read_bytes(), type=_Manifest)
+        except (OSError, msgspec.DecodeError) as error:
+            raise GenerationError(
+                f"{directory} is not what the lakehouse has written: {_MANIFEST} cannot be read",
+                hint="tidings-lakehouse history DIRECTORY",
+            ) from error
+        if manifest.source != source:
+            raise GenerationError(
+                f"{directory} has the history of source {manifest.source}, not of {source}",
+                hint="TIDINGS_SOURCE",
+            )
+        self.topic_ids = {topic: one.id for topic, one in manifest.topics.items()}
+        self.spans = {
+            Partition(topic, int(number)): (span.first, span.last)
+            for topic, one in manifest.topics.items()
+            for number, span in one.partitions.items()
+        }
+        self._files: dict[Partition, list[Path]] = {}
+        for path in sorted(directory.glob("topic=*/partition=*/*.gz")):
+            topic = unquote(path.parts[-3].removeprefix("topic="))
+            number = int(path.parts[-2].removeprefix("partition="))
+            self._files.setdefault(Partition(topic, number), []).append(path)
+
+    def open(self, partition: Partition, start: int) -> LakePartition:
+        """A partition's records from an offset on."""
+        return LakePartition(self._files.get(partition, []), start, self.spans[partition][1] + 1)
+
+    def check(
+        self,
+        read: AbstractSet[str],
+        transactions: str,
+        *,
+        firsts: Mapping[Partition, int],
+        topic_ids: Mapping[str, str],
+    ) -> None:
+        """Whether the log begins with the topics, and the topics still have what comes behind it.
+
+        Args:
+            read: the topics that the generation reads.
+            transactions: the transaction topic.
+            firsts: the first offset that Kafka has of each partition of these topics.
+            topic_ids: of the same topics.
+
+        Raises:
+            GenerationError: history would have a gap.
+        """
+        if Partition(transactions, 0) not in self.spans:
+            raise GenerationError(
+                f"the lakehouse has no log of {transactions}",
+                hint="a lakehouse that has begun to log it only after Kafka had deleted its beginning cannot be used",
+            )
+        for topic in self.topic_ids.keys() & read:
+            if topic_ids.get(topic) != self.topic_ids[topic]:
+                raise GenerationError(
+                    f"the topic {topic} is not the one that the lakehouse has logged: it was deleted",
+                    hint="take a new snapshot under another topic.prefix",
+                )
+        for partition, (begins, _) in sorted(self.spans.items()):
+            if partition.topic in read and begins > 0:
+                whole = not any(firsts.values())
+                raise GenerationError(
+                    f"history is not whole: the log of {partition} begins at offset {begins}",
+                    hint="the topics are: start without --from-lake"
+                    if whole
+                    else "the lakehouse was started after Kafka had deleted the beginning",
+                )
+        for partition, first in sorted(firsts.items()):
+            last = self.spans.get(partition, (0, -1))[1]
+            if first > last + 1:
+                raise GenerationError(
+                    f"history is not whole: {partition} is logged up to offset {last}, and Kafka's begins at {first}",
+                    hint="let the lakehouse catch up, and write its history again",
+                )

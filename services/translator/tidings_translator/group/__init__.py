@@ -1,0 +1,1 @@
+"""The consumer group: Faust as the transport."""

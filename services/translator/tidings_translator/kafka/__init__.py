@@ -1,0 +1,1 @@
+"""librdkafka, for all that Faust does not do: topics, offsets, reading, transactions."""

@@ -1,0 +1,1 @@
+"""The ledger in which the generations of the rules agree on who publishes."""

@@ -1,0 +1,1 @@
+"""Who still reads which version of an event."""

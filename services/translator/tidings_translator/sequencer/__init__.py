@@ -1,0 +1,1 @@
+"""The sequencer: technical topics in, change sets out."""

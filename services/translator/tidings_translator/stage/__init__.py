@@ -1,0 +1,1 @@
+"""What both stages are: a process with a consumer group, a transactional sink and health pages."""

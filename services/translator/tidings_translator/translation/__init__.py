@@ -1,0 +1,1 @@
+"""The translator: change sets in, business events out."""

@@ -1,0 +1,107 @@
+"""What a shard cannot translate, as dead letters and what became of them."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tidings_domain.changes import ChangeSet
+from tidings_domain.errors import ChangeSetError
+from tidings_domain.evaluation.evaluate import PublishedEvent, RuleFailure
+from tidings_translator.base.records import Partition
+from tidings_translator.dead_letters.letters import Closed, Origin, dead_letter, resolution
+from tidings_translator.translation.held import Failed, Waiting
+from tidings_translator.translation.publishing import Made
+
+
+class Letters:
+    """Writes dead letters about the records of one partition.
+
+    Args:
+        topic: of the dead letters.
+        partition: of the change sets.
+    """
+
+    def __init__(self, topic: str, partition: Partition) -> None:
+        self._topic = topic
+        self._partition = partition
+
+    def close(self, key: bytes, offset: int, what: Failed, outcome: str, made: Made) -> None:
+        """Say what became of a letter: ``replayed`` or ``discarded``."""
+        made.closed.append(Closed(outcome, f"{self._partition}@{offset}", what[0]))
+        origin = Origin(self._partition.topic, self._partition.partition, offset, *what)
+        made.outputs.append(resolution(self._topic, key, origin, outcome))
+
+    def undecodable(self, offset: int, key: bytes, value: bytes, error: ChangeSetError, made: Made) -> None:
+        """A record that is no change set, or one of another version."""
+        made.add_letter(
+            dead_letter(
+                self._topic,
+                stage="decode",
+                error="ChangeSetError",
+                reason=str(error),
+                partition=self._partition,
+                offset=offset,
+                key=key,
+                value=value,
+            )
+        )
+
+    def write(
+        self,
+        key: bytes,
+        change: Waiting,
+        failures: Iterable[RuleFailure],
+        made: Made,
+        *,
+        policy: str = "skip",
+        state: bytes | None = None,
+    ) -> None:
+        """A letter for each failure of a change set; `policy` says what becomes of the aggregate, `state` is the one that the
+        rules saw."""
+        for failure in failures:
+            made.add_letter(
+                dead_letter(
+                    self._topic,
+                    stage=failure.stage,
+                    error=failure.error,
+                    reason=failure.reason,
+                    partition=self._partition,
+                    offset=change.offset,
+                    key=key,
+                    value=change.value,
+                    state=state if failure.rule is not None else None,
+                    policy=policy,
+                    rule=failure.rule,
+                    event_id=failure.event_id,
+                    aggregate=failure.aggregate,
+                    id=failure.id,
+                    txid=failure.txid,
+                    commit_lsn=failure.commit_lsn,
+                    shadow="yes" if change.shadow else None,
+                )
+            )
+
+
+def row_failure(change_set: ChangeSet, reason: str) -> RuleFailure:
+    """The failure of a change set as a whole: of no rule."""
+    return RuleFailure(
+        None, change_set.aggregate, change_set.id, change_set.commit_lsn, change_set.txid, reason
+    )
+
+
+def without_too_large(
+    events: list[PublishedEvent], failures: list[RuleFailure], change_set: ChangeSet, most_bytes: int
+) -> tuple[list[PublishedEvent], list[RuleFailure]]:
+    """The events whose bodies have at most `most_bytes`, and a failure for each that has more."""
+    fitting = [event for event in events if len(event.body) <= most_bytes]
+    failed = list(failures)
+    for event in events:
+        if len(event.body) > most_bytes:
+            size = len(event.body)
+            reason = f"an event for {event.topic} has {size} bytes; {most_bytes} are allowed"
+            failed.append(
+                msgspec.structs.replace(
+                    row_failure(change_set, reason), rule=event.rule, event_id=event.event_id
+                )
+            )
+    return fitting, failed
