@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 UNAVAILABLE = "__debezium_unavailable_value"
+UNAVAILABLE_UUID = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
+"""Java's ``UUID.nameUUIDFromBytes`` of it."""
 _BYTES = UNAVAILABLE.encode()
 _BASE64 = b64encode(_BYTES).decode()
 _TEXTS = frozenset((UNAVAILABLE, _BASE64, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'))
@@ -19,7 +21,7 @@ _LISTS: tuple[list[object], ...] = (
     [_BYTES],
     [_BASE64],
     list(_BYTES),
-    ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
+    [UNAVAILABLE_UUID],
 )
 _PAIR = {UNAVAILABLE: UNAVAILABLE}
 

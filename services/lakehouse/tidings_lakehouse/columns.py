@@ -12,8 +12,6 @@ Infinity becomes the year 294247 (and -290308) in both timestamp types, which so
 
 from __future__ import annotations
 
-import hashlib
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,21 +20,18 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_envelope.decimals import EXACT, decimal_from_int
+from tidings_envelope.toast import UNAVAILABLE, UNAVAILABLE_UUID
 from tidings_lakehouse.avro_nodes import Node, UnsupportedSchemaError
 from tidings_lakehouse.naming import Interval, Naming
 from tidings_lakehouse.tables import target_name
 
 Convert = Callable[[Column], Column]
 
-PLACEHOLDER = "__debezium_unavailable_value"
+PLACEHOLDER = UNAVAILABLE
 """Stands for an unchanged value that PostgreSQL keeps out of line (TOAST) and does not log."""
 INFINITY_MICROSECONDS = 9223372036825200000
 MINUS_INFINITY_MICROSECONDS = -9223372036832400000
 _PLACEHOLDER_BYTES = PLACEHOLDER.encode()
-_PLACEHOLDER_UUID = str(
-    uuid.UUID(bytes=hashlib.md5(_PLACEHOLDER_BYTES, usedforsecurity=False).digest(), version=3)
-)
-"""Java's `UUID.nameUUIDFromBytes`."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +190,7 @@ def is_placeholder(node: Node, column: Column) -> Column | None:
     if node.kind != "array" or node.items is None:
         return None
     if node.items.kind == "string":
-        placeholder = _PLACEHOLDER_UUID if node.items.logical == "io.debezium.data.Uuid" else PLACEHOLDER
+        placeholder = UNAVAILABLE_UUID if node.items.logical == "io.debezium.data.Uuid" else PLACEHOLDER
         return column == sf.array(sf.lit(placeholder))
     if node.items.kind == "bytes":
         return column == sf.array(sf.lit(_PLACEHOLDER_BYTES))

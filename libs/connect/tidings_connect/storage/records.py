@@ -15,7 +15,7 @@ import orjson
 
 from tidings_connect.config.plugins import connector_of
 from tidings_connect.errors import ConnectError
-from tidings_service.fault_points import reached
+from tidings_envelope.fault_points import reached
 
 STARTED: Final = "STARTED"
 PAUSED: Final = "PAUSED"

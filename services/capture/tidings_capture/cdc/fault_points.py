@@ -1,11 +1,11 @@
-"""Named points of the way from the server to Kafka and back, at which a test may end the process (`tidings_service`).
+"""Named points of the way from the server to Kafka and back, at which a test may end the process (`tidings_envelope.fault_points`).
 
 They lie between steps whose order is what keeps a crash harmless (`postgres.checkpoints`).
 """
 
 from typing import Final
 
-from tidings_service.fault_points import reached
+from tidings_envelope.fault_points import reached
 
 __all__ = ["POINTS", "reached"]
 

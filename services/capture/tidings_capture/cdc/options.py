@@ -6,6 +6,7 @@ from enum import StrEnum
 from tidings_capture.cdc.column_mappers import ColumnMappers
 from tidings_capture.cdc.naming import NameAdjustment
 from tidings_connect.java.regex import JavaPattern
+from tidings_envelope.toast import UNAVAILABLE
 
 DEBEZIUM_VERSION = "3.7.0.Final"
 """The release whose format this is; stands in ``source.version``."""
@@ -102,7 +103,7 @@ class ConversionOptions:
     """``datatype.propagate.source.type``: names ``schema.table.type``."""
     tombstones_on_delete: bool = True
     provide_transaction_metadata: bool = False
-    unavailable_value: bytes = b"__debezium_unavailable_value"
+    unavailable_value: bytes = UNAVAILABLE.encode()
     """``unavailable.value.placeholder``, as bytes: it may be given by its hexadecimal digits (`placeholder_bytes`)."""
     context_headers: tuple[tuple[str, bytes], ...] = ()
     """``__debezium.context.*``: headers that every record carries, already converted."""

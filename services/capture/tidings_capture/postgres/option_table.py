@@ -44,6 +44,7 @@ from tidings_connect.config.option_checks import (
     positive_problem,
     size_problem,
 )
+from tidings_envelope.toast import UNAVAILABLE
 
 CONNECTOR_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
 CONNECTOR_NAMES: Final = (CONNECTOR_CLASS, *aliases(CONNECTOR_CLASS))
@@ -148,7 +149,7 @@ _TABLE: Final = (
     Option("datatype.propagate.source.type", "list", check=patterns_problem),
     Option("include.schema.comments", "boolean", "false", documentation="Debezium does not read PostgreSQL's comments."),
     Option(
-        "unavailable.value.placeholder", default="__debezium_unavailable_value", check=placeholder_problem
+        "unavailable.value.placeholder", default=UNAVAILABLE, check=placeholder_problem
     ),
     Option("provide.transaction.metadata", "boolean", "false"),
     Option("extended.headers.enabled", "boolean", "true"),

@@ -1,11 +1,11 @@
 """Named points of a stage's way from the consumer to the committed transaction, at which a test may end the process.
 
-They lie between steps whose order is what keeps a crash harmless; capture has points of its own (`tidings_service`).
+They lie between steps whose order is what keeps a crash harmless; capture has points of its own. What ends it: `tidings_envelope.fault_points`.
 """
 
 from typing import Final
 
-from tidings_service.fault_points import reached
+from tidings_envelope.fault_points import reached
 
 __all__ = ["POINTS", "reached"]
 
