@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from tidings_domain import load_domain
-from tidings_domain.testing import START_US, Rehearsal, Statement, Told, delete, insert, update
+from tidings_domain.testing import START_US, Outcome, Rehearsal, Statement, delete, insert, update
 from tidings_shop.events import (
     CustomerRegistered,
     OrderCancelled,
@@ -98,7 +98,7 @@ def ordered(shop: Rehearsal) -> Rehearsal:
     return shop
 
 
-def names(told: Told) -> list[str]:
+def names(told: Outcome) -> list[str]:
     assert not told.failures
     return [type(event).__name__ for event in told.events]
 

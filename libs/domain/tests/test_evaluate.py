@@ -12,7 +12,7 @@ from tidings_domain.changes import ChangeSet, RowChange
 from tidings_domain.errors import StateError, TranslatorError
 from tidings_domain.evaluation.cloudevents import NAMESPACE
 from tidings_domain.evaluation.evaluate import Evaluator, PublishedEvent
-from tidings_domain.testing import Rehearsal, Statement, Told, delete, insert, update
+from tidings_domain.testing import Outcome, Rehearsal, Statement, delete, insert, update
 
 Load = Callable[..., Domain]
 
@@ -25,7 +25,7 @@ def item(no: int, **values: Any) -> Statement:
     return insert("public.items", **{"box_id": 1, "no": no, "weight": "1.500", "label": None} | values)
 
 
-def names(told: Told) -> list[str]:
+def names(told: Outcome) -> list[str]:
     assert told.failures == []
     return [type(event).__name__ for event in told.events]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidings_domain import Domain
-from tidings_domain.testing import Rehearsal, Told, insert
+from tidings_domain.testing import Outcome, Rehearsal, insert
 
 Load = Callable[..., Domain]
 
@@ -19,7 +19,7 @@ def events(box_domain: Load) -> Any:
     return domain, classes
 
 
-def packed(domain: Domain) -> Told:
+def packed(domain: Domain) -> Outcome:
     return Rehearsal(domain).when(
         insert("public.boxes", id=17, state="packed", note=None, owner_id=None),
         insert("public.items", box_id=17, no=1, weight="1.250", label=None),

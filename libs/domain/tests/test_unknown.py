@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidings_domain import Domain
-from tidings_domain.testing import Rehearsal, Statement, Told, delete, insert, update
+from tidings_domain.testing import Outcome, Rehearsal, Statement, delete, insert, update
 
 Load = Callable[..., Domain]
 
@@ -63,7 +63,7 @@ def gone(change):
 """
 
 
-def names(told: Told) -> list[str]:
+def names(told: Outcome) -> list[str]:
     assert told.failures == []
     return [type(event).__name__.removesuffix("V1").removesuffix("V2") for event in told.events]
 

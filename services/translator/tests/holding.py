@@ -9,11 +9,11 @@ from tidings_domain.evaluation.evaluate import Evaluator
 from tidings_domain.language.events import topic_of
 from tidings_domain.testing import Rehearsal, Statement, insert, update
 from tidings_translator.base.records import Partition
+from tidings_translator.dead_letters.commands import LetterCommand, encode_command
 from tidings_translator.dead_letters.letters import Letter, open_letters, read_letter
-from tidings_translator.dead_letters.resolutions import Request, encode_request
 from tidings_translator.translation.policies import Policies
-from tidings_translator.translation.publishing import Made, Publisher
-from tidings_translator.translation.shard import Shard, Workings
+from tidings_translator.translation.publishing import BatchResult, Publisher
+from tidings_translator.translation.shard import Shard, ShardContext
 
 HERE, CHANGELOG, LETTERS = Partition("change-sets", 3), Partition("state", 3), "letters"
 
@@ -44,7 +44,7 @@ class Run:
         """Id and content of each event."""
         self.offset = 0
         frames = {topic_of(event): b"" for event in domain.event_classes()}
-        self.workings = Workings(
+        self.context = ShardContext(
             Evaluator(domain),
             Policies(domain, overrides, rows),
             Publisher(frames, {name: f"shadow.{name}" for name in frames}),
@@ -55,7 +55,7 @@ class Run:
         self.restart()
 
     def restart(self) -> None:
-        self.shard = Shard(self.workings, HERE, CHANGELOG, 1, 0, self.mode)
+        self.shard = Shard(self.context, HERE, CHANGELOG, 1, 0, self.mode)
         for key, value in self.changelog.items():
             self.shard.load(key, value)
         self.shard.loaded()
@@ -67,7 +67,7 @@ class Run:
         return change_sets
 
     def put(self, key: bytes, value: bytes) -> None:
-        made = Made()
+        made = BatchResult()
         offset, self.offset = self.offset, self.offset + 1
         self.shard.take(Record(offset, key, value), made)
         for (changelog, stored_key), state in made.state.items():
@@ -91,11 +91,11 @@ class Run:
         origin = letter.origin
         held = letter.headers.get("policy") == "hold"
         shadow = "shadow" in letter.headers
-        request = Request(
+        request = LetterCommand(
             do, origin.offset, origin.rule, origin.event_id, held, letter.value, letter.state, shadow
         )
         assert letter.key is not None
-        self.put(letter.key, encode_request(request))
+        self.put(letter.key, encode_command(request))
 
     def topics(self) -> list[str]:
         return [topic.removeprefix("depot.") for topic, _ in self.events]

@@ -292,12 +292,12 @@ def test_a_promotion_leaves_no_gap_and_no_repeat_although_every_process_is_kille
     own = {f"tidings.{name}.{it}" for it in ("change-sets", "sequencer-state", "state")}
     wait_for(lambda: not own & Topics(KafkaAccess(source.bootstrap)).partitions().keys(), "the topics to go")
     assert own | set(groups) == set(removed)
-    standings = command("status", "--json")
-    assert [(one["name"], one["status"]) for one in standings] == [
+    overviews = command("status", "--json")
+    assert [(one["name"], one["status"]) for one in overviews] == [
         ("original", "discarded"),
         ("capitals", "live"),
     ]
-    assert standings[1]["cut"] == stopped.at
+    assert overviews[1]["cut"] == stopped.at
 
     # A rule that needs all of history is refused, at the first change set, by a generation that has begun without it.
     assert new[1].terminate() == 0

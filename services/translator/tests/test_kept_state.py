@@ -8,14 +8,14 @@ from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.progress import PROGRESS_KEY
 from tidings_translator.sequencer.changelog import Changelog
 from tidings_translator.sequencer.session import Session
-from tidings_translator.translation.shard import Shard, Workings
+from tidings_translator.translation.shard import Shard, ShardContext
 
 NOTHING = cast("Any", None)
 
 
 def shard(next_offset: int) -> Shard:
-    workings = Workings(NOTHING, NOTHING, NOTHING, "letters", 1)
-    return Shard(workings, Partition("sets", 0), Partition("state", 0), 7, next_offset, "live")
+    context = ShardContext(NOTHING, NOTHING, NOTHING, "letters", 1)
+    return Shard(context, Partition("sets", 0), Partition("state", 0), 7, next_offset, "live")
 
 
 def test_a_shard_is_kept_when_all_of_it_is_committed_and_nobody_went_on() -> None:

@@ -16,7 +16,7 @@ OLD_PATHS = [
     ("rules", ("Change", "rule"), tidings_domain),
     ("events", ("BusinessEvent", "BusinessRecord", "down_conversion"), tidings_domain),
     ("domain", ("Domain", "load_domain"), tidings_domain),
-    ("testing", ("START_US", "Rehearsal", "Statement", "Told", "insert", "update", "delete"), testing),
+    ("testing", ("START_US", "Rehearsal", "Statement", "insert", "update", "delete"), testing),
     ("conversions", ("sample_event",), conversions),
     ("errors", ("TranslatorError", "DomainError", "ContractError"), errors),
 ]
@@ -32,6 +32,13 @@ def test_an_old_path_gives_the_same_objects_and_names_the_new_one(
         module = importlib.import_module(f"tidings_translator.{old}")
     for name in names:
         assert getattr(module, name) is getattr(new, name)
+
+
+def test_what_has_another_name_keeps_the_old_one_at_the_old_path() -> None:
+    sys.modules.pop("tidings_translator.testing", None)
+    with pytest.warns(DeprecationWarning, match="has moved"):
+        module = importlib.import_module("tidings_translator.testing")
+    assert module.Told is testing.Outcome
 
 
 def test_the_warning_is_shown_where_the_domain_imports(tmp_path: Path) -> None:

@@ -69,10 +69,10 @@ class Source:
     def caught_up(self) -> bool:
         """Both generations have let out all that was committed, and all their processes are there."""
         last = self.history.transactions[-1].end_lsn
-        standings = self.generations.standings()
-        return len(standings) == 2 and all(
+        overviews = self.generations.overviews()
+        return len(overviews) == 2 and all(
             (one.commit_lsn, one.processes) == (last, (1, 1)) and one.behind_change_sets < 100
-            for one in standings
+            for one in overviews
         )
 
     def wait_for_all(self, *alive: StageProcess) -> None:

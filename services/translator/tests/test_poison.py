@@ -27,8 +27,8 @@ from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import RegistryError
 from tidings_translator.base.records import Output, Partition
+from tidings_translator.dead_letters.commands import command_of
 from tidings_translator.dead_letters.letters import dead_letter, open_letters, read_letter, resolution
-from tidings_translator.dead_letters.resolutions import request_of
 from tidings_translator.sequencer.changelog import Changelog
 from tidings_translator.sequencer.intake import Intake
 from tidings_translator.sequencer.session import Session
@@ -268,7 +268,7 @@ def test_a_transaction_with_an_odd_row_does_not_hurt_the_next(
 def test_bytes_that_are_no_change_set(value: bytes) -> None:
     with pytest.raises(ChangeSetError):
         decode_change_set(value)
-    assert request_of(value) is None
+    assert command_of(value) is None
 
 
 def test_a_letter_always_fits_into_a_record() -> None:

@@ -4,7 +4,7 @@ The rows of such tables, and of the tables above them, are kept in `Memory` with
 moves a child to another root says nothing about the child's own children, but these go with it. Rows that came before the
 row above them (in a snapshot, or where no foreign key stands guard) are kept too, and follow when it comes.
 
-For each transaction: `Descent.begin` notes where its rows belonged, the rows are remembered, and `Descent.routed` tells
+For each transaction: `NestedRows.begin` notes where its rows belonged, the rows are remembered, and `NestedRows.routed` tells
 where they belong now. A root's change set gets the changes of rows that it had, has, or receives with a row above them.
 """
 
@@ -19,7 +19,7 @@ _Place = tuple[str, str, str]
 """Aggregate, table, key."""
 
 
-class Descent:
+class NestedRows:
     """See the module's text. One per `Memory`, made when that has been restored."""
 
     def __init__(self, domain: Domain, memory: Memory) -> None:

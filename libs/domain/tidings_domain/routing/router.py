@@ -6,19 +6,16 @@ are attached as of the commit: all rows of the transaction are remembered before
 """
 
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
-import msgspec
-
-from tidings_domain.aggregate.uses import Role, TableUse, child_uses
+from tidings_domain.aggregate.uses import TableUse
 from tidings_domain.changes import ChangeSet, RowChange, identity
-from tidings_domain.errors import RowError
-from tidings_domain.language.model import Row
 from tidings_domain.loading.domain import Domain
 from tidings_domain.routing.memory import Memory, Waiting
-from tidings_domain.routing.nesting import Descent
+from tidings_domain.routing.nesting import NestedRows
 from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
+from tidings_domain.routing.tables import Branch, Table, references_of, row_without
 from tidings_domain.routing.transactions import (
     AT_THE_BEGINNING,
     Buckets,
@@ -37,64 +34,6 @@ _References = dict[str, dict[str, _Row]]
 _ROW_OPS = frozenset("cudr")
 
 
-class _Table:
-    """What the domain does with one table."""
-
-    def __init__(self, table: str, domain: Domain, descent: Descent) -> None:
-        uses = domain.tables[table]
-        self.table = table
-        self.key = uses[0].key
-        self.nested = descent.uses(table)
-        self.roots = tuple(use for use in uses if use.role is Role.ROOT)
-        self.children = tuple(
-            # Where the root's key is part of the child's own, nothing needs to be remembered.
-            (use, not set(use.by) <= set(use.key))
-            for use in uses
-            if use.role is Role.CHILD and use not in self.nested
-        )
-        self.referred = any(use.role is Role.REFERENCE for use in uses)
-        self.kept = {use.key for use in uses if use.role is Role.REFERENCE or use in self.nested}
-        """The key of a table of which rows are remembered."""
-        self.references = domain.references.get(table, ())
-        self.columns = _columns(table, uses, self.references, domain)
-        ways = [use.by for use in self.roots]
-        ways += [use.key if remembered else use.by for use, remembered in self.children]
-        self.named_by = frozenset(column for way in (*ways, *self.kept) for column in way)
-        """Without these columns nobody knows whose row it is."""
-        self.placed_by = self.named_by.union(
-            *(use.by for use, _ in self.children), *(use.by for use in self.nested)
-        )
-        """And a row that is there needs these, too."""
-
-
-class _Branch(NamedTuple):
-    """A reference that rows of an aggregate hold, and those of the row that it leads to."""
-
-    table: str
-    by: tuple[str, ...]
-    branches: tuple["_Branch", ...]
-
-
-def _branches(row: type[Row]) -> tuple[_Branch, ...]:
-    return tuple(
-        _Branch(relation.row.__table__, relation.by, _branches(relation.row))
-        for relation in row.__relations__.values()
-        if relation.kind == "reference"
-    )
-
-
-def _references(domain: Domain) -> dict[tuple[str, str], tuple[_Branch, ...]]:
-    """Aggregate and table to the references of its root or child rows."""
-    found: dict[tuple[str, str], tuple[_Branch, ...]] = {}
-    for aggregate in domain.aggregates.values():
-        for row in (aggregate, *(child.row for child in child_uses(aggregate))):
-            place = (aggregate.__name__, row.__table__)
-            branches = (*found.get(place, ()), *_branches(row))
-            if branches:
-                found[place] = branches
-    return found
-
-
 class Router:
     """Makes change sets of one domain.
 
@@ -107,17 +46,17 @@ class Router:
     def __init__(self, domain: Domain, memory: Memory, stream: StreamPosition = AT_THE_BEGINNING) -> None:
         self._memory = memory
         self._stream = stream
-        self._descent = Descent(domain, memory)
-        self._held = _references(domain)
+        self._nested_rows = NestedRows(domain, memory)
+        self._held = references_of(domain)
         self.too_many_wait = False
         """Some rows of a snapshot were not kept to wait for what they refer to."""
-        self.told_of_waiting = False
+        self.warned_of_waiting = False
         """Somebody was told, which once is enough."""
         self._truncated: dict[str, int | None] = {}
         self._too_large: dict[tuple[str, str], int] = {}
         self._snapshot_aggregates = {rule.aggregate.__name__ for rule in domain.rules if rule.snapshot}
         """Those about which a rule speaks when a snapshot has read them."""
-        self._tables = {table: _Table(table, domain, self._descent) for table in domain.tables}
+        self._tables = {table: Table(table, domain, self._nested_rows) for table in domain.tables}
 
     def change_sets(self, transaction: CompleteTransaction) -> list[ChangeSet]:
         """One change set for each aggregate that the transaction touched, by first touch.
@@ -129,7 +68,7 @@ class Router:
         if not rows:
             return []
         self._end_snapshot()
-        origins = self._descent.begin(change for _, change in rows) if self._descent else {}
+        origins = self._nested_rows.begin(change for _, change in rows) if self._nested_rows else {}
         self._remember(rows)
         source = next(iter(transaction.rows)).source
         return self._gather(
@@ -157,8 +96,8 @@ class Router:
         try:
             self._end_snapshot()
             origins: dict[tuple[str, str, str], str | None] = {}
-            if self._descent:
-                origins = self._descent.begin(change for _, change in self._mapped(transaction.rows))
+            if self._nested_rows:
+                origins = self._nested_rows.begin(change for _, change in self._mapped(transaction.rows))
             self._remember(self._mapped(transaction.rows))
             for aggregate, root, _, change in self._routed(self._mapped(transaction.rows), origins):
                 buckets.add(crc32(f"{aggregate}/{root}".encode()) % count, aggregate, root, change)
@@ -189,7 +128,7 @@ class Router:
             for one in sets
         ]
 
-    def _mapped(self, envelopes: Iterable[Envelope]) -> Iterator[tuple[_Table, RowChange]]:
+    def _mapped(self, envelopes: Iterable[Envelope]) -> Iterator[tuple[Table, RowChange]]:
         """The row changes of tables that the domain has."""
         tables = self._tables
         for envelope in envelopes:
@@ -208,7 +147,7 @@ class Router:
         if table is None or envelope.op not in _ROW_OPS:
             return []
         change = self._change(table, envelope)
-        origins = self._descent.begin([change]) if table.nested else {}
+        origins = self._nested_rows.begin([change]) if table.nested else {}
         self._remember([(table, change)])
         routed = list(self._routed([(table, change)], origins))
         if envelope.after is not None:
@@ -229,8 +168,8 @@ class Router:
         )
 
     def _without_children(
-        self, routed: list[tuple[str, str, _Table, RowChange]], row: _Row
-    ) -> Iterator[tuple[str, str, _Table, RowChange]]:
+        self, routed: list[tuple[str, str, Table, RowChange]], row: _Row
+    ) -> Iterator[tuple[str, str, Table, RowChange]]:
         """A root's row of a snapshot with which the stream begins anew: what was known below it may be gone, and what is not
         is read behind it. Where a rule speaks about what snapshots read, all of that would be its news; there it stays."""
         for aggregate, root, table, change in routed:
@@ -239,7 +178,7 @@ class Router:
                 yield aggregate, root, table, RowChange(change.table, "d", row, None)
             yield aggregate, root, table, change
 
-    def _waited(self, table: _Table, row: _Row) -> Iterator[tuple[str, str, _Table, RowChange]]:
+    def _waited(self, table: Table, row: _Row) -> Iterator[tuple[str, str, Table, RowChange]]:
         """The rows that a snapshot has read before this one, which they refer to: told again."""
         if not table.referred or not self._memory.awaits:
             return
@@ -288,9 +227,9 @@ class Router:
         after = envelope.after
         row, needed = (envelope.before, table.named_by) if after is None else (after, table.placed_by)
         if row is None or not needed <= row.keys():
-            raise _without(table, envelope, needed - (row or {}).keys())
+            raise row_without(table, envelope, needed - (row or {}).keys())
 
-    def _change(self, table: _Table, envelope: Envelope) -> RowChange:
+    def _change(self, table: Table, envelope: Envelope) -> RowChange:
         self.check(envelope)
         transaction = envelope.transaction
         columns = table.columns
@@ -307,7 +246,7 @@ class Router:
             0 if transaction is None else transaction.total_order,
         )
 
-    def _remember(self, rows: Iterable[tuple[_Table, RowChange]]) -> None:
+    def _remember(self, rows: Iterable[tuple[Table, RowChange]]) -> None:
         memory = self._memory
         for table, change in rows:
             for columns in table.kept:
@@ -325,22 +264,22 @@ class Router:
                     row = None
                 memory.set_row(change.table, key, row)
                 if table.nested:
-                    self._descent.remembered(change.table, key, old)
+                    self._nested_rows.remembered(change.table, key, old)
 
     def _routed(
-        self, rows: Iterable[tuple[_Table, RowChange]], origins: dict[tuple[str, str, str], str | None]
-    ) -> Iterator[tuple[str, str, _Table, RowChange]]:
+        self, rows: Iterable[tuple[Table, RowChange]], origins: dict[tuple[str, str, str], str | None]
+    ) -> Iterator[tuple[str, str, Table, RowChange]]:
         """Every change with each aggregate and root that it goes to."""
         for table, change in rows:
             for aggregate, root in self._aggregates(table, change):
                 yield aggregate, root, table, change
             if table.nested:
-                for aggregate, root, moved in self._descent.routed(change, origins):
+                for aggregate, root, moved in self._nested_rows.routed(change, origins):
                     yield aggregate, root, self._tables[moved.table], moved
 
     def _gather(
         self,
-        routed: Iterable[tuple[str, str, _Table, RowChange]],
+        routed: Iterable[tuple[str, str, Table, RowChange]],
         *,
         commit_lsn: int,
         txid: int | None,
@@ -365,7 +304,7 @@ class Router:
             for (aggregate, root), (changes, references) in gathered.items()
         ]
 
-    def _aggregates(self, table: _Table, change: RowChange) -> Iterable[tuple[str, str]]:
+    def _aggregates(self, table: Table, change: RowChange) -> Iterable[tuple[str, str]]:
         """Aggregate and id of every aggregate that the row change touches."""
         row = change.after if change.after is not None else change.before
         assert row is not None
@@ -399,7 +338,7 @@ class Router:
         return [one for one in dict.fromkeys((left, root)) if one is not None]
 
     def _refer(
-        self, held: tuple[_Branch, ...], row: _Row, references: _References
+        self, held: tuple[Branch, ...], row: _Row, references: _References
     ) -> Iterator[tuple[str, str]]:
         """Attach the rows that `row` refers to, and those that they refer to; table and key of what is not known."""
         for branch in held:
@@ -417,43 +356,3 @@ class Router:
             elif not branch.branches:
                 continue
             yield from self._refer(branch.branches, known, references)
-
-
-def _without(table: _Table, envelope: Envelope, missing: Iterable[str]) -> RowError:
-    source = envelope.source
-    where = "a snapshot" if envelope.transaction is None else f"transaction {envelope.transaction.id}"
-    return RowError(
-        f"a row of {table.table} in {where} (LSN {source.lsn}) has no {', '.join(sorted(missing))}, by which the domain"
-        " knows whose row it is",
-        hint="capture leaves the column out, the table's replica identity does not have it, or the domain names a column"
-        " that the table has not",
-    )
-
-
-def declared_columns(domain: Domain, table: str) -> tuple[str, ...]:
-    """The columns of a table that the domain declares or needs to find its way."""
-    return _columns(table, domain.tables[table], domain.references.get(table, ()), domain)
-
-
-def _columns(
-    table: str, uses: Iterable[TableUse], references: Iterable[TableUse], domain: Domain
-) -> tuple[str, ...]:
-    """The columns of a table that the domain declares or needs to find its way; the others are left behind."""
-    found: dict[str, None] = {}
-    for use in uses:
-        found |= dict.fromkeys(use.key)
-        if use.role is not Role.REFERENCE:
-            found |= dict.fromkeys(use.by)
-    for use in references:
-        found |= dict.fromkeys(use.by)
-    todo: list[type[Row]] = list(domain.aggregates.values())
-    while todo:
-        cls = todo.pop()
-        for relation in cls.__relations__.values():
-            todo.append(relation.row)
-            if relation.kind == "children" and relation.row.__table__ == table:
-                found |= dict.fromkeys(relation.by)
-        if cls.__table__ == table:
-            names = {field.name: field.encode_name for field in msgspec.structs.fields(cls)}
-            found |= {column: None for name, column in names.items() if name not in cls.__relations__}
-    return tuple(found)

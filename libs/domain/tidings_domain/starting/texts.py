@@ -180,10 +180,10 @@ def test_text(package: str, proposal: Proposal) -> str:
             lines += ["    domain.given(", *(f"        {_call('insert', table)}," for table in rows), "    )"]
         made = [root.table, *(member.table for member in children)]
         lines += [
-            "    told = domain.when(",
+            "    outcome = domain.when(",
             *(f"        {_call('insert', table)}," for table in made),
             "    )",
-            f"    told.expects({event}({', '.join(literals)}))",
+            f"    outcome.expects({event}({', '.join(literals)}))",
             f"    domain.when({_call('update', root.table)}).expects()",
             "    domain.when(",
             *(f"        {_call('delete', table, table.key)}," for table in reversed(made)),

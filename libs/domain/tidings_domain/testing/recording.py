@@ -15,7 +15,7 @@ from tidings_domain.aggregate.uses import Role, root_of
 from tidings_domain.changes import identity
 from tidings_domain.errors import TranslatorError
 from tidings_domain.loading.domain import Domain
-from tidings_domain.routing.router import declared_columns
+from tidings_domain.routing.tables import declared_columns
 from tidings_envelope.envelope import Envelope, TransactionMarker, lsn_of, txid_of
 from tidings_envelope.toast import is_unavailable
 

@@ -4,11 +4,11 @@
 
     shop = Rehearsal(load_domain("tidings_shop.domain"))
     shop.given(insert("public.customers", id=3, email="ann@example.org", ...))
-    told = shop.when(
+    outcome = shop.when(
         insert("public.orders", id=1, customer_id=3, ...),
         insert("public.order_items", order_id=1, line_no=1, ...),
     )
-    assert told.events == [OrderPlaced(...)]
+    assert outcome.events == [OrderPlaced(...)]
 
 Rows are given as Debezium represents them (see `tidings_domain.aggregate.rows`). The rehearsal keeps the tables' rows, so that
 an update names only what it changes and a delete only the key; the sequencer's own code finds whose each row is.
@@ -59,7 +59,7 @@ def delete(table: str, /, **key: Any) -> Statement:
     return Statement("d", table, key)
 
 
-class Told(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True):
     """What one transaction led to.
 
     Attributes:
@@ -85,8 +85,8 @@ class Told(msgspec.Struct, frozen=True):
         return self
 
 
-def _differences(wanted: list[BusinessEvent], told: list[BusinessEvent]) -> Iterator[str]:
-    for number, (one, other) in enumerate(itertools.zip_longest(wanted, told), 1):
+def _differences(wanted: list[BusinessEvent], actual: list[BusinessEvent]) -> Iterator[str]:
+    for number, (one, other) in enumerate(itertools.zip_longest(wanted, actual), 1):
         if one == other:
             continue
         if one is None:
@@ -101,15 +101,17 @@ def _differences(wanted: list[BusinessEvent], told: list[BusinessEvent]) -> Iter
                 yield f"event {number}: {name}{path} is {found!r}, expected {expected!r}"
 
 
-def _fields_that_differ(wanted: object, told: object, path: str) -> Iterator[tuple[str, object, object]]:
-    if type(wanted) is type(told) and isinstance(wanted, msgspec.Struct):
+def _fields_that_differ(wanted: object, actual: object, path: str) -> Iterator[tuple[str, object, object]]:
+    if type(wanted) is type(actual) and isinstance(wanted, msgspec.Struct):
         for name in wanted.__struct_fields__:
-            yield from _fields_that_differ(getattr(wanted, name), getattr(told, name), f"{path}.{name}")
-    elif isinstance(wanted, (tuple, list)) and isinstance(told, (tuple, list)) and len(wanted) == len(told):
-        for number, (one, other) in enumerate(zip(wanted, told, strict=True)):
+            yield from _fields_that_differ(getattr(wanted, name), getattr(actual, name), f"{path}.{name}")
+    elif (
+        isinstance(wanted, (tuple, list)) and isinstance(actual, (tuple, list)) and len(wanted) == len(actual)
+    ):
+        for number, (one, other) in enumerate(zip(wanted, actual, strict=True)):
             yield from _fields_that_differ(one, other, f"{path}[{number}]")
-    elif wanted != told:
-        yield path, wanted, told
+    elif wanted != actual:
+        yield path, wanted, actual
 
 
 class Rehearsal:
@@ -132,16 +134,16 @@ class Rehearsal:
         Raises:
             AssertionError: a row does not fit the domain.
         """
-        told = self._play(statements, snapshot=True)
-        assert not told.failures, told.failures
+        outcome = self._play(statements, snapshot=True)
+        assert not outcome.failures, outcome.failures
         return self
 
-    def when(self, *statements: Statement) -> Told:
+    def when(self, *statements: Statement) -> Outcome:
         """One committed transaction."""
         return self._play(statements, snapshot=False)
 
-    def replay(self, recording: Recording | Path) -> list[Told]:
-        """What `tidings-translator record` has recorded: its rows silently, then one `Told` per transaction. Commit times,
+    def replay(self, recording: Recording | Path) -> list[Outcome]:
+        """What `tidings-translator record` has recorded: its rows silently, then one `Outcome` per transaction. Commit times,
         positions and therefore ids are those of the database.
 
         Raises:
@@ -150,32 +152,32 @@ class Rehearsal:
         if isinstance(recording, Path):
             recording = decode_recording(recording.read_bytes())
         self.given(*(Statement("c", table, row) for table, row in recording.given))
-        told = []
+        outcomes = []
         for transaction in recording.transactions:
             self.lsn, self.ts_us, self.txid = transaction.lsn, transaction.ts_us, transaction.txid
             statements = tuple(Statement(row.op, row.table, row.values) for row in transaction.rows)
-            told.append(self._play(statements, snapshot=False, step=False))
-        return told
+            outcomes.append(self._play(statements, snapshot=False, step=False))
+        return outcomes
 
     def change_sets(self, *statements: Statement) -> list[ChangeSet]:
         """The change sets of a transaction, which is then part of the tables but not of the states."""
         return self._change_sets(statements, snapshot=False)
 
-    def apply(self, change_set: ChangeSet) -> Told:
+    def apply(self, change_set: ChangeSet) -> Outcome:
         """Evaluate one change set against the stored state of its aggregate."""
         at = (change_set.aggregate, change_set.id)
         found = self.evaluator.apply(self.states.get(at), decode_change_set(encode_change_set(change_set)))
         self.states[at] = found.new_state
         newest = [one.event for one in found.events if type(one.event) in self._newest]
-        return Told(newest, found.events, found.failures)
+        return Outcome(newest, found.events, found.failures)
 
-    def _play(self, statements: tuple[Statement, ...], *, snapshot: bool, step: bool = True) -> Told:
+    def _play(self, statements: tuple[Statement, ...], *, snapshot: bool, step: bool = True) -> Outcome:
         sets = self._change_sets(statements, snapshot=snapshot, step=step)
-        told = [self.apply(change_set) for change_set in sets]
-        return Told(
-            [event for one in told for event in one.events],
-            [event for one in told for event in one.published],
-            [failure for one in told for failure in one.failures],
+        outcomes = [self.apply(change_set) for change_set in sets]
+        return Outcome(
+            [event for one in outcomes for event in one.events],
+            [event for one in outcomes for event in one.published],
+            [failure for one in outcomes for failure in one.failures],
         )
 
     def _change_sets(

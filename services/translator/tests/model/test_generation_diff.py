@@ -33,7 +33,7 @@ def compare(
         upto=upto,
         examples=examples,
         superseded=superseded(live),
-        tell=corrections.note if corrections else None,
+        notify=corrections.note if corrections else None,
     )
     both = [("live", one) for one in live] + [("shadow", one) for one in shadow]
     random.Random(len(both)).shuffle(both)

@@ -155,7 +155,7 @@ def test_what_is_discarded_is_left_out_also_when_it_would_not_fail_any_more(
     run.deal("discard", run.open()[0])
     assert (run.topics(), run.open()) == (["item-added.v1"], [])
 
-    plan = run.workings.evaluator._aggregates["Box"]
+    plan = run.context.evaluator._aggregates["Box"]
     with monkeypatch.context() as broken:
         broken.setattr(plan, "advance", lambda *_: {}["no such column"])
         run.commit(item(1, 2))

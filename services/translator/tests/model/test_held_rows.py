@@ -45,7 +45,7 @@ def test_bad_rows_that_fit_later_are_made_up_for(
 ) -> None:
     run = make()
     run.commit(box(1))
-    plan = run.workings.evaluator._aggregates["Box"]
+    plan = run.context.evaluator._aggregates["Box"]
     with monkeypatch.context() as broken:
         broken.setattr(plan, "advance", lambda *_: {}["no such column"])
         run.commit(item(1, 1))
@@ -62,7 +62,7 @@ def test_bad_rows_that_were_skipped_wait_for_what_holds_the_aggregate(
 ) -> None:
     run = make("hold")
     run.commit(box(1))
-    plan = run.workings.evaluator._aggregates["Box"]
+    plan = run.context.evaluator._aggregates["Box"]
     with monkeypatch.context() as broken:
         broken.setattr(plan, "advance", lambda *_: {}["no such column"])
         run.commit(item(1, 1))
@@ -99,7 +99,7 @@ def test_an_event_or_a_state_that_is_too_large_is_a_letter(
     assert (letter.headers["stage"], letter.headers["error"]) == ("rows", "RowError")
     assert "the aggregate's state would have" in letter.headers["reason"]
 
-    plan = run.workings.evaluator._aggregates["Box"]
+    plan = run.context.evaluator._aggregates["Box"]
     monkeypatch.setattr(plan, "encode", lambda *_: b"small")
     run.commit(box(2), pack(2, owner_id=7))
     [_, held] = run.open()
@@ -117,7 +117,7 @@ def test_a_replay_publishes_only_the_event_that_was_too_large(
     owner = insert("public.owners", id=7, name="Ann" * 40)
     with monkeypatch.context() as small:
         small.setattr("tidings_translator.translation.shard.MAX_VALUE_BYTES", 100)
-        plan = run.workings.evaluator._aggregates["Box"]
+        plan = run.context.evaluator._aggregates["Box"]
         small.setattr(plan, "encode", lambda *_: b"small")
         run.commit(owner, box(2), pack(2, owner_id=7))
     [letter] = run.open()
@@ -242,7 +242,7 @@ def test_letters_from_before_deletions_were_noted_do_not_bring_anything_back(
     run.commit(box(1), item(1, 1, weight="not a weight"))
     [letter] = run.open()
     run.changelog.clear()
-    run.shard = Shard(run.workings, HERE, CHANGELOG, 1, run.offset, run.mode)
+    run.shard = Shard(run.context, HERE, CHANGELOG, 1, run.offset, run.mode)
     run.commit(box(2))
     run.restart()
     run.deal("replay", letter)
@@ -255,7 +255,7 @@ def one_too_large(make: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> 
     run = make()
     with monkeypatch.context() as small:
         small.setattr("tidings_translator.translation.shard.MAX_VALUE_BYTES", 100)
-        small.setattr(run.workings.evaluator._aggregates["Box"], "encode", lambda *_: b"small")
+        small.setattr(run.context.evaluator._aggregates["Box"], "encode", lambda *_: b"small")
         [made] = run.commit(insert("public.owners", id=7, name="Ann" * 40), box(1), pack(1, owner_id=7))
     del run.changelog[b"Box/1"]
     run.restart()
@@ -313,7 +313,7 @@ def test_a_document_that_is_too_large_is_a_letter_where_its_avro_is_not(
     run = make()
     frames = {topic_of(event): b"" for event in run.domain.event_classes()}
     publisher = Publisher(frames, {}, as_json=True)
-    run.workings = run.workings._replace(publisher=publisher)
+    run.context = run.context._replace(publisher=publisher)
     run.restart()
     monkeypatch.setattr("tidings_translator.translation.shard.MAX_VALUE_BYTES", 500)
     run.commit(insert("public.owners", id=7, name="\1" * 60), box(1))

@@ -14,7 +14,7 @@ from tidings_domain.contracts.compatibility import incompatibilities
 from tidings_domain.contracts.contracts import Contracts, parse_contracts
 from tidings_domain.errors import ContractError
 from tidings_domain.testing import Rehearsal, insert
-from tidings_translator.translation.translator import tell_lifecycle
+from tidings_translator.translation.translator import show_lifecycle
 
 Load = Callable[..., Any]
 V1 = "depot/box-packed/v1.avsc"
@@ -48,7 +48,7 @@ def test_a_version_that_ends_says_so_in_its_headers(box_domain: Load, box_contra
 def test_a_version_that_ends_is_a_metric(box_domain: Load, box_contracts: dict[str, str]) -> None:
     domain = box_domain(contracts=ending(box_contracts, deprecated="2026-11-01", sunset="2027-05-01"))
     for event in domain.event_classes():
-        tell_lifecycle(event)
+        show_lifecycle(event)
 
     def value(which: str, version: str) -> float | None:
         labels = {"event": "box-packed", "version": version}

@@ -136,7 +136,7 @@ def test_a_person_may_go_on_without_the_change(run: Run) -> None:
 
 def test_who_operates_can_have_it_skipped(domain: Domain) -> None:
     run = Run(domain)
-    run.workings = run.workings._replace(policies=Policies(domain, on_missing_references="skip"))
+    run.context = run.context._replace(policies=Policies(domain, on_missing_references="skip"))
     run.restart()
     run.commit(box(1, state="packed", owner_id=5))
     [letter] = run.open()

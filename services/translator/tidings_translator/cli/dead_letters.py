@@ -18,9 +18,9 @@ from tidings_service.kafka_settings import KafkaSettings
 from tidings_translator.base.errors import BrokerError
 from tidings_translator.base.naming import NAME, ORIGINAL, prefix
 from tidings_translator.base.records import Output
+from tidings_translator.dead_letters.commands import LetterCommand, encode_command
 from tidings_translator.dead_letters.letter_box import LetterBox
 from tidings_translator.dead_letters.letters import Letter, Origin, open_letters, resolution
-from tidings_translator.dead_letters.resolutions import Request, encode_request
 
 _PROGRAM = "tidings-translator dead-letters"
 _COMMANDS = {
@@ -251,7 +251,7 @@ def _discard(box: LetterBox, letter: Letter, change_sets: str) -> Output:
 
 def _request(do: Literal["replay", "discard"], letter: Letter, full: Letter | None) -> Output:
     origin = letter.origin
-    request = Request(
+    request = LetterCommand(
         do,
         origin.offset,
         origin.rule,
@@ -261,7 +261,7 @@ def _request(do: Literal["replay", "discard"], letter: Letter, full: Letter | No
         None if full is None else full.state,
         "shadow" in letter.headers,
     )
-    return Output(origin.topic, letter.key, encode_request(request), None, origin.partition)
+    return Output(origin.topic, letter.key, encode_command(request), None, origin.partition)
 
 
 def _answers(box: LetterBox, letters: Sequence[Letter], start: int, seconds: float) -> int:

@@ -23,7 +23,7 @@ from tidings_translator.generations.correct import Corrector
 from tidings_translator.generations.corrections import summary
 from tidings_translator.generations.diff import as_json, report
 from tidings_translator.generations.from_lake.filling import start_from_lake
-from tidings_translator.generations.generations import Generations, Standing
+from tidings_translator.generations.generations import GenerationOverview, Generations
 
 _EPILOG = """environment: TIDINGS_KAFKA, TIDINGS_SOURCE; start also TIDINGS_DOMAIN (the new rules), start --from-lake,
 diff and correct TIDINGS_REGISTRY.
@@ -169,12 +169,12 @@ def _start(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    standings = _generations(load_settings(GenerationsSettings)).standings()
+    overviews = _generations(load_settings(GenerationsSettings)).overviews()
     if options.json:
-        for standing in standings:
-            _say(msgspec.json.encode(standing).decode())
+        for overview in overviews:
+            _say(msgspec.json.encode(overview).decode())
     else:
-        sys.stdout.write(table(standings))
+        sys.stdout.write(table(overviews))
     return 0
 
 
@@ -231,7 +231,7 @@ def _discard(options: argparse.Namespace) -> int:
     return 0
 
 
-def table(standings: Sequence[Standing]) -> str:
+def table(overviews: Sequence[GenerationOverview]) -> str:
     """The generations as text for a terminal."""
     rows = [
         (
@@ -256,7 +256,7 @@ def table(standings: Sequence[Standing]) -> str:
             one.package,
             _lsn(one.cut),
         )
-        for one in standings
+        for one in overviews
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = (

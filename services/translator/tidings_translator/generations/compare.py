@@ -16,7 +16,7 @@ from tidings_translator.base.errors import GenerationError
 from tidings_translator.base.naming import group, prefix, shadow_topic
 from tidings_translator.base.records import Partition
 from tidings_translator.generations.corrections import superseded
-from tidings_translator.generations.diff import Comparison, Difference, Said, Tell, said_of
+from tidings_translator.generations.diff import Comparison, Difference, Notify, Said, said_of
 from tidings_translator.generations.generations import Generations
 from tidings_translator.kafka.offsets import Offsets
 from tidings_translator.kafka.reading import read_partition
@@ -49,7 +49,7 @@ class Comparer:
         *,
         examples: int,
         topic: str | None = None,
-        tell: Callable[[], Tell] | None = None,
+        notify: Callable[[], Notify] | None = None,
     ) -> tuple[int, list[Difference]]:
         """The differences by business topic, and the commit LSN up to which they were looked for.
 
@@ -79,7 +79,7 @@ class Comparer:
                     upto=upto,
                     examples=examples,
                     superseded=superseded(self._events(business, have)) if ledger.has_corrections else None,
-                    tell=None if tell is None else tell(),
+                    notify=None if notify is None else notify(),
                 )
                 differences.append(self._compare(comparison, business, name, have))
         return upto, differences

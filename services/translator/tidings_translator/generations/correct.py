@@ -9,7 +9,7 @@ from tidings_translator.base.naming import shadow_topic
 from tidings_translator.base.records import Output
 from tidings_translator.generations.compare import Comparer
 from tidings_translator.generations.corrections import Corrections
-from tidings_translator.generations.diff import Difference, Tell, said_of
+from tidings_translator.generations.diff import Difference, Notify, said_of
 from tidings_translator.generations.generations import Generations
 from tidings_translator.kafka.topics import Topics
 from tidings_translator.ledger.ledger import Fact, Ledger
@@ -45,11 +45,11 @@ class Corrector:
         self._check(name, self._generations.ledger())
         made: list[Corrections] = []
 
-        def fresh() -> Tell:
+        def fresh() -> Notify:
             made.append(Corrections())
             return made[-1].note
 
-        _, differences = self._comparer.compare(name, examples=0, topic=topic, tell=fresh)
+        _, differences = self._comparer.compare(name, examples=0, topic=topic, notify=fresh)
         return list(zip(differences, made, strict=True))
 
     def publish(self, name: str, *, topic: str | None = None) -> Found:

@@ -52,7 +52,7 @@ class Said(msgspec.Struct, frozen=True, gc=False):
         return self.id in (other.id, other.former) or self.former == other.id
 
 
-Tell = Callable[[Said | None, Said | None], None]
+Notify = Callable[[Said | None, Said | None], None]
 """Gets a difference: the live event and the shadow's; one of them may be None."""
 
 
@@ -159,11 +159,11 @@ class Comparison:
         upto: int,
         examples: int,
         superseded: Mapping[str, Said] | None = None,
-        tell: Tell | None = None,
+        notify: Notify | None = None,
     ) -> None:
         self.difference = Difference(topic)
         self._superseded = superseded or {}
-        self._tell = tell
+        self._notify = notify
         self._payload = payload
         self._upto = upto
         self._examples = examples
@@ -212,15 +212,15 @@ class Comparison:
         if not fields:
             found.same += 1  # another schema id, or another spelling of the same values
             return
-        if self._tell is not None:
-            self._tell(live, shadow)
+        if self._notify is not None:
+            self._notify(live, shadow)
         found.changed += 1
         found.fields.update({_general(path) for path in fields})
         self._keep("changed", live, fields)
 
     def _only(self, side: Side, said: Said) -> None:
-        if self._tell is not None:
-            self._tell(*((said, None) if side == "live" else (None, said)))
+        if self._notify is not None:
+            self._notify(*((said, None) if side == "live" else (None, said)))
         if side == "live":
             self.difference.only_live += 1
         else:

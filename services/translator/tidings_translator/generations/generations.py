@@ -31,7 +31,7 @@ def source_topics(source: str, domain: Domain) -> set[str]:
     return {f"{source}.transaction", *(f"{source}.{table}" for table in domain.tables)}
 
 
-class Standing(msgspec.Struct, frozen=True):
+class GenerationOverview(msgspec.Struct, frozen=True):
     """How a generation is doing.
 
     Attributes:
@@ -168,14 +168,14 @@ class Generations:
         finally:
             reader.close()
 
-    def standings(self) -> list[Standing]:
+    def overviews(self) -> list[GenerationOverview]:
         """Every generation there was, the original first."""
         ledger = self.ledger()
         have = self._topics.partitions()
         names = [ORIGINAL, *sorted(name for name in ledger.generations if name != ORIGINAL)]
-        return [self._standing(name, ledger, have) for name in names]
+        return [self._overview(name, ledger, have) for name in names]
 
-    def _standing(self, name: str, ledger: Ledger, have: dict[str, int]) -> Standing:
+    def _overview(self, name: str, ledger: Ledger, have: dict[str, int]) -> GenerationOverview:
         groups = tuple(group(stage, self._source, name) for stage in _STAGES)
         change_sets = f"{prefix(self._source, name)}.change-sets"
         transactions = f"{self._source}.transaction"
@@ -183,7 +183,7 @@ class Generations:
         started = ledger.generations.get(name)
         cut = ledger.fact("stopped", name) or ledger.fact("switched", name)
         gone = change_sets not in have
-        return Standing(
+        return GenerationOverview(
             name,
             ledger.status(name),
             "" if started is None else started.package,
@@ -244,26 +244,26 @@ class Generations:
                 ]
                 check_promotion(letters[0], letters[1])
             for one in (ledger.live, name):
-                self._check_ready(self._standing(one, ledger, have), max_behind)
+                self._check_ready(self._overview(one, ledger, have), max_behind)
             promotion = Promotion(ledger.live, name)
             turn.write("promotion", promotion)
             return promotion
 
-    def _check_ready(self, standing: Standing, max_behind: int) -> None:
-        for stage, members in zip(_STAGES, standing.processes, strict=True):
+    def _check_ready(self, overview: GenerationOverview, max_behind: int) -> None:
+        for stage, members in zip(_STAGES, overview.processes, strict=True):
             if members == 0:
                 raise GenerationError(
-                    f"no {stage} of generation '{standing.name}' is running; nothing would be published until one is",
-                    hint=f"start a tidings-{stage} with TIDINGS_GENERATION={standing.name}",
+                    f"no {stage} of generation '{overview.name}' is running; nothing would be published until one is",
+                    hint=f"start a tidings-{stage} with TIDINGS_GENERATION={overview.name}",
                 )
-        behind = standing.behind_rows + standing.behind_change_sets
+        behind = overview.behind_rows + overview.behind_change_sets
         if behind > max_behind:
             raise GenerationError(
-                f"generation '{standing.name}' is {behind} records behind; publishing would stand still meanwhile",
+                f"generation '{overview.name}' is {behind} records behind; publishing would stand still meanwhile",
                 hint="wait until it has caught up, or allow more with --max-behind",
             )
 
-    def watch(self, promotion: Promotion, tell: Callable[[str], None], *, timeout_seconds: float) -> bool:
+    def watch(self, promotion: Promotion, notify: Callable[[str], None], *, timeout_seconds: float) -> bool:
         """Follow a promotion, telling each step; whether it was finished in time."""
         reader = LedgerReader(self._kafka, self._source)
         said = ""
@@ -273,7 +273,7 @@ class Generations:
                 ledger = reader.catch_up()
                 step = step_of(ledger, promotion)
                 if step != said:
-                    tell(step)
+                    notify(step)
                     said = step
                 if ledger.live == promotion.new:
                     return True

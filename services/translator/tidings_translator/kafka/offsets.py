@@ -59,7 +59,7 @@ class Offsets:
         """
         return {partition: offset or 0 for partition, offset in self._committed(partitions).items()}
 
-    def standings(self, partitions: Iterable[Partition]) -> dict[Partition, PartitionOffsets]:
+    def partition_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, PartitionOffsets]:
         """Where the group is in each partition, and where its log begins and ends, asked for in this order.
 
         Raises:

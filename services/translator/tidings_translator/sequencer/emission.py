@@ -354,6 +354,6 @@ def _warn(session: Session) -> None:
             table=table,
             lsn=lsn,
         )
-    if session.router.too_many_wait and not session.router.told_of_waiting:
-        session.router.told_of_waiting = True
+    if session.router.too_many_wait and not session.router.warned_of_waiting:
+        session.router.warned_of_waiting = True
         log.warning("a snapshot has read many rows before those that they refer to: some get these later")

@@ -67,8 +67,8 @@ class Sequencer:
         self._looked_at = self._passed_at = 0.0
         self._missed = -1
         """The last generation of the group of which a batch was dropped."""
-        self._told_waiting: str | None = None
-        self._told_missing = False
+        self._warned_waiting: str | None = None
+        self._warned_missing = False
         self._filled = filling
         """Another than the original generation may read the topics."""
 
@@ -234,8 +234,8 @@ class Sequencer:
         metrics.SEQUENCER_MISSING_ROWS_AGE.set(0.0 if session.gate.ended else lacking)
         waiting = assembler.waiting.describe()
         stuck = waiting is not None and age > _PATIENCE_SECONDS and not session.gate.shut
-        if lacking > self._settings.missing_rows_seconds and not self._told_missing:
-            self._told_missing = True
+        if lacking > self._settings.missing_rows_seconds and not self._warned_missing:
+            self._warned_missing = True
             log.error(
                 "rows of a transaction are missing",
                 waiting=waiting,
@@ -243,8 +243,8 @@ class Sequencer:
                 hint="has the connector lost or dropped them (a Filter, errors.tolerance)? TIDINGS_ON_MISSING_ROWS=give_up"
                 " gives such transactions up, visibly",
             )
-        self._told_missing = self._told_missing and missing_since is not None
-        if stuck and waiting != self._told_waiting:
+        self._warned_missing = self._warned_missing and missing_since is not None
+        if stuck and waiting != self._warned_waiting:
             log.warning("no transaction can be completed", waiting=waiting, seconds=round(age, 1))
-        self._told_waiting = waiting if stuck else None
+        self._warned_waiting = waiting if stuck else None
         self._stage.health.set("transactions", not stuck, f"{waiting} since {age:.0f} s" if stuck else "")

@@ -125,13 +125,13 @@ class Sessions:
         before = self.current
         self.drop()
         await self._stage.sink.begin_life()
-        standings = await asyncio.to_thread(self._stage.offsets.standings, partitions)
+        partition_offsets = await asyncio.to_thread(self._stage.offsets.partition_offsets, partitions)
         gate, count, first = await asyncio.to_thread(self._open_gate)
         kept = None if before is None else before.changelog_of_next(generation)
         del before  # two memories at a time may be too much
         changelog = await asyncio.to_thread(self._read_changelog) if kept is None else kept
         memory, progress = changelog.memory, changelog.progress
-        committed = self._begin(standings, changelog)
+        committed = self._begin(partition_offsets, changelog)
         single = self._settings.transactions == "none"
         if progress.rows and not single:
             raise SequenceError(
@@ -140,7 +140,7 @@ class Sessions:
             )
         first_records = FirstRecords()
         if progress.commit_lsn is None and not single:
-            first_records = await asyncio.to_thread(self._first_records, standings, committed)
+            first_records = await asyncio.to_thread(self._first_records, partition_offsets, committed)
         assembler = (SingleRows if single else Assembler)(
             self._tables,
             progress,
@@ -167,7 +167,9 @@ class Sessions:
             first,
         )
         session.next_offsets = dict(committed)
-        session.sent_offsets = {p: at.committed for p, at in standings.items() if at.committed is not None}
+        session.sent_offsets = {
+            p: at.committed for p, at in partition_offsets.items() if at.committed is not None
+        }
         self._stage.committed.update(committed)
         reached("restored")
         log.info(
@@ -181,7 +183,7 @@ class Sessions:
         return session
 
     def _begin(
-        self, standings: Mapping[Partition, PartitionOffsets], changelog: Changelog
+        self, partition_offsets: Mapping[Partition, PartitionOffsets], changelog: Changelog
     ) -> dict[Partition, int]:
         """The next offset to read of each partition; those that are new are remembered with it.
 
@@ -191,10 +193,10 @@ class Sessions:
         memory, progress = changelog.memory, changelog.progress
         # An older version remembered nothing of partitions; Kafka forgets a group as a whole.
         forgotten = progress.commit_lsn is not None and not any(
-            at.committed is not None for at in standings.values()
+            at.committed is not None for at in partition_offsets.values()
         )
         positions = {}
-        for partition, at in standings.items():
+        for partition, at in partition_offsets.items():
             known = memory.row(_READ, str(partition)) is not None
             positions[partition] = position = position_of(partition, at, known=known or forgotten)
             if at.committed is None:
@@ -205,12 +207,12 @@ class Sessions:
         return positions
 
     def _first_records(
-        self, standings: Mapping[Partition, PartitionOffsets], starts: Mapping[Partition, int]
+        self, partition_offsets: Mapping[Partition, PartitionOffsets], starts: Mapping[Partition, int]
     ) -> FirstRecords:
         markers: list[tuple[Partition, int]] = []
         rows: list[tuple[Partition, int]] = []
         for partition, start in starts.items():
-            end = standings[partition].end
+            end = partition_offsets[partition].end
             if partition.topic == self._settings.transaction_topic:
                 markers += [(partition, at) for at in range(start, min(end, start + FIRST_MARKERS))]
             elif start < end:

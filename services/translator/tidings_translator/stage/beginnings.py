@@ -22,18 +22,18 @@ BEGUN_KEY = b"\0begun"
 _RUNBOOK = "docs/runbooks.md, 'After a gap', has the ways to go on"
 
 
-def position_of(partition: Partition, standing: PartitionOffsets, *, known: bool) -> int:
+def position_of(partition: Partition, offsets: PartitionOffsets, *, known: bool) -> int:
     """The offset of the next record to read.
 
     Args:
         partition: that is assigned.
-        standing: its offsets.
+        offsets: those of the partition.
         known: the stage's state says that it was read before.
 
     Raises:
         GapError: records were deleted before they were read, or it is not known which were read.
     """
-    committed, start, end = standing
+    committed, start, end = offsets
     if committed is None:
         if known:
             raise GapError(

@@ -36,7 +36,7 @@ class Sink(Protocol):
 class Offsets(Protocol):
     """Where the group and the logs are."""
 
-    def standings(self, partitions: Iterable[Partition], /) -> dict[Partition, PartitionOffsets]:
+    def partition_offsets(self, partitions: Iterable[Partition], /) -> dict[Partition, PartitionOffsets]:
         """The committed, the first and the last offset of each partition."""
 
     def ends(self, partitions: Iterable[Partition], /) -> dict[Partition, int]:

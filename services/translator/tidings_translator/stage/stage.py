@@ -204,9 +204,9 @@ class Stage:
 
     async def _gone(self, offsets: dict[Partition, int]) -> None:
         """Raises the gap that a fetch has found."""
-        standings = await asyncio.to_thread(self.offsets.standings, offsets)
+        partition_offsets = await asyncio.to_thread(self.offsets.partition_offsets, offsets)
         for partition, offset in offsets.items():
-            position_of(partition, standings[partition]._replace(committed=offset), known=True)
+            position_of(partition, partition_offsets[partition]._replace(committed=offset), known=True)
 
     async def _ticks(self, work: Work) -> None:
         while True:

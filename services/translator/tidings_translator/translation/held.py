@@ -13,7 +13,7 @@ from tidings_domain.aggregate.state import FORMAT
 from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
 from tidings_translator.base.errors import StopError
 from tidings_translator.base.records import Partition
-from tidings_translator.translation.publishing import Made
+from tidings_translator.translation.publishing import BatchResult
 
 PREFIX = b"\0held\0"
 _OFFSET_DIGITS = 20
@@ -100,7 +100,7 @@ class HeldAggregates(dict[bytes, Held]):
         entry = _decoder.decode(stored)
         self._append(key, Waiting(int(digits), entry.change_set, entry.ts_us, entry.shadow), entry.failed)
 
-    def add(self, key: bytes, waiting: Waiting, made: Made, failed: tuple[Failed, ...] = ()) -> None:
+    def add(self, key: bytes, waiting: Waiting, result: BatchResult, failed: tuple[Failed, ...] = ()) -> None:
         """Hold an aggregate by what has failed, or let a further change set of it wait.
 
         Raises:
@@ -115,7 +115,7 @@ class HeldAggregates(dict[bytes, Held]):
             )
         self._append(key, waiting, failed)
         entry = _Entry(FORMAT, waiting.ts_us, waiting.value, failed, waiting.shadow)
-        made.state[self._changelog, _stored_key(key, waiting.offset)] = _encoder.encode(entry)
+        result.state[self._changelog, _stored_key(key, waiting.offset)] = _encoder.encode(entry)
 
     def _append(self, key: bytes, waiting: Waiting, failed: tuple[Failed, ...]) -> None:
         held = self.get(key)
@@ -126,11 +126,11 @@ class HeldAggregates(dict[bytes, Held]):
             held.waiting.append(waiting)
         self._bytes += len(waiting.value)
 
-    def next_of(self, key: bytes, held: Held, made: Made) -> Waiting:
+    def next_of(self, key: bytes, held: Held, result: BatchResult) -> Waiting:
         """The change set that has waited longest; it waits no more."""
         waiting = held.waiting.popleft()
         self._bytes -= len(waiting.value)
-        made.state[self._changelog, _stored_key(key, waiting.offset)] = None
+        result.state[self._changelog, _stored_key(key, waiting.offset)] = None
         return waiting
 
 

@@ -12,7 +12,7 @@ Each is an entry of its own in the state's changelog; its key begins with ``\\0l
 from collections import defaultdict
 
 from tidings_translator.base.records import Partition
-from tidings_translator.translation.publishing import Made
+from tidings_translator.translation.publishing import BatchResult
 
 PREFIX = b"\0left-out\0"
 SINCE_KEY = b"\0left-out-since"
@@ -45,10 +45,10 @@ class LeftOut:
             return False
         return True
 
-    def keep_from_here(self, made: Made) -> None:
+    def keep_from_here(self, result: BatchResult) -> None:
         """Store from which offset on entries are kept, once."""
         if not self._since_is_stored:
-            made.state[self._changelog, SINCE_KEY] = b"%d" % self._since
+            result.state[self._changelog, SINCE_KEY] = b"%d" % self._since
             self._since_is_stored = True
 
     def __contains__(self, key: bytes) -> bool:
@@ -58,19 +58,19 @@ class LeftOut:
         """Whether a letter is from before these entries were kept, so that its aggregate may have come and gone since."""
         return offset < self._since
 
-    def add(self, key: bytes, offset: int, made: Made) -> None:
+    def add(self, key: bytes, offset: int, result: BatchResult) -> None:
         """A change set of an aggregate was left out."""
         self._offsets[key].add(offset)
-        made.state[self._changelog, _stored_key(key, offset)] = b"\1"
+        result.state[self._changelog, _stored_key(key, offset)] = b"\1"
 
-    def settle(self, key: bytes, offset: int, made: Made) -> None:
+    def settle(self, key: bytes, offset: int, result: BatchResult) -> None:
         """It was replayed or discarded."""
         if key not in self or offset not in self._offsets[key]:
             return
         self._offsets[key].discard(offset)
         if not self._offsets[key]:
             del self._offsets[key]
-        made.state[self._changelog, _stored_key(key, offset)] = None
+        result.state[self._changelog, _stored_key(key, offset)] = None
 
 
 def _stored_key(key: bytes, offset: int) -> bytes:

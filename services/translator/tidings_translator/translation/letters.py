@@ -10,7 +10,7 @@ from tidings_domain.evaluation.evaluate import PublishedEvent, RuleFailure
 from tidings_translator.base.records import Partition
 from tidings_translator.dead_letters.letters import Closed, Origin, dead_letter, resolution
 from tidings_translator.translation.held import Failed, Waiting
-from tidings_translator.translation.publishing import Made
+from tidings_translator.translation.publishing import BatchResult
 
 
 class Letters:
@@ -25,15 +25,17 @@ class Letters:
         self._topic = topic
         self._partition = partition
 
-    def close(self, key: bytes, offset: int, what: Failed, outcome: str, made: Made) -> None:
+    def close(self, key: bytes, offset: int, what: Failed, outcome: str, result: BatchResult) -> None:
         """Say what became of a letter: ``replayed`` or ``discarded``."""
-        made.closed.append(Closed(outcome, f"{self._partition}@{offset}", what[0]))
+        result.closed.append(Closed(outcome, f"{self._partition}@{offset}", what[0]))
         origin = Origin(self._partition.topic, self._partition.partition, offset, *what)
-        made.outputs.append(resolution(self._topic, key, origin, outcome))
+        result.outputs.append(resolution(self._topic, key, origin, outcome))
 
-    def undecodable(self, offset: int, key: bytes, value: bytes, error: ChangeSetError, made: Made) -> None:
+    def undecodable(
+        self, offset: int, key: bytes, value: bytes, error: ChangeSetError, result: BatchResult
+    ) -> None:
         """A record that is no change set, or one of another version."""
-        made.add_letter(
+        result.add_letter(
             dead_letter(
                 self._topic,
                 stage="decode",
@@ -51,7 +53,7 @@ class Letters:
         key: bytes,
         change: Waiting,
         failures: Iterable[RuleFailure],
-        made: Made,
+        result: BatchResult,
         *,
         policy: str = "skip",
         state: bytes | None = None,
@@ -59,7 +61,7 @@ class Letters:
         """A letter for each failure of a change set; `policy` says what becomes of the aggregate, `state` is the one that the
         rules saw."""
         for failure in failures:
-            made.add_letter(
+            result.add_letter(
                 dead_letter(
                     self._topic,
                     stage=failure.stage,

@@ -12,7 +12,7 @@ from tidings_translator.base.records import Output, Partition
 from tidings_translator.dead_letters.letters import Closed, DeadLetter
 
 
-class Made:
+class BatchResult:
     """What one batch has made, to go into a Kafka transaction."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Made:
         self.outputs.append(letter.output)
         self.letters.append(letter)
 
-    def add(self, other: "Made") -> None:
+    def add(self, other: "BatchResult") -> None:
         """What was made apart; without its commit times, which say nothing of the latency of what a person asked for."""
         self.outputs += other.outputs
         self.letters += other.letters
@@ -75,9 +75,9 @@ class Publisher:
             msgspec.structs.replace(event, body=structured(event.event, event.headers)) for event in events
         ]
 
-    def publish(self, events: Iterable[PublishedEvent], made: Made, *, shadow: bool = False) -> None:
+    def publish(self, events: Iterable[PublishedEvent], result: BatchResult, *, shadow: bool = False) -> None:
         """Put events as `written` among the outputs."""
-        frames, outputs, counts = self._frames, made.outputs, made.shadows if shadow else made.events
+        frames, outputs, counts = self._frames, result.outputs, result.shadows if shadow else result.events
         for event in events:
             name = event.topic
             counts[name] += 1

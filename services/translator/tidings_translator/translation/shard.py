@@ -1,12 +1,12 @@
 """One partition of the change sets: the states of its aggregates, those that are held, and what follows from a record.
 
-Pure: no Kafka, no clock. What changes goes to `Made.state`, a changelog of this partition: an aggregate's state under its
+Pure: no Kafka, no clock. What changes goes to `BatchResult.state`, a changelog of this partition: an aggregate's state under its
 key (of one that was deleted: nothing, see `left_out`), and under keys that begin with a zero byte the change sets that wait
 for a held aggregate (one entry each, so that adding one costs one record), those that were left out, and the letters that
 have been replayed or discarded (so that none is twice).
 
 *Held*: a change set failed under the policy `hold`. It has changed nothing and nothing of it was published; it and the
-aggregate's later change sets wait in order, until a request (`requests`) replays or discards it. Then all of them go
+aggregate's later change sets wait in order, until a request (`dead_letters.commands`) replays or discards it. Then all of them go
 through, up to the next that fails. Other aggregates go on meanwhile. When what failed lacks a row that it requires, a later
 change set of the aggregate that brings this row does the same as a request to replay.
 """
@@ -24,20 +24,20 @@ from tidings_domain.evaluation.evaluate import Evaluation, Evaluator, PublishedE
 from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
 from tidings_translator.base.errors import StopError
 from tidings_translator.base.records import FetchedRecord, Partition
-from tidings_translator.dead_letters.resolutions import Request, request_of
+from tidings_translator.dead_letters.commands import LetterCommand, command_of
 from tidings_translator.ledger.ledger import Mode
 from tidings_translator.translation.held import PREFIX as HELD_PREFIX
 from tidings_translator.translation.held import ROWS, Failed, Held, HeldAggregates, Waiting
 from tidings_translator.translation.left_out import LeftOut
 from tidings_translator.translation.letters import Letters, row_failure, without_too_large
 from tidings_translator.translation.policies import Policies
-from tidings_translator.translation.publishing import Made, Publisher
+from tidings_translator.translation.publishing import BatchResult, Publisher
 
 _OURS = b"\0"
 _CLOSED = b"\0closed\0"
 
 
-class Workings(NamedTuple):
+class ShardContext(NamedTuple):
     """What all shards of a process share."""
 
     evaluator: Evaluator
@@ -52,7 +52,7 @@ class Shard:
 
     def __init__(
         self,
-        workings: Workings,
+        context: ShardContext,
         partition: Partition,
         changelog: Partition,
         generation: int,
@@ -68,12 +68,12 @@ class Shard:
         self.committed = next_offset
         """As far as `next_offset` was committed by this process, or by whoever had the partition before."""
         self.states: dict[bytes, bytes] = {}
-        self.held = HeldAggregates(partition, changelog, workings.max_held_bytes)
+        self.held = HeldAggregates(partition, changelog, context.max_held_bytes)
         self.left_out = LeftOut(changelog, next_offset)
         self._partition = partition
-        self._workings = workings
-        self._evaluator = workings.evaluator
-        self._letters = Letters(workings.letters_topic, partition)
+        self._context = context
+        self._evaluator = context.evaluator
+        self._letters = Letters(context.letters_topic, partition)
         self._closed: set[bytes] = set()
         self._stored: dict[bytes, bytes] = {}
 
@@ -106,46 +106,46 @@ class Shard:
 
     # --- records
 
-    def take(self, record: FetchedRecord, made: Made) -> None:
+    def take(self, record: FetchedRecord, result: BatchResult) -> None:
         """Evaluate one record.
 
         Raises:
-            StopError: a policy says so, or too much waits; nothing of the record is in `made`.
+            StopError: a policy says so, or too much waits; nothing of the record is in `result`.
             TranslatorError: the domain or the stored state does not fit.
         """
         value, key = record.value, record.key
         if value is None or key is None:
             return
-        self.left_out.keep_from_here(made)
+        self.left_out.keep_from_here(result)
         try:
             change_set = decode_change_set(value)
         except ChangeSetError as error:
-            request = request_of(value)
+            request = command_of(value)
             if request is None:
-                self._letters.undecodable(record.offset, key, value, error, made)
+                self._letters.undecodable(record.offset, key, value, error, result)
             else:
-                apart = Made()
+                apart = BatchResult()
                 self._requested(key, request, apart)
-                made.add(apart)
+                result.add(apart)
             return
         if self.mode == "retired":
             return
         change = Waiting(record.offset, value, change_set.ts_us, self.mode == "shadow")
         if self.held and key in self.held:
-            apart = Made()
+            apart = BatchResult()
             self._wait(key, change, change_set, apart)
-            made.add(apart)
-            made.change_sets[change_set.aggregate] += 1
+            result.add(apart)
+            result.change_sets[change_set.aggregate] += 1
             return
-        self._apply(key, change, change_set, made)
-        made.change_sets[change_set.aggregate] += 1
+        self._apply(key, change, change_set, result)
+        result.change_sets[change_set.aggregate] += 1
 
     def _apply(
         self,
         key: bytes,
         change: Waiting,
         change_set: ChangeSet,
-        made: Made,
+        result: BatchResult,
         without: Failed | None = None,
         later: Iterable[Waiting] = (),
     ) -> list[Failed] | None:
@@ -156,7 +156,7 @@ class Shard:
         """
         state = self.states.get(key)
         evaluation = self._evaluated(state, change_set, later)
-        events, failures = self._workings.publisher.written(evaluation.events), evaluation.failures
+        events, failures = self._context.publisher.written(evaluation.events), evaluation.failures
         if events and max([len(event.body) for event in events]) > MAX_VALUE_BYTES:
             events, failures = without_too_large(events, failures, change_set, MAX_VALUE_BYTES)
         new_state = None if self._is_forgotten(key, evaluation) else evaluation.new_state
@@ -167,22 +167,22 @@ class Shard:
         if without is not None:
             events = [one for one in events if not _is(without, one.rule, one.event_id)]
             failures = [one for one in failures if not _is(without, one.rule, one.event_id)]
-        if failures and not self._tolerable(key, change, change_set, failures, made):
+        if failures and not self._tolerable(key, change, change_set, failures, result):
             return None
         if new_state is not state:
-            self._set_state(key, new_state, made)
+            self._set_state(key, new_state, result)
         if evaluation.partial:
-            made.partial[change_set.aggregate] += 1
+            result.partial[change_set.aggregate] += 1
         if events:
             if not change.shadow:
-                made.commit_times_us.append(change_set.ts_us)
-            self._workings.publisher.publish(events, made, shadow=change.shadow)
+                result.commit_times_us.append(change_set.ts_us)
+            self._context.publisher.publish(events, result, shadow=change.shadow)
         if not failures:
             return []
-        self._letters.write(key, change, failures, made, state=state)
+        self._letters.write(key, change, failures, result, state=state)
         failed = [(one.rule, one.event_id) for one in failures]
         if ROWS in failed:
-            self.left_out.add(key, change.offset, made)
+            self.left_out.add(key, change.offset, result)
         return failed
 
     def _evaluated(self, state: bytes | None, change_set: ChangeSet, later: Iterable[Waiting]) -> Evaluation:
@@ -204,16 +204,16 @@ class Shard:
         change: Waiting,
         change_set: ChangeSet,
         failures: list[RuleFailure],
-        made: Made,
+        result: BatchResult,
     ) -> bool:
         """Whether the change set may pass without what failed; if not, the aggregate is held.
 
         Raises:
             StopError: neither.
         """
-        policy = self._workings.policies.strictest(failures)
+        policy = self._context.policies.strictest(failures)
         if policy == "stop":
-            first = next(one for one in failures if self._workings.policies.of(one) == "stop")
+            first = next(one for one in failures if self._context.policies.of(one) == "stop")
             raise StopError(
                 f"{first.reason} (a change set of {change_set.aggregate} at {self._partition} offset {change.offset}, commit"
                 f" LSN {change_set.commit_lsn}), and its policy is stop",
@@ -221,23 +221,23 @@ class Shard:
             )
         if policy == "hold":
             failed = tuple((one.rule, one.event_id) for one in failures)
-            self.held.add(key, change, made, failed)
-            self._letters.write(key, change, failures, made, policy="hold")
+            self.held.add(key, change, result, failed)
+            self._letters.write(key, change, failures, result, policy="hold")
             return False
         return True
 
-    def _set_state(self, key: bytes, state: bytes | None, made: Made) -> None:
+    def _set_state(self, key: bytes, state: bytes | None, result: BatchResult) -> None:
         if state is None:
             self.states.pop(key, None)
         else:
             self.states[key] = state
-        made.state[self.changelog, key] = state
+        result.state[self.changelog, key] = state
 
     # --- held aggregates
 
-    def _wait(self, key: bytes, change: Waiting, change_set: ChangeSet, made: Made) -> None:
+    def _wait(self, key: bytes, change: Waiting, change_set: ChangeSet, result: BatchResult) -> None:
         """Let a change set wait, too; all go on when it brings the row that the first has lacked."""
-        self.held.add(key, change, made)
+        self.held.add(key, change, result)
         held = self.held[key]
         if ROWS not in held.failed or not any(change_set.references.values()):
             return
@@ -248,19 +248,19 @@ class Shard:
             return
         found = self._evaluated(state, first, held.waiting)
         if not any(one.rule is None for one in found.failures):
-            self._release(key, held, None, made)
+            self._release(key, held, None, result)
 
-    def _release(self, key: bytes, held: Held, discarded: Failed | None, made: Made) -> None:
+    def _release(self, key: bytes, held: Held, discarded: Failed | None, result: BatchResult) -> None:
         """Try the first again, or go on without what failed of it; then the others, up to the next that fails."""
         del self.held[key]
         first = held.waiting[0]
         while held.waiting:
-            waiting = self.held.next_of(key, held, made)
+            waiting = self.held.next_of(key, held, result)
             without = discarded if waiting is first else None
             failed: list[Failed] | None = []
             if without != ROWS:
                 change_set = decode_change_set(waiting.value)
-                failed = self._apply(key, waiting, change_set, made, without, held.waiting)
+                failed = self._apply(key, waiting, change_set, result, without, held.waiting)
             again = failed is None
             if failed is None:
                 self.held[key].waiting.extend(held.waiting)
@@ -269,36 +269,36 @@ class Shard:
                 for one in held.failed:
                     if one not in failed:
                         outcome = "discarded" if one == discarded else "replayed"
-                        self._letters.close(key, waiting.offset, one, outcome, made)
+                        self._letters.close(key, waiting.offset, one, outcome, result)
             if again:
                 break
 
     # --- requests
 
-    def _requested(self, key: bytes, request: Request, made: Made) -> None:
+    def _requested(self, key: bytes, request: LetterCommand, result: BatchResult) -> None:
         held = self.held.get(key)
         what: Failed = (request.rule, request.event_id)
         if held is not None and held.offset == request.offset and what in held.failed:
-            self._release(key, held, what if request.do == "discard" else None, made)
+            self._release(key, held, what if request.do == "discard" else None, result)
             return
         mark = _CLOSED + _text(request.offset, *what)
         place = f"{self._partition}@{request.offset}"
         if request.held or mark in self._closed:
-            made.repeated.append((place, request.rule))
+            result.repeated.append((place, request.rule))
             return
-        if request.do == "replay" and not self._replayed(key, request, held, made):
+        if request.do == "replay" and not self._replayed(key, request, held, result):
             return
         self._closed.add(mark)
-        made.state[self.changelog, mark] = b"\1"
+        result.state[self.changelog, mark] = b"\1"
         if what == ROWS:
-            self.left_out.settle(key, request.offset, made)
+            self.left_out.settle(key, request.offset, result)
             state = self.states.get(key)
             if state is not None and key not in self.left_out and self._evaluator.is_gone(key, state):
-                self._set_state(key, None, made)
+                self._set_state(key, None, result)
         outcome = "replayed" if request.do == "replay" else "discarded"
-        self._letters.close(key, request.offset, what, outcome, made)
+        self._letters.close(key, request.offset, what, outcome, result)
 
-    def _replayed(self, key: bytes, request: Request, held: Held | None, made: Made) -> bool:
+    def _replayed(self, key: bytes, request: LetterCommand, held: Held | None, result: BatchResult) -> bool:
         """Do again what failed and was left out; False when it has failed once more, and is a letter again."""
         value = request.change_set
         if value is None:
@@ -306,13 +306,13 @@ class Shard:
         try:
             change_set = decode_change_set(value)
         except ChangeSetError as error:
-            self._letters.undecodable(request.offset, key, value, error, made)
+            self._letters.undecodable(request.offset, key, value, error, result)
             return False
         change = Waiting(request.offset, value, change_set.ts_us, request.shadow)
         if request.rule is None:
-            return self._replay_rows(key, change, change_set, held, made)
+            return self._replay_rows(key, change, change_set, held, result)
         found = self._evaluator.apply_rule(request.state, self.states.get(key), change_set, request.rule)
-        events, failures = self._workings.publisher.written(found.events), found.failures
+        events, failures = self._context.publisher.written(found.events), found.failures
         if request.event_id is not None:
             events = [event for event in events if _has_id(event, request.event_id)]
             if not events and not failures:
@@ -322,15 +322,15 @@ class Shard:
         if failures:
             # Under the letter's own origin, whatever it fails of now.
             again = msgspec.structs.replace(failures[0], rule=request.rule, event_id=request.event_id)
-            self._letters.write(key, change, [again], made, state=request.state)
+            self._letters.write(key, change, [again], result, state=request.state)
             return False
         if found.new_state is not self.states.get(key):
-            self._set_state(key, found.new_state, made)
-        self._workings.publisher.publish(events, made, shadow=request.shadow)
+            self._set_state(key, found.new_state, result)
+        self._context.publisher.publish(events, result, shadow=request.shadow)
         return True
 
     def _replay_rows(
-        self, key: bytes, change: Waiting, change_set: ChangeSet, held: Held | None, made: Made
+        self, key: bytes, change: Waiting, change_set: ChangeSet, held: Held | None, result: BatchResult
     ) -> bool:
         """A change set whose rows did not fit can be made up for as long as the aggregate has not changed since."""
         found = self._evaluator.apply(self.states.get(key), change_set)
@@ -343,9 +343,9 @@ class Shard:
             reason = "the aggregate has changed since, so this cannot be made up for in order"
             failures = [row_failure(change_set, f"{reason}; read its rows anew with an incremental snapshot")]
         if failures:
-            self._letters.write(key, change, failures, made)
+            self._letters.write(key, change, failures, result)
             return False
-        failed = self._apply(key, change, change_set, made)
+        failed = self._apply(key, change, change_set, result)
         return ROWS not in (self.held[key].failed if failed is None else failed)
 
 

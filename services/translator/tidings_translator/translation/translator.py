@@ -38,8 +38,8 @@ from tidings_translator.stage.stage import Stage
 from tidings_translator.translation.held_metrics import HeldMetrics
 from tidings_translator.translation.history import HISTORY_KEY, check_history, rules_since_the_beginning
 from tidings_translator.translation.policies import Policies
-from tidings_translator.translation.publishing import Made, Publisher
-from tidings_translator.translation.shard import Shard, Workings
+from tidings_translator.translation.publishing import BatchResult, Publisher
+from tidings_translator.translation.shard import Shard, ShardContext
 
 log = get_logger("tidings_translator.translation")
 shard_log = get_logger("tidings_translator.shard")
@@ -69,7 +69,7 @@ class Translator:
         self._names = {topic_of(e): (e.__event__, f"v{e.__major__}") for e in domain.event_classes()}
         self._shadows = {topic: settings.shadow_topic(topic) for topic in self._names}
         self._ledger: LedgerReader | None = None
-        self._workings = Workings(
+        self._context = ShardContext(
             Evaluator(domain),
             Policies(domain, settings.on_failure, settings.on_bad_rows, settings.on_missing_references),
             Publisher(self._headers, self._shadows, as_json=settings.cloudevents_mode == "structured"),
@@ -77,7 +77,7 @@ class Translator:
             settings.max_held_bytes,
         )
         self._held_metrics = HeldMetrics()
-        self._told_partial: set[str] = set()
+        self._warned_partial: set[str] = set()
         self._history = rules_since_the_beginning(domain)
 
     def register_contracts(self, registry: RegistryClient) -> None:
@@ -88,7 +88,7 @@ class Translator:
         """
         for event in self._domain.event_classes():
             topic = topic_of(event)
-            tell_lifecycle(event)
+            show_lifecycle(event)
             subject = f"{topic}-value"
             self._headers[topic] = header(registry.register(subject, contract_of(event)))
             registry.set_compatibility(subject, "FULL_TRANSITIVE")
@@ -135,48 +135,48 @@ class Translator:
         records = [record for record in batch.records if record.offset >= shard.next_offset]
         if not records:
             return
-        made = Made()
+        result = BatchResult()
         if not shard.begun:
-            made.state[shard.changelog, BEGUN_KEY] = b"%d" % shard.next_offset
+            result.state[shard.changelog, BEGUN_KEY] = b"%d" % shard.next_offset
             shard.begun = True
         if shard.next_offset == 0 and self._history is not None:
-            made.state[shard.changelog, HISTORY_KEY] = self._history
+            result.state[shard.changelog, HISTORY_KEY] = self._history
         stopped: StopError | None = None
         for record in records:
             if record.key == CUT_KEY and record.value is not None:
-                self._cut(shard, partition, record.value, made)
+                self._cut(shard, partition, record.value, result)
                 continue
             try:
-                shard.take(record, made)
+                shard.take(record, result)
             except StopError as error:
                 stopped = error  # what comes before it is committed
                 break
-        if made.goes_live:
+        if result.goes_live:
             await self._create_business_topics()
         shard.next_offset = record.offset if stopped else record.offset + 1
         offsets = {partition: shard.next_offset}
-        _report(made)
+        _report(result)
         await self._stage.sink.add(
             batch.generation,
             offsets,
-            made.outputs,
-            state=made.state,
-            on_commit=lambda: self._committed(shard, made, offsets),
+            result.outputs,
+            state=result.state,
+            on_commit=lambda: self._committed(shard, result, offsets),
         )
         if stopped is not None:
             await self._stage.sink.drain(_STOP_SECONDS)
             raise stopped
 
-    def _cut(self, shard: Shard, partition: Partition, value: bytes, made: Made) -> None:
+    def _cut(self, shard: Shard, partition: Partition, value: bytes, result: BatchResult) -> None:
         """From here on this partition is published, or done with; the ledger is told in the same transaction."""
         cut = decode_cut(value)
         shard.mode = cut.mode
-        made.goes_live = cut.mode == "live"
-        made.state[shard.changelog, CUT_KEY] = cut.mode.encode()
+        result.goes_live = cut.mode == "live"
+        result.state[shard.changelog, CUT_KEY] = cut.mode.encode()
         settings = self._settings
         fact = "live" if cut.mode == "live" else "passed"
         number = partition.partition
-        made.outputs.append(
+        result.outputs.append(
             fact_record(settings.ledger_topic, Fact(cut.at), fact, settings.generation, number)
         )
         log.info("the cut between generations", partition=str(partition), mode=cut.mode, commit_lsn=cut.at)
@@ -185,25 +185,25 @@ class Translator:
         plans = self._event_plans(self._names)
         await asyncio.to_thread(self._stage.topics.create, plans, replication=self._settings.replication)
 
-    def _committed(self, shard: Shard, made: Made, offsets: dict[Partition, int]) -> None:
+    def _committed(self, shard: Shard, result: BatchResult, offsets: dict[Partition, int]) -> None:
         self._stage.committed.update(offsets)
         [shard.committed] = offsets.values()
-        for aggregate, count in made.change_sets.items():
+        for aggregate, count in result.change_sets.items():
             metrics.TRANSLATOR_CHANGE_SETS.labels(aggregate).inc(count)
-        self._tell_partial(made.partial)
-        for topic, count in made.events.items():
+        self._report_partial(result.partial)
+        for topic, count in result.events.items():
             metrics.TRANSLATOR_EVENTS.labels(*self._names[topic]).inc(count)
-        for topic, count in made.shadows.items():
+        for topic, count in result.shadows.items():
             metrics.TRANSLATOR_SHADOW_EVENTS.labels(*self._names[topic]).inc(count)
         now_us = time.time() * 1e6
-        for commit_time_us in made.commit_times_us:
+        for commit_time_us in result.commit_times_us:
             metrics.TRANSLATOR_LATENCY.observe(max(now_us - commit_time_us, 0) / 1e6)
 
-    def _tell_partial(self, partial: Mapping[str, int]) -> None:
+    def _report_partial(self, partial: Mapping[str, int]) -> None:
         for aggregate, count in partial.items():
             metrics.TRANSLATOR_PARTIAL.labels(aggregate).inc(count)
-        for aggregate in partial.keys() - self._told_partial:
-            self._told_partial.add(aggregate)
+        for aggregate in partial.keys() - self._warned_partial:
+            self._warned_partial.add(aggregate)
             log.warning(
                 "changes of aggregates that were there before anything was known of them: their rules did not run; a snapshot"
                 " of their tables, the root's last, makes them known (this is told once, and counted)",
@@ -223,8 +223,8 @@ class Translator:
         await asyncio.to_thread(self._look_at_ledger)
         if partition.partition >= self._partitions:
             return None  # one of those that are ignored: nothing is in them
-        standings = await asyncio.to_thread(self._stage.offsets.standings, [partition])
-        at = standings[partition]
+        partition_offsets = await asyncio.to_thread(self._stage.offsets.partition_offsets, [partition])
+        at = partition_offsets[partition]
         before = self._shards.get(partition)
         kept = before is not None and at.committed is not None and before.is_as_committed(at.committed)
         if before is not None and kept:
@@ -253,7 +253,7 @@ class Translator:
     async def _read_shard(self, partition: Partition, generation: int, at: PartitionOffsets) -> Shard:
         changelog = Partition(self._settings.state_topic, partition.partition)
         mode: Mode = "live" if self._settings.generation == ORIGINAL else "shadow"
-        shard = Shard(self._workings, partition, changelog, generation, at.committed or 0, mode)
+        shard = Shard(self._context, partition, changelog, generation, at.committed or 0, mode)
         await asyncio.to_thread(self._read_states, shard)
         if position_of(partition, at, known=shard.begun) > 0 and at.committed is None:
             raise GapError(
@@ -354,7 +354,7 @@ class Translator:
             if position > shard.next_offset and not self._stage.sink.is_lost(shard.generation):
                 shard.next_offset = position
                 offsets = {partition: position}
-                done = functools.partial(self._committed, shard, Made(), offsets)
+                done = functools.partial(self._committed, shard, BatchResult(), offsets)
                 await self._stage.sink.add(shard.generation, offsets, on_commit=done)
 
     async def _show_readers(self) -> None:
@@ -369,17 +369,17 @@ class Translator:
         self._reader_metrics.show(self._versions, readers, time.time())
 
 
-def _report(made: Made) -> None:
+def _report(result: BatchResult) -> None:
     """Count and log what became of letters in a batch."""
-    for place, rule in made.repeated:
+    for place, rule in result.repeated:
         shard_log.info("a letter that was dealt with before", place=place, rule=rule)
-    for closed in made.closed:
+    for closed in result.closed:
         report_closed(closed)
-    for letter in made.letters:
+    for letter in result.letters:
         report(letter)
 
 
-def tell_lifecycle(event: type[BusinessEvent]) -> None:
+def show_lifecycle(event: type[BusinessEvent]) -> None:
     """Put what a version's contract says of its end into the metrics."""
     lifecycle = lifecycle_of(contract_of(event))
     names = (event.__event__, f"v{event.__major__}")

@@ -28,11 +28,11 @@ from tidings_translator.sequencer.sequencer import Sequencer
 _BATCH = 500
 _PENDING = 1_000
 _SESSION = 1
-_TELL_SECONDS = 10.0
+_NOTIFY_SECONDS = 10.0
 _QUIET_ROUNDS = 3
 """So often nothing new may come of it before the log is at its end: a snapshot's end takes two ticks."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 class _Sink:
@@ -90,9 +90,9 @@ class _LakeOffsets:
         self._offsets = offsets
         self._lake = lake
 
-    def standings(self, partitions: Iterable[Partition]) -> dict[Partition, PartitionOffsets]:
+    def partition_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, PartitionOffsets]:
         """Kafka's retention is nothing to the log: it holds its partitions from their beginnings."""
-        found = self._offsets.standings(partitions)
+        found = self._offsets.partition_offsets(partitions)
         return {one: at._replace(start=0, end=max(at.end, at.committed or 0)) for one, at in found.items()}
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -169,7 +169,7 @@ class Filling:
         self._offsets = Offsets(settings.kafka_access, settings.group)
         self._stage = _LakeStage(settings, self._lake, self._offsets)
 
-    def fill(self, tell: Tell) -> tuple[int, dict[Partition, int]]:
+    def fill(self, notify: Notify) -> tuple[int, dict[Partition, int]]:
         """Read the log to its end.
 
         Returns:
@@ -179,12 +179,12 @@ class Filling:
             GenerationError: the log cannot be put together to transactions.
         """
         try:
-            commit_lsn = asyncio.run(self._fill(tell))
+            commit_lsn = asyncio.run(self._fill(notify))
             return commit_lsn, self._offsets.committed(list(self._lake.spans))
         finally:
             self._offsets.close()
 
-    async def _fill(self, tell: Tell) -> int:
+    async def _fill(self, notify: Notify) -> int:
         stage, settings = self._stage, self._settings
         topics = source_topics(settings.source, self._domain)
         mine = sorted(partition for partition in self._lake.spans if partition.topic in topics)
@@ -217,12 +217,12 @@ class Filling:
                 raise GenerationError(f"the log cannot be put together to transactions: {waiting}")
             else:
                 await asyncio.sleep(0.05)
-            if now - told > _TELL_SECONDS:
+            if now - told > _NOTIFY_SECONDS:
                 told = now
-                tell(f"{records} records read")
+                notify(f"{records} records read")
         commit_lsn, _ = await work.finish()
         stage.sink.commit()
-        tell(f"{records} records read")
+        notify(f"{records} records read")
         return commit_lsn
 
 
@@ -230,7 +230,7 @@ def start_from_lake(
     settings: SequencerSettings,
     domain: Domain,
     directory: Path,
-    tell: Tell,
+    notify: Notify,
     *,
     partitions: int | None = None,
 ) -> Started:
@@ -261,7 +261,7 @@ def start_from_lake(
     )
     if generations.ledger().is_filled(name):
         return started
-    commit_lsn, needed = Filling(settings, domain, lake).fill(tell)
+    commit_lsn, needed = Filling(settings, domain, lake).fill(notify)
     # Kafka may have deleted more meanwhile.
     for partition, first in sorted(admin.first_offsets(read).items()):
         if first > needed.get(partition, 0):

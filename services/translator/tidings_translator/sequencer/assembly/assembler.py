@@ -141,7 +141,7 @@ class Assembler:
                 self._single_row(partition, offset, envelope)
             return
         if place.snapshots is not None:
-            place.snapshots.told(key, envelope.source.ts_ms)
+            place.snapshots.supersede(key, envelope.source.ts_ms)
         txid = txid_of(ref.id)
         transaction = self._open.get(txid)
         if transaction is None:

@@ -2,7 +2,7 @@
 
 The first streamed transaction waits until the snapshot's rows have been read in every partition: up to where these ended
 when it was complete, or to a row from after the snapshot. Rows of a snapshot in the middle of the stream are kept
-(`snapshot_hold`), and come out before the first transaction that was committed after they were read, again when every
+(`kept_snapshots`), and come out before the first transaction that was committed after they were read, again when every
 partition was read: what the stream has told of them is known only then.
 
 A stream may begin anew with a snapshot. Debezium 3.7 does so at each start with ``snapshot.mode=always``, and when its first
@@ -20,8 +20,8 @@ from tidings_domain.routing.transactions import SnapshotRow
 from tidings_envelope.envelope import Envelope
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.first_records import NOTHING_KNOWN, FirstRecords
+from tidings_translator.sequencer.assembly.kept_snapshots import KeptSnapshots, read_at_ms
 from tidings_translator.sequencer.assembly.progress import Beginning, Progress
-from tidings_translator.sequencer.assembly.snapshot_hold import HeldSnapshots, read_at_ms
 from tidings_translator.sequencer.assembly.transactions import OpenTransaction, Place
 
 _RELEASED_AT_ONCE = 10_000
@@ -61,7 +61,7 @@ class SnapshotBarrier:
         self._directory = directory
         self._skew_ms = skew_ms
         self._ends: dict[Partition, int] | None = None
-        self._kept: dict[Partition, HeldSnapshots] = {}
+        self._kept: dict[Partition, KeptSnapshots] = {}
         """Of the partitions that have any."""
         self._releasing: Iterator[SnapshotRow] | None = None
 
@@ -100,7 +100,7 @@ class SnapshotBarrier:
             self._note_beginning(until, 0 if as_of is not None else read_at_ms(envelope))
         place = self._places[partition]
         if place.snapshots is None:
-            place.snapshots = self._kept[partition] = HeldSnapshots(self._directory, self._skew_ms)
+            place.snapshots = self._kept[partition] = KeptSnapshots(self._directory, self._skew_ms)
         place.snapshots.add(offset, key, envelope, until, begins_anew=begins_anew)
         self._came(partition, offset)
         return True

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.base.records import Partition
-from tidings_translator.sequencer.assembly.snapshot_hold import HeldSnapshots
+from tidings_translator.sequencer.assembly.kept_snapshots import KeptSnapshots
 from tidings_translator.sequencer.assembly.spill import PlacedRow, SpilledRows
 
 
@@ -131,7 +131,7 @@ class Place:
         self.streaming = False
         """A row from after the snapshot was read, so all of the snapshot's rows of this partition were."""
         self.runs: deque[tuple[int, OpenTransaction]] = deque()
-        self.snapshots: HeldSnapshots | None = None
+        self.snapshots: KeptSnapshots | None = None
         """Rows of snapshots that the stream has not come to yet; None when there are none."""
         self.latest: OpenTransaction | None = None
         """The one whose row was read last."""

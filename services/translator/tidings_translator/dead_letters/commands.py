@@ -11,7 +11,7 @@ import msgspec
 from tidings_translator.dead_letters.letters import Origin
 
 
-class Request(
+class LetterCommand(
     msgspec.Struct, frozen=True, tag_field="tidings", tag="dead-letter-request", omit_defaults=True
 ):
     """Deal with one letter.
@@ -42,15 +42,15 @@ class Request(
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Request)
+_decoder = msgspec.msgpack.Decoder(LetterCommand)
 
 
-def encode_request(request: Request) -> bytes:
+def encode_command(request: LetterCommand) -> bytes:
     """The request as a record's value."""
     return _encoder.encode(request)
 
 
-def request_of(value: bytes) -> Request | None:
+def command_of(value: bytes) -> LetterCommand | None:
     """The request that a record's value is; None for anything else."""
     try:
         return _decoder.decode(value)

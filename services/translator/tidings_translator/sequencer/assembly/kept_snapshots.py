@@ -62,7 +62,7 @@ class _Snapshot:
         self._rows: list[_Row] = []
         self._bytes = 0
         self._file: BlockFile[_Row] | None = None
-        self._told: dict[bytes, int] = {}
+        self._superseded: dict[bytes, int] = {}
         """Keys that the stream has told of since, with the number of rows that were there."""
 
     def add(self, row: _Row) -> None:
@@ -78,14 +78,14 @@ class _Snapshot:
             self._file.append(self._rows)
             self._rows, self._bytes = [], 0
 
-    def told(self, key: bytes) -> None:
-        self._told[key] = self.count
+    def supersede(self, key: bytes) -> None:
+        self._superseded[key] = self.count
 
     def rows(self) -> Iterator[_Row]:
         """Those that the stream has not told of since, in order."""
-        told = self._told
+        superseded = self._superseded
         for number, row in enumerate(self._all()):
-            if row[1] is None or told.get(row[1], 0) <= number:
+            if row[1] is None or superseded.get(row[1], 0) <= number:
                 yield row
 
     def _all(self) -> Iterator[_Row]:
@@ -98,7 +98,7 @@ class _Snapshot:
             self._file.close()
 
 
-class HeldSnapshots:
+class KeptSnapshots:
     """The kept rows of one partition.
 
     Args:
@@ -135,13 +135,13 @@ class HeldSnapshots:
             self._snapshots.append(last)
         last.add((offset, key, envelope))
 
-    def told(self, key: bytes | None, committed_at_ms: int) -> None:
+    def supersede(self, key: bytes | None, committed_at_ms: int) -> None:
         """The stream tells of a row; when it was committed decides whether a snapshot may hold it already."""
         if key is None:
             return
         for snapshot in self._snapshots:
             if snapshot.until is None and committed_at_ms <= snapshot.read_at_ms + self._skew_ms:
-                snapshot.told(key)
+                snapshot.supersede(key)
 
     def is_due(self, committed_at_ms: int, end_lsn: int) -> bool:
         """Whether a transaction that was committed then and there comes after rows that are kept."""
