@@ -36,6 +36,7 @@ class Command:
             "TIDINGS_HTTP_PORT": "0",
             "TIDINGS_LAKEHOUSE_WAREHOUSE": str(directory / "warehouse"),
             "TIDINGS_LAKEHOUSE_HEAP": "512m",
+            "TIDINGS_LAKEHOUSE_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
             **environment,
         }
         self.processes: list[subprocess.Popen[str]] = []

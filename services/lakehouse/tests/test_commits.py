@@ -10,6 +10,7 @@ from lakelab.lake import Lake
 
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import SecondWriterError
+from tidings_lakehouse.maintenance import Maintenance
 
 if TYPE_CHECKING:
     from lakelab.topics import TableTopic
@@ -96,3 +97,34 @@ def test_a_compaction_is_no_other_writer(session: SparkSession, unique_name: str
     with commits.staged(name) as staged:
         session.range(3, 4).writeTo(staged).append()
     assert session.table(name).count() == 4
+
+
+def test_rows_are_prepared_again_when_a_compaction_comes_first(
+    session: SparkSession, unique_name: str
+) -> None:
+    """Their deletes name files that are not the table's any more."""
+    name = f"technical.{unique_name}"
+    session.sql("CREATE NAMESPACE IF NOT EXISTS technical")
+    session.sql(
+        f"CREATE TABLE {name} (id bigint) USING iceberg TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
+    )
+    commits = Commits(session)
+    commits.open(name)
+    maintenance = Maintenance(session, commits, commits=1, keep_snapshots=1, keep_seconds=0)
+    for number in range(5):
+        commits.write(name, lambda staged, n=number: session.range(n, n + 1).writeTo(staged).append())  # type: ignore[misc]
+    turns = []
+
+    def change(staged: str) -> None:
+        turns.append(staged)
+        session.sql(f"DELETE FROM {staged} WHERE id = 3")
+        session.range(10, 11).writeTo(staged).append()
+        if len(turns) == 1:
+            maintenance.compact(name)
+
+    commits.write(name, change, {"note": 7})
+    assert len(turns) == 2
+    rows = [tuple(row) for row in session.sql(f"SELECT id FROM {name} ORDER BY id").collect()]
+    assert rows == [(0,), (1,), (2,), (4,), (10,)]
+    assert commits.noted(name) == {"note": 7}
+    assert session.table(f"{name}.files").count() < 5

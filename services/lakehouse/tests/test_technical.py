@@ -87,206 +87,6 @@ def test_commits_say_which_batch_they_are_of(lake: Lake, orders: TableTopic) -> 
         assert marks == [("0", f'{{"{orders.topic}":{{"0":[0,0]}}}}')]
 
 
-def test_redelivered_rows_change_nothing(lake: Lake, orders: TableTopic) -> None:
-    """After a crash capture repeats rows; the repetition may arrive behind newer ones, in a batch of its own."""
-    orders.change("c", order(1, "first"), 10, 20)
-    orders.change("c", order(2, "first"), 10, 21)
-    orders.change("u", order(1, "second"), 25, 30)
-    orders.change("d", {"id": 2}, 35, 40)
-    orders.topics.flush()
-    lake.drain()
-    orders.change("c", order(1, "first"), 10, 20)
-    orders.change("c", order(2, "first"), 10, 21)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "second")]
-    assert logged(lake, orders) == 7
-
-
-def test_order_is_that_of_positions_not_of_offsets(lake: Lake, orders: TableTopic) -> None:
-    orders.change("u", order(1, "newer"), 25, 30)
-    orders.change("c", order(1, "older"), 10, 20)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "newer")]
-
-
-def test_a_row_written_before_the_snapshot_and_committed_after_it_is_newer(
-    lake: Lake, orders: TableTopic
-) -> None:
-    orders.change("r", order(1, "snapshot"), None, 100, snapshot="last")
-    orders.change("u", order(1, "committed later"), None, 90)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "committed later")]
-
-
-def test_a_second_snapshot_is_newer_than_what_was_committed_before_it(lake: Lake, orders: TableTopic) -> None:
-    orders.change("c", order(1, "streamed"), 10, 20)
-    orders.topics.flush()
-    lake.drain()
-    orders.change("r", order(1, "again"), None, 200, snapshot="true")
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "again")]
-
-
-def test_an_incremental_snapshot_repairs_rows(lake: Lake, orders: TableTopic) -> None:
-    """After a gap: a row that was changed in it, one deleted and inserted again, one never seen."""
-    orders.change("c", order(1, "before the gap"), 10, 20)
-    orders.change("c", order(2), 10, 21)
-    orders.change("d", {"id": 2}, 25, 30)
-    orders.topics.flush()
-    lake.drain()
-    orders.read_again(order(1, "changed in the gap"), 100, 105)
-    orders.read_again(order(2, "inserted again in the gap"), 100, 105)
-    orders.read_again(order(3, "inserted in the gap"), 100, 105)
-    orders.topics.flush()
-    lake.drain()
-    repaired = [
-        (1, "changed in the gap"),
-        (2, "inserted again in the gap"),
-        (3, "inserted in the gap"),
-    ]
-    assert current(lake, orders) == repaired
-    orders.change("c", order(1, "before the gap"), 10, 20)
-    orders.change("d", {"id": 2}, 25, 30)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == repaired
-    lake.forget()
-    lake.drain()
-    assert current(lake, orders) == repaired
-
-
-def test_rows_that_an_incremental_snapshot_found_gone_leave_the_table(lake: Lake, orders: TableTopic) -> None:
-    """They were deleted in a gap. What is redelivered afterwards does not bring them back; a new row with their key does."""
-    for number in (1, 2, 3):
-        orders.change("c", order(number), 10, 20)
-    orders.topics.flush()
-    lake.drain()
-    orders.read_again(order(1, "still there"), 100, 105)
-    orders.found_gone({"id": 2}, 100, 105)
-    orders.found_gone({"id": 3}, None, 105)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "still there")]
-    orders.change("c", order(2), 10, 20)
-    orders.change("c", order(3, "a new one"), 110, 120)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "still there"), (3, "a new one")]
-
-
-def test_a_row_read_by_an_incremental_snapshot_has_its_place_in_the_stream(
-    lake: Lake, orders: TableTopic
-) -> None:
-    """What was committed before it is older, what was committed after it is newer: in one batch and in several."""
-    for number in (1, 2):
-        orders.change("c", order(number, "older"), 10, 20)
-    for number in (1, 2, 3):
-        orders.read_again(order(number, "read"), 25, 30)
-    orders.change("u", order(1, "newer"), 35, 40)
-    orders.change("d", {"id": 3}, 45, 50)
-    orders.change("c", order(1, "older"), 10, 20)
-    orders.topics.flush()
-    once = [(1, "newer"), (2, "read")]
-    lake.drain()
-    assert current(lake, orders) == once
-    orders.change("u", order(2, "newer"), 55, 60)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "newer"), (2, "newer")]
-
-
-def test_a_read_row_wins_over_the_change_at_its_own_place(lake: Lake, orders: TableTopic) -> None:
-    """A window that closes between two transactions names the last change before it, which a crash may repeat."""
-    for _ in range(2):
-        orders.change("c", order(1, "streamed"), 10, 20)
-        orders.read_again(order(1, "read"), 10, 20)
-        orders.change("c", order(1, "streamed"), 10, 20)
-        orders.topics.flush()
-        lake.drain()
-        assert current(lake, orders) == [(1, "read")]
-
-
-def test_the_first_transaction_of_a_new_stream_is_newer_than_the_old_stream(
-    lake: Lake, orders: TableTopic
-) -> None:
-    """It does not know the last commit: after a new slot without a snapshot, or before an incremental one."""
-    orders.change("r", order(1, "snapshot"), None, 100, snapshot="last")
-    orders.change("u", order(1, "old stream"), 500, 510)
-    orders.topics.flush()
-    lake.drain()
-    orders.change("u", order(1, "new stream"), None, 900)
-    orders.read_again(order(2, "read"), None, 910)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "new stream"), (2, "read")]
-
-
-def test_a_blocking_snapshot_has_its_place_in_the_stream(lake: Lake, orders: TableTopic) -> None:
-    """It reads beside a stream that stands still, whose next transaction may have begun before it."""
-    orders.change("c", order(1, "older"), 10, 20)
-    orders.change("r", order(1, "read"), 30, 60, snapshot="last")
-    orders.change("r", order(2, "read"), 30, 60, snapshot="last")
-    orders.change("u", order(2, "newer"), 30, 55)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(1, "read"), (2, "newer")]
-
-
-def test_the_first_transaction_of_one_stream_is_older_than_the_snapshot_of_the_next(
-    lake: Lake, orders: TableTopic
-) -> None:
-    orders.change("r", order(1, "first snapshot"), None, 100, snapshot="last")
-    orders.change("u", order(1, "committed after it"), None, 90)
-    orders.change("d", {"id": 2}, None, 95)
-    orders.change("r", order(1, "second snapshot"), None, 200, snapshot="first")
-    orders.change("r", order(2, "second snapshot"), None, 200, snapshot="last")
-    orders.topics.flush()
-    lake.drain()
-    expected = [(1, "second snapshot"), (2, "second snapshot")]
-    assert current(lake, orders) == expected
-    lake.forget()
-    lake.drain()
-    assert current(lake, orders) == expected
-
-
-def test_values_out_of_line_are_kept(lake: Lake, orders: TableTopic) -> None:
-    """TOAST: the newest value that was logged, from the table or from the same batch."""
-    orders.change("c", order(1, "kept"), 10, 20)
-    orders.topics.flush()
-    lake.drain()
-    orders.change("u", order(1, PLACEHOLDER, status="paid"), 25, 30)
-    orders.change("c", order(2, "made"), 35, 40)
-    orders.change("u", order(2, PLACEHOLDER, status="paid"), 45, 50)
-    orders.change("u", order(2, None, status="shipped"), 55, 60)
-    orders.change("u", order(2, PLACEHOLDER, status="cancelled"), 65, 70)
-    orders.change("c", order(3, "one"), 75, 80)
-    orders.change("u", order(3, PLACEHOLDER), 85, 90)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders, "id, status, note") == [
-        (1, "paid", "kept"),
-        (2, "cancelled", None),
-        (3, "placed", "one"),
-    ]
-    assert lake.rows(f"select count(*) from {orders.table}_log where after.note = '{PLACEHOLDER}'") == [(4,)]
-
-
-def test_truncate_removes_what_is_older(lake: Lake, orders: TableTopic) -> None:
-    orders.change("c", order(1), 10, 20)
-    orders.topics.flush()
-    lake.drain()
-    orders.change("c", order(2), 25, 30)
-    orders.truncate(35, 40)
-    orders.change("c", order(3), 45, 50)
-    orders.topics.flush()
-    lake.drain()
-    assert current(lake, orders) == [(3, "n")]
-
-
 def test_truncate_removes_what_is_older_in_every_partition(
     lake: Lake, topics: Topics, unique_name: str
 ) -> None:
@@ -435,7 +235,16 @@ def test_what_cannot_be_decoded_is_set_aside(lake: Lake, orders: TableTopic, top
     assert lake.rows(set_aside) == found
 
 
-POINTS = ["survey", "log:{table}_log", "current:{table}", "quarantine", "watermark", "batch:technical"]
+POINTS = [
+    "survey",
+    "staged:{table}_log",
+    "log:{table}_log",
+    "staged:{table}",
+    "current:{table}",
+    "quarantine",
+    "watermark",
+    "batch:technical",
+]
 
 
 def test_crashes_behind_every_write_lose_and_repeat_nothing(lake: Lake, orders: TableTopic) -> None:
@@ -489,10 +298,17 @@ def test_compaction_changes_no_row(lake: Lake, orders: TableTopic) -> None:
     lake.settings = lake.settings.model_copy(update={"lakehouse_max_records": 2})
     _changes(orders)
     lake.drain()
-    maintenance = Maintenance(lake.session, Commits(lake.session), commits=1, keep_snapshots=1)
+    maintenance = Maintenance(
+        lake.session, Commits(lake.session), commits=1, keep_snapshots=1, keep_seconds=0
+    )
     log = f"{orders.table}_log"
-    assert maintenance.after([log]) == [log]
-    maintenance.compact(orders.table)
+    maintenance.after([log, orders.table])
+    assert maintenance.due() == [log, orders.table] or maintenance.due() == [orders.table, log]
+    maintenance.run_due()
+    assert maintenance.due() == []
+    again = Maintenance(lake.session, Commits(lake.session), commits=1, keep_snapshots=1, keep_seconds=0)
+    again.after([log])
+    assert again.due() == []  # a job that begins knows when the table was looked after
     for table, rows in ((orders.table, 2), (log, 6)):
         assert lake.rows(f"select count(*) from {table}.snapshots") == [(1,)]
         assert lake.rows(f"select count(*) from {table}.delete_files") == [(0,)]

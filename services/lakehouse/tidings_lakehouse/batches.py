@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from tidings_lakehouse.kafka import Offsets
+from tidings_lakehouse.positions import PartitionId
 from tidings_lakehouse.records import with_schema_ids
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 _MARK = "spark.sql.iceberg.snapshot-property.tidings."
 _WORTH_COMPILING = 10_000
 """Records from which on compiled plans are quicker."""
-PARTITIONS = 2
-"""Tasks of a batch: Kafka's partitions are read one after the other by as many tasks as there are cores."""
 
 
 @dataclass
@@ -36,11 +35,17 @@ class TopicSurvey:
     value_ids: set[int] = field(default_factory=set)
     key_ids: set[int] = field(default_factory=set)
 
+    def last_offsets(self, topic_id: str) -> dict[PartitionId, int]:
+        """The last offset of each partition."""
+        return {PartitionId(topic_id, number): last for number, (_, last) in self.offsets.items()}
+
 
 @contextmanager
 def surveyed(batch: DataFrame) -> Iterator[tuple[DataFrame, dict[str, TopicSurvey]]]:
     """Read the batch from Kafka once, keep it, and say what is in it."""
-    records = with_schema_ids(batch).coalesce(PARTITIONS).persist(StorageLevel.MEMORY_AND_DISK)
+    # Kafka's partitions are read one after the other by as many tasks as there are cores.
+    tasks = batch.sparkSession.sparkContext.defaultParallelism
+    records = with_schema_ids(batch).coalesce(tasks).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         rows = (
             records.groupBy("topic", "partition", "value_id", "key_id")

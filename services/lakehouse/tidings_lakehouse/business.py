@@ -23,13 +23,16 @@ from tidings_lakehouse.events import (
     event_schema,
     failed,
     first_by_id,
+    of_times,
     without_known,
 )
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.kafka import Brokers
 from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
 from tidings_lakehouse.names import Names
+from tidings_lakehouse.parallel import Workers
 from tidings_lakehouse.poison import find_poison
+from tidings_lakehouse.positions import PartitionId
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.set_aside import Missed, SetAside, first_offsets
@@ -74,6 +77,7 @@ class BusinessWriter:
         self._names = names
         self._tables: dict[str, Table] = {}
         self._decoders: dict[str, EventDecoder] = {}
+        self._workers = Workers(session)
         self._quarantine = QuarantineTable(session, STREAM, commits)
         self._watermark = WatermarkTable(session, STREAM, commits)
         self.aside = SetAside(session, STREAM, commits)
@@ -126,6 +130,10 @@ class BusinessWriter:
     def rejoined(self) -> None:
         """Topics have come to their end: nothing else waits for them."""
 
+    def close(self) -> None:
+        """No batch comes any more."""
+        self._workers.close()
+
     def rest(self) -> None:
         """Nothing is left to be read, and nothing waits for that."""
 
@@ -148,7 +156,7 @@ class BusinessWriter:
             table = self._tables[topic] = Table(
                 self._session, self._names.of(BUSINESS, topic), topic, self._commits
             )
-        schema = table.ensure(event_schema(plan))
+        schema = table.ensure(event_schema(plan), partitioned_by=["days(__timestamp)"])
         decoder = self._decoders.get(topic)
         if decoder is None or decoder.made_for != (topic_id, plan, schema):
             decoder = self._decoders[topic] = EventDecoder(topic_id, plan, schema)
@@ -163,17 +171,19 @@ class BusinessWriter:
         written: list[str] = []
         watermarks = []
         done = []
-        for one in decoded:
+
+        def write(one: _Decoded) -> list[str]:
+            if one.topic in self.aside:
+                return []
+            return (
+                self._attempt(one.survey, one.topic, lambda: self._write_one(session, one, found[one.topic]))
+                or []
+            )
+
+        for one, tables in zip(decoded, self._workers.each(session, decoded, write), strict=True):
             if one.topic in self.aside:
                 continue
             statistics = found[one.topic]
-            tables = self._attempt(
-                one.survey,
-                one.topic,
-                lambda one=one, statistics=statistics: self._write_one(session, one, statistics),
-            )
-            if one.topic in self.aside:
-                continue
             done.append(one)
             written += tables
             watermarks.append(Watermark(one.table.name, one.topic, None, None, None, statistics["newest"]))
@@ -201,7 +211,13 @@ class BusinessWriter:
         written = []
         if statistics["good"] and one.table.schema is not None:
             new = first_by_id(one.events, one.table.schema.names)
-            new = without_known(new, session.table(one.table.name))
+            known = session.table(one.table.name)
+            known = known.where(
+                of_times(
+                    statistics["oldest"], statistics["newest"], has_timeless=bool(statistics["timeless"])
+                )
+            )
+            new = without_known(new, known)
             one.table.append(new.coalesce(1))
             ROWS.labels(one.table.name).inc(statistics["good"])
             self._failpoint(f"event:{one.table.name}")
@@ -215,8 +231,12 @@ class BusinessWriter:
         broken = [one for one in decoded if found[one.topic]["failed"]]
         if not broken:
             return
+        offsets: dict[PartitionId, int] = {}
+        for one in broken:
+            offsets |= one.survey.last_offsets(ids[one.topic])
         self._quarantine.append(
-            union([self._quarantine.rows(failed(one.events), one.topic, ids[one.topic]) for one in broken])
+            union([self._quarantine.rows(failed(one.events), one.topic, ids[one.topic]) for one in broken]),
+            offsets,
         )
         for one in broken:
             QUARANTINED.labels(one.topic).inc(found[one.topic]["failed"])
@@ -236,6 +256,8 @@ def _statistics(decoded: list[_Decoded]) -> dict[str, Any]:
             sf.count_if(sf.col("reason").isNull()).alias("good"),
             sf.count_if(sf.col("reason").isNotNull()).alias("failed"),
             sf.max("ce_time").alias("newest"),
+            sf.min("ce_time").alias("oldest"),
+            sf.count_if(sf.col("reason").isNull() & sf.col("ce_time").isNull()).alias("timeless"),
         )
         .collect()
     )

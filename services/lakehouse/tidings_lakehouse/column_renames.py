@@ -75,8 +75,11 @@ def _rename_column(session: SparkSession, current: Table, rename: Rename) -> Non
         former=former,
         name=name,
     )
-    with current.staged() as branch:
+
+    def move(branch: str) -> None:
         session.sql(
             f"UPDATE {branch} SET {quoted(name)} = {quoted(former)}, {quoted(former)} = NULL"  # noqa: S608 - quoted
             f" WHERE {LSN} < {rename.lsn} AND {quoted(name)} IS NULL AND {quoted(former)} IS NOT NULL"
         )
+
+    current.write(move)

@@ -5,37 +5,59 @@ every record twice. Rows are therefore written to a branch, and one commit moves
 metadata that it was made for (the catalog compares and sets them), and only if `main` is still what the branch began with;
 and the branch begins only with a `main` to which nobody but this job has committed since it opened the table.
 
-Compaction changes no row (operation ``replace``) and is no other writer.
+The same commit says in a property of the table how far it has come (`noted`), so that a start does not have to read the rows.
+
+Compaction changes no row (operation ``replace``) and is no other writer. It runs beside the job; rows that were prepared on what
+it has replaced meanwhile are prepared again.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import SecondWriterError
 from tidings_lakehouse.topics import CATALOG
+from tidings_service import get_logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG = get_logger("tidings_lakehouse.commits")
+PROGRESS_PROPERTY = "tidings.progress"
+"""JSON: what the table's writers note of what it holds, with the snapshot and the number of rows of which it is true."""
 _WRITER = "tidings.writer"
 """Property of a snapshot: the job that made it."""
 _MARK = f"spark.sql.iceberg.snapshot-property.{_WRITER}"
 _BRANCH = "tidings_"
 _MAIN = "main"
 _REPLACE = "replace"
+_ROWS = "total-records"
 _REFUSALS = (
     "org.apache.iceberg.exceptions.CommitFailedException",
     "org.apache.iceberg.exceptions.ValidationException",
     "java.lang.IllegalArgumentException",
 )
 """What Iceberg throws when `main` or the metadata are not what the branch was made from."""
+_PUBLISHES = 5
+"""Times that a commit is tried while what stands between it and `main` is not a writer: somebody sets a property, old snapshots go."""
+_REPEATS = 10
+"""Times that rows are prepared again because a compaction came first; it is that often in a row only if it never rests."""
+
+Note = Mapping[str, Any]
+"""What a writer notes under names of its own; JSON's types only."""
+
+
+class _CompactedError(Exception):
+    """A compaction came between the beginning of a write and its commit."""
 
 
 class Commits:
@@ -46,40 +68,103 @@ class Commits:
         self._branch = _BRANCH + self.writer[:12]
         self._known: dict[str, int | None] = {}
         """By table, the newest snapshot that this job has made or begun with."""
-        self._lock = threading.RLock()
+        self._begun: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.RLock] = {}
         self._spark = session._jsparkSession  # noqa: SLF001 - the only way to Iceberg's own interface
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001
         self._util = jvm.org.apache.iceberg.spark.Spark3Util
+        self._schemas = jvm.org.apache.iceberg.spark.SparkSchemaUtil
         self.mark(session)
 
     def mark(self, session: SparkSession) -> None:
         """Have every snapshot that a session makes say which job made it."""
         session.conf.set(_MARK, self.writer)
 
-    def open(self, name: str) -> None:
-        """Note which snapshot a table has; to be called before anything that the table holds is read."""
-        with self._lock:
+    def open(self, name: str) -> st.StructType | None:
+        """A table's columns, None when there is none of that name; to be called before anything that it holds is read.
+
+        Notes which snapshot it has. Asked for by SQL, the same takes ten times as long.
+        """
+        try:
+            table = self._load(name)
+        except (AnalysisException, Py4JJavaError) as error:
+            if not _is_missing(error):
+                raise
+            return None
+        with self._lock_of(name):
             if name not in self._known:
-                self._known[name] = _head(self._load(name))
+                self._known[name] = _head(table)
+        return st.StructType.fromJson(json.loads(self._schemas.convert(table.schema()).json()))
 
     def property(self, name: str, key: str) -> str:
-        """A property of a table, empty when it has none of that name; a statement of Spark's takes ten times as long."""
+        """A property of a table, empty when it has none of that name."""
         return str(self._load(name).properties().get(key) or "")
 
-    @contextmanager
-    def staged(self, name: str) -> Iterator[str]:
-        """Give the name to write under; what has been written there becomes the table's in one commit.
+    def properties(self, name: str, keys: Iterable[str]) -> dict[str, str]:
+        """Those of some properties that a table has."""
+        have = self._load(name).properties()
+        return {key: str(value) for key in keys if (value := have.get(key)) is not None}
+
+    def set_properties(self, name: str, values: Mapping[str, str]) -> None:
+        """Set properties of a table."""
+        with self._lock_of(name):
+            update = self._load(name).updateProperties()
+            for key, value in values.items():
+                update = update.set(key, value)
+            update.commit()
+
+    def rows_of(self, name: str) -> int:
+        """Rows in a table's data files, those that delete files mark included."""
+        snapshot = self._load(name).currentSnapshot()
+        return 0 if snapshot is None else int(snapshot.summary().get(_ROWS) or 0)
+
+    def noted(self, name: str) -> dict[str, Any]:
+        """What the last write has noted; empty when rows have come or gone since then by somebody who notes nothing.
+
+        Compaction and the expiry of snapshots leave it true.
+        """
+        return _noted(self._load(name))
+
+    def write(self, name: str, action: Callable[[str], None], note: Note | None = None) -> None:
+        """Write under the name that `action` is given; what has been written there becomes the table's in one commit.
+
+        Args:
+            action: is called again when a compaction came first.
+            note: is put to what the table's writers have noted, in the same commit.
 
         Raises:
             SecondWriterError: another job has written to the table; nothing of this was.
         """
-        with self._lock:
+        for _ in range(_REPEATS):
+            try:
+                with self.staged(name, note) as staged:
+                    action(staged)
+            except _CompactedError:
+                _LOG.info("rows are prepared again, since a compaction came first", table=name)
+            else:
+                return
+        raise _second(name)
+
+    @contextmanager
+    def staged(self, name: str, note: Note | None = None) -> Iterator[str]:
+        """As `write`, once."""
+        with self._lock_of(name):
             table = self._load(name)
             self.check(name, table)
             begun = self._known[name]
             self._stage(table, begun)
-            yield f"{name}.branch_{self._branch}"
-            self._known[name] = self._publish(name, begun)
+            if begun is not None:
+                self._begun[name] = int(table.snapshot(begun).timestampMillis())
+            try:
+                yield f"{name}.branch_{self._branch}"
+                self._known[name] = self._publish(name, begun, note)
+            finally:
+                self._begun.pop(name, None)
+
+    def begun_at(self, name: str) -> int | None:
+        """The time, in milliseconds, of the snapshot that a write under way has begun with; it has to be kept until that ends."""
+        return self._begun.get(name)
 
     def check(self, name: str, table: Any = None) -> None:
         """See that nobody else has committed to a table since this job opened it, or last committed to it.
@@ -87,7 +172,7 @@ class Commits:
         Raises:
             SecondWriterError: somebody has.
         """
-        with self._lock:
+        with self._lock_of(name):
             table = self._load(name) if table is None else table
             known, head = self._known.setdefault(name, _head(table)), table.currentSnapshot()
             snapshot = head
@@ -97,6 +182,21 @@ class Commits:
                 parent = snapshot.parentId()
                 snapshot = None if parent is None else table.snapshot(parent)
             self._known[name] = None if head is None else head.snapshotId()
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Have this job's writes to a table wait."""
+        with self._lock_of(name):
+            yield
+
+    def sequence(self, name: str) -> int:
+        """How many commits have made snapshots of a table, since ever."""
+        snapshot = self._load(name).currentSnapshot()
+        return 0 if snapshot is None else int(snapshot.sequenceNumber())
+
+    def _lock_of(self, name: str) -> threading.RLock:
+        with self._lock:
+            return self._locks.setdefault(name, threading.RLock())
 
     def _stage(self, table: Any, begun: int | None) -> None:
         """Have the branch begin where `main` is; what writes that failed have left goes."""
@@ -112,18 +212,36 @@ class Commits:
         else:
             manage.createBranch(self._branch, begun).commit()
 
-    def _publish(self, name: str, begun: int | None) -> int | None:
-        table = self._load(name)
-        if _head(table) != begun:
-            raise _second(name)
-        try:
-            manage = table.manageSnapshots()
-            manage.fastForwardBranch(_MAIN, self._branch).removeBranch(self._branch).commit()
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() in _REFUSALS:
-                raise _second(name) from error
-            raise
-        return _head(table)
+    def _publish(self, name: str, begun: int | None, note: Note | None) -> int | None:
+        refusal: Exception | None = None
+        for _ in range(_PUBLISHES):
+            table = self._load(name)
+            if _head(table) != begun:
+                if begun is not None and _is_only_compacted(table, begun):
+                    raise _CompactedError
+                raise _second(name) from refusal
+            try:
+                return self._move_main(table, note)
+            except Py4JJavaError as error:
+                if error.java_exception.getClass().getName() not in _REFUSALS:
+                    raise
+                refusal = error  # `main` says who came between
+        raise _second(name) from refusal
+
+    def _move_main(self, table: Any, note: Note | None) -> int | None:
+        """Rows become readable, and the table says how far it is: one commit."""
+        noted = {**_noted(table), **(note or {})}
+        reference = table.refs().get(self._branch)
+        head = None if reference is None else int(reference.snapshotId())
+        transaction = table.newTransaction()
+        manage = transaction.manageSnapshots()
+        manage.fastForwardBranch(_MAIN, self._branch).removeBranch(self._branch).commit()
+        if noted and head is not None:
+            rows = int(table.snapshot(head).summary().get(_ROWS) or 0)
+            text = json.dumps({**noted, "snapshot": head, "rows": rows}, separators=(",", ":"))
+            transaction.updateProperties().set(PROGRESS_PROPERTY, text).commit()
+        transaction.commitTransaction()
+        return head
 
     def _load(self, name: str) -> Any:
         return self._util.loadIcebergTable(self._spark, f"{CATALOG}.{name}")
@@ -132,6 +250,38 @@ class Commits:
 def _head(table: Any) -> int | None:
     snapshot = table.currentSnapshot()
     return None if snapshot is None else int(snapshot.snapshotId())
+
+
+def _noted(table: Any) -> dict[str, Any]:
+    text, head = table.properties().get(PROGRESS_PROPERTY), table.currentSnapshot()
+    if not text or head is None:
+        return {}
+    found: dict[str, Any] = json.loads(str(text))
+    snapshot, rows = found.pop("snapshot", None), found.pop("rows", None)
+    one = head
+    while one is not None and one.snapshotId() != snapshot:
+        if one.operation() != _REPLACE:
+            return {}
+        parent = one.parentId()
+        one = None if parent is None else table.snapshot(parent)
+    # The snapshot itself may have expired behind compactions, which leave the number of a log's rows as it is.
+    return found if one is not None or int(head.summary().get(_ROWS) or 0) == rows else {}
+
+
+def _is_only_compacted(table: Any, begun: int) -> bool:
+    """Whether nothing but compactions stands between `main` and the snapshot that a write began with."""
+    snapshot = table.currentSnapshot()
+    while snapshot is not None and snapshot.snapshotId() != begun:
+        if snapshot.operation() != _REPLACE:
+            return False
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else table.snapshot(parent)
+    return snapshot is not None
+
+
+def _is_missing(error: Exception) -> bool:
+    text = str(error)
+    return "NoSuchTable" in text or "TABLE_OR_VIEW_NOT_FOUND" in text or "NoSuchNamespace" in text
 
 
 def _second(name: str) -> SecondWriterError:

@@ -6,6 +6,7 @@ columns of the same names; further ones are in `ce_extensions`. `ce_id` identifi
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
@@ -170,8 +171,25 @@ def first_by_id(events: DataFrame, columns: list[str]) -> DataFrame:
     )
 
 
+def of_times(oldest: dt.datetime | None, newest: dt.datetime | None, *, has_timeless: bool) -> Column:
+    """The condition on rows of the table that may be repetitions of a batch's events: an event's time is part of it, so
+    what has the same id has the same time. Files of other times are not read.
+
+    Args:
+        oldest, newest: times of the batch's events, None when none has one.
+        has_timeless: whether one of them has none.
+    """
+    time = sf.col("ce_time")
+    found = sf.lit(False)
+    if oldest is not None and newest is not None:
+        # Spark gives moments without a zone, in this process's.
+        least, greatest = (sf.lit(one.astimezone(dt.UTC)) for one in (oldest, newest))
+        found = (time >= least) & (time <= greatest)
+    return found | time.isNull() if has_timeless else found
+
+
 def without_known(events: DataFrame, table: DataFrame) -> DataFrame:
-    """Drops events whose id the table has; reads only the table's ids, and only once."""
+    """Drops events whose id the table has; reads only ids, and only once."""
     ids = events.select(sf.col("ce_id").alias("id"))
     known = table.select("ce_id").join(sf.broadcast(ids), sf.col("ce_id") == sf.col("id"), "left_semi")
     known = known.select(sf.col("ce_id").alias("known_id"))

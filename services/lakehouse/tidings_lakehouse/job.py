@@ -89,7 +89,6 @@ class _Stream:
     name: str
     pattern: str
     writer: technical.TechnicalWriter | business.BusinessWriter
-    maintenance: Maintenance
     catch_up: CatchUp
 
 
@@ -117,6 +116,13 @@ class Job:
         self._failpoint = failpoint or failpoint_from(settings.failpoint)
         self.counts = TableCounts(session)
         self._commits = Commits(session)
+        self._maintenance = Maintenance(
+            session,
+            self._commits,
+            commits=settings.lakehouse_compact_commits,
+            keep_snapshots=settings.lakehouse_keep_snapshots,
+            keep_seconds=settings.lakehouse_keep_seconds,
+        )
         self._streams: list[_Stream] = []
         self._queries: dict[str, StreamingQuery] = {}
         self._locks: dict[str, threading.Lock] = {}
@@ -153,16 +159,10 @@ class Job:
             if name not in self._wanted:
                 continue
             made = writer(self._session, self._schemas, self._brokers, self._failpoint, self._commits, names)
-            maintenance = Maintenance(
-                self._session,
-                self._commits,
-                commits=settings.lakehouse_compact_commits,
-                keep_snapshots=settings.lakehouse_keep_snapshots,
-            )
             catch_up = CatchUp(
                 self._session, made.aside, self._brokers, self._login, settings.lakehouse_max_records
             )
-            self._streams.append(_Stream(name, pattern, made, maintenance, catch_up))
+            self._streams.append(_Stream(name, pattern, made, catch_up))
         if not available_now:  # a short run counts what it writes
             self.counts.refresh_all()
         for stream in self._streams:
@@ -171,6 +171,8 @@ class Job:
                 self._catch_up(stream)
             self._queries[stream.name] = self._start_query(stream, available_now=available_now)
             _LOG.info("query started", stream=stream.name, pattern=stream.pattern)
+        if not available_now:
+            self._maintenance.start()
 
     def _start_query(self, stream: _Stream, *, available_now: bool) -> StreamingQuery:
         reader = read_topics(self._session, self._login, stream.pattern, self._settings.lakehouse_max_records)
@@ -198,7 +200,7 @@ class Job:
                     query_id = context.getLocalProperty("sql.streaming.queryId") or ""
                     self._commits.mark(batch.sparkSession)
                     tables = stream.writer.write(batch, batch_id, query_id)
-                    stream.maintenance.after([*tables, WATERMARK])
+                    self._maintenance.after([*tables, WATERMARK])
                     self.counts.refresh(tables)
                 except BaseException as error:
                     self._errors[stream.name] = error
@@ -238,6 +240,7 @@ class Job:
             if not active or time.monotonic() - self._rested_at > _REST_SECONDS:
                 self._rest()
             if not active:
+                self._maintenance.run_due()
                 return
 
     def _catch_up(self, stream: _Stream) -> None:
@@ -283,6 +286,9 @@ class Job:
             while query.isActive and not self._is_noted(name, query) and time.monotonic() < deadline:
                 time.sleep(0.02)
             query.stop()
+        self._maintenance.stop()
+        for stream in self._streams:
+            stream.writer.close()
         self._schemas.close()
 
     def _is_noted(self, name: str, query: StreamingQuery) -> bool:

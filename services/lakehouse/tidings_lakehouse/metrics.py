@@ -4,6 +4,30 @@ from prometheus_client import Counter, Gauge, Histogram
 
 ROWS = Counter("tidings_lakehouse_rows", "Rows written to a table by this process.", ["table"])
 TABLE_ROWS = Gauge("tidings_lakehouse_table_rows", "Rows that a table has.", ["table"])
+TABLE_BYTES = Gauge(
+    "tidings_lakehouse_table_bytes", "Size of a table's files, without old snapshots'.", ["table"]
+)
+TABLE_FILES = Gauge("tidings_lakehouse_table_files", "Data files of a table.", ["table"])
+TABLE_DELETE_FILES = Gauge(
+    "tidings_lakehouse_table_delete_files",
+    "Files that mark rows of a table's data files as deleted.",
+    ["table"],
+)
+TABLE_DELETED_RATIO = Gauge(
+    "tidings_lakehouse_table_deleted_ratio",
+    "The part of the rows in a table's data files that is marked as deleted.",
+    ["table"],
+)
+MAINTAINED = Counter(
+    "tidings_lakehouse_maintenance",
+    "Times that a table's files were looked after: done, or failed, after which it is tried again.",
+    ["table", "result"],
+)
+MAINTENANCE_FAILING = Gauge(
+    "tidings_lakehouse_maintenance_failing",
+    "1 while the last attempt to look after a table has failed.",
+    ["table"],
+)
 BATCHES = Counter("tidings_lakehouse_batches", "Batches written.", ["stream"])
 BATCH_SECONDS = Histogram(
     "tidings_lakehouse_batch_seconds",

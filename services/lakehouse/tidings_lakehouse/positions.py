@@ -1,12 +1,14 @@
 """How far a table has come: offsets that guard its appends, and commit positions.
 
-The offsets are read from the table itself once per start, so they are exact also when the checkpoint was deleted or
-the snapshots that recorded them have expired. They are kept by topic id and partition, because a topic that was
-deleted and made again starts at offset 0 again.
+The table's own commit notes them with the rows (`commits`), so they are exact also when the checkpoint was deleted or
+the snapshots that recorded them have expired, and a start costs the same whatever the table holds. Where there is no note
+of them, as in a table of a former release, they are read from the rows, once. They are kept by topic id and partition,
+because a topic that was deleted and made again starts at offset 0 again.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -35,6 +37,21 @@ def offsets_of(rows: DataFrame) -> dict[PartitionId, int]:
     """The largest offset per partition that a table holds."""
     found = rows.groupBy("topic_id", "partition").agg(sf.max("offset")).collect()
     return {PartitionId(row[0], row[1]): row[2] for row in found}
+
+
+def note_of(offsets: Mapping[PartitionId, int]) -> dict[str, int]:
+    """Offsets by partition as a table notes them."""
+    return {f"{place.topic_id}/{place.partition}": offset for place, offset in sorted(offsets.items())}
+
+
+def offsets_noted(note: Mapping[str, int]) -> dict[PartitionId, int]:
+    """What `note_of` has noted."""
+    return {_place(text): offset for text, offset in note.items()}
+
+
+def _place(text: str) -> PartitionId:
+    topic_id, _, partition = text.rpartition("/")
+    return PartitionId(topic_id, int(partition))
 
 
 def beyond(held: Mapping[PartitionId, int], topic_id: str) -> Column | None:
@@ -150,6 +167,12 @@ class Progress:
         # A partition of another incarnation of the topic: what is known says nothing about it.
         return any(partition not in self.newest for partition in spans) and bool(self.newest)
 
+    def is_newer(self, spans: Mapping[PartitionId, Span]) -> bool:
+        """Whether all of a batch's rows are certainly newer than all that the table has."""
+        least = [span.least(self.snapshots.get(partition, 0)) for partition, span in spans.items()]
+        newest = self.newest_position
+        return newest is not None and all(one is None or one > newest for one in least)
+
     def is_older_than_truncate(self, spans: Mapping[PartitionId, Span]) -> bool:
         """Whether some of a batch's rows may be older than a TRUNCATE that is known."""
         if self.truncated is None:
@@ -176,6 +199,34 @@ class Progress:
             if span.placed is not None:
                 last_commit = span.placed[1].commit_lsn
                 self.complete[partition] = max(self.complete.get(partition, 0), last_commit)
+
+    def note(self, spans: Mapping[PartitionId, Span]) -> dict[str, Any]:
+        """What a log is to note with rows, of which `spans` tell; see `of_note`."""
+        after = copy.deepcopy(self)
+        after.advance(spans)
+        return {
+            "topic_id": after.topic_id,
+            "offsets": note_of(after.offsets),
+            "newest": {f"{p.topic_id}/{p.partition}": list(at) for p, at in sorted(after.newest.items())},
+            "complete": note_of(after.complete),
+            "snapshots": note_of(after.snapshots),
+            "truncated": None if after.truncated is None else list(after.truncated),
+            "has_first": after.has_first,
+        }
+
+    @classmethod
+    def of_note(cls, note: Mapping[str, Any]) -> Progress:
+        """From what a log has noted."""
+        truncated = note["truncated"]
+        return cls(
+            offsets_noted(note["offsets"]),
+            {_place(text): Position(*at) for text, at in note["newest"].items()},
+            offsets_noted(note["complete"]),
+            offsets_noted(note["snapshots"]),
+            None if truncated is None else Position(*truncated),
+            bool(note["has_first"]),
+            note["topic_id"],
+        )
 
     def complete_lsn(self, partitions: Iterable[int]) -> int | None:
         """Commit LSN up to which the table is complete by its own rows; None as long as they do not say it.

@@ -7,6 +7,7 @@ committed (apache/iceberg#13431).
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -139,6 +140,14 @@ def stop_gateway(session: SparkSession) -> None:
     SparkContext._jvm = None  # noqa: SLF001
 
 
+def _local_tasks(master: str) -> int:
+    """How many tasks run at once; of a cluster that is known when its executors are there (`create_session`)."""
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", master)
+    if found is None:
+        return 2
+    return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1] or 1)
+
+
 def _conf(settings: WarehouseSettings) -> dict[str, str]:
     catalog = f"spark.sql.catalog.{CATALOG}"
     conf = {
@@ -151,9 +160,14 @@ def _conf(settings: WarehouseSettings) -> dict[str, str]:
         # PostgreSQL's names are case sensitive.
         "spark.sql.caseSensitive": "true",
         # Batches are small and planned in advance: few partitions, no replanning between stages.
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.shuffle.partitions": str(_local_tasks(settings.lakehouse_master)),
         "spark.sql.adaptive.enabled": "false",
+        # The keys of a batch are sent to wherever the table's are read; the table itself is never shuffled for them.
+        "spark.sql.autoBroadcastJoinThreshold": str(64 << 20),
+        "spark.sql.join.preferSortMergeJoin": "false",
         "spark.locality.wait": "0",
+        # Batches and the maintenance of tables share the cores.
+        "spark.scheduler.mode": "FAIR",
         # Of every plan there is a text for the UI, which is off.
         "spark.sql.maxPlanStringLength": "1000",
         # pyspark would note the place in the Python code of every single column, at three questions to Java each.

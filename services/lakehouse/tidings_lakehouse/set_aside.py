@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -75,6 +76,7 @@ class SetAside:
         self._session = session
         self._stream = stream
         self._table = Table(session, SET_ASIDE_TABLE, "", commits)
+        self._lock = threading.RLock()  # several topics may fail at once
         self._topics = {aside.topic: aside for owner, aside in asides(session) if owner == stream}
         self._due = dict.fromkeys(self._topics, 0.0)
         """By topic, the moment from which it is tried again."""
@@ -139,11 +141,12 @@ class SetAside:
         _LOG.info("a topic that was set aside has been caught up", topic=topic)
 
     def _put(self, aside: Aside) -> None:
-        self._forget_metric(aside.topic)
-        self._topics[aside.topic] = aside
         pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(aside.attempts - 1, 10))
-        self._due[aside.topic] = time.monotonic() + pause
-        self._write()
+        with self._lock:
+            self._forget_metric(aside.topic)
+            self._topics[aside.topic] = aside
+            self._due[aside.topic] = time.monotonic() + pause
+            self._write()
         SET_ASIDE.labels(aside.topic, aside.trouble.code).set(1)
         _LOG.error(
             "a topic is set aside: the others go on, and nothing of it is skipped",
@@ -174,8 +177,7 @@ class SetAside:
             for one in self._topics.values()
         ]
         frame = frame_of(self._session, rows, SCHEMA)
-        with self._table.staged() as name:
-            frame.writeTo(name).overwrite(sf.col("stream") == self._stream)
+        self._table.write(lambda name: frame.writeTo(name).overwrite(sf.col("stream") == self._stream))
 
 
 def asides(session: SparkSession) -> list[tuple[str, Aside]]:

@@ -24,13 +24,13 @@ class WarehouseSettings(ServiceSettings):
     lakehouse_catalog_password: Hidden = None
     lakehouse_catalog_password_file: File = None
     """A file with the password instead."""
-    lakehouse_master: str = "local[2]"
-    """Spark's master."""
-    lakehouse_heap: str = Field(default="1g", pattern=r"^[1-9][0-9]*[mg]$")
-    """Heap of the JVM."""
+    lakehouse_master: str = "local[*]"
+    """Spark's master; by default as many tasks at once as the machine, or the container, has cores."""
+    lakehouse_heap: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")
+    """Most heap of the JVM."""
     lakehouse_java_options: str = "-XX:TieredStopAtLevel=1"
-    """More options of the JVM. The default compiles code quickly rather than well, which halves the CPU time of a start
-    and of small batches; leave it out ("") for a job that has to work off millions of rows."""
+    """More options of the JVM. This one compiles code quickly rather than well, which halves the CPU time of a start and of the
+    first minutes, and costs half the speed of everything after them."""
     lakehouse_spark_conf: str = ""
     """More of Spark's own settings, ``key=value`` separated by semicolons, for example of an object store."""
     lakehouse_spark_conf_file: File = None
@@ -109,6 +109,9 @@ class LossSettings(WarehouseSettings, KafkaSettings):
 class LakehouseSettings(WarehouseSettings, KafkaSettings, RegistrySettings):
     """What the streaming job can be told."""
 
+    lakehouse_java_options: str = ""
+    """More options of the JVM, which runs for long here."""
+
     http_port: int = Field(default=8093, ge=0, le=65535)
     source: str = "shop"
     """Topic prefix of the source."""
@@ -126,12 +129,14 @@ class LakehouseSettings(WarehouseSettings, KafkaSettings, RegistrySettings):
     """Directory or URI of the checkpoints; by default ``checkpoints`` in the warehouse directory."""
     lakehouse_trigger_seconds: float = Field(default=5.0, ge=0)
     """A batch starts no sooner than this after the one before it began; a small one costs some seconds of CPU time."""
-    lakehouse_max_records: int = Field(default=100_000, gt=0)
+    lakehouse_max_records: int = Field(default=500_000, gt=0)
     """Most records a batch takes from all topics of its kind."""
     lakehouse_compact_commits: int = Field(default=100, ge=0)
     """A table is compacted after this many commits; 0 never."""
     lakehouse_keep_snapshots: int = Field(default=20, ge=1)
-    """How many snapshots of a table compaction keeps for time travel."""
+    """How many snapshots of a table are kept at least."""
+    lakehouse_keep_seconds: float = Field(default=3600.0, ge=0)
+    """Snapshots of a table that are not older are kept, too: whoever reads one has that long."""
     lakehouse_transaction_deadline_seconds: float = Field(default=300.0, gt=0)
     """The watermark passes a commit without rows that its END marker counts when they have not come after so long."""
     failpoint: str = ""

@@ -99,7 +99,9 @@ class SourceWatermark:
             return
         rows = changes.where("total_order IS NOT NULL")
         if (passed := self._completeness.passed) is not None:
-            rows = rows.where(sf.coalesce("last_commit_lsn", "lsn") >= passed)
+            # Not as one coalesce: so Iceberg leaves out the files of older commits.
+            last = sf.col("last_commit_lsn")
+            rows = rows.where((last >= passed) | (last.isNull() & (sf.col("lsn") >= passed)))
         self._completeness.count(_counted(rows), lambda again: _counted(rows.where(_behind(again))))
 
     def read(self, markers: Markers | None, found: dict[str, list[Any]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.metrics import FRESHNESS
-from tidings_lakehouse.positions import PartitionId, beyond, offsets_of
+from tidings_lakehouse.positions import NEVER, PartitionId, beyond, note_of, offsets_noted, offsets_of
 from tidings_lakehouse.tables import Table, frame_of
 from tidings_lakehouse.topics import QUARANTINE, WATERMARK
 
@@ -134,8 +134,7 @@ class WatermarkTable:
             for w, updated_at, batch in self._rows.values()
         ]
         frame = frame_of(self._session, rows, WATERMARK_SCHEMA)
-        with self._table.staged() as name:
-            frame.writeTo(name).overwrite(sf.col("stream") == self._stream)
+        self._table.write(lambda name: frame.writeTo(name).overwrite(sf.col("stream") == self._stream))
 
 
 def _iso(moment: dt.datetime) -> str:
@@ -150,8 +149,10 @@ class QuarantineTable:
         self._table = Table(session, QUARANTINE, "", commits)
         self._held: dict[PartitionId, int] = {}
         if self._table.exists:
-            self._held = offsets_of(session.table(QUARANTINE).where(sf.col("stream") == stream))
-        self._table.ensure(QUARANTINE_SCHEMA)
+            noted = self._table.noted().get(stream)
+            held = session.table(QUARANTINE).where(sf.col("stream") == stream)
+            self._held = offsets_of(held) if noted is None else offsets_noted(noted)
+        self._table.ensure(QUARANTINE_SCHEMA, partitioned_by=["days(timestamp)"])
         self._stream = stream
 
     def rows(self, failed: DataFrame, topic: str, topic_id: str) -> DataFrame:
@@ -174,6 +175,12 @@ class QuarantineTable:
             "headers",
         )
 
-    def append(self, rows: DataFrame) -> None:
-        """Write rows made by `rows`."""
-        self._table.append(rows)
+    def append(self, rows: DataFrame, offsets: Mapping[PartitionId, int]) -> None:
+        """Write rows made by `rows`.
+
+        Args:
+            offsets: by partition, the last one up to which they are all that is to be put here.
+        """
+        for place, last in offsets.items():
+            self._held[place] = max(self._held.get(place, NEVER), last)
+        self._table.append(rows, {self._stream: note_of(self._held)})

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
-from tidings_lakehouse.metrics import TABLE_ROWS
+from tidings_lakehouse.metrics import (
+    TABLE_BYTES,
+    TABLE_DELETE_FILES,
+    TABLE_DELETED_RATIO,
+    TABLE_FILES,
+    TABLE_ROWS,
+)
 from tidings_lakehouse.topics import BUSINESS, CATALOG, QUARANTINE, SYSTEM, TECHNICAL
 from tidings_lakehouse.troubles import trouble_of_topic
 from tidings_service import get_logger
@@ -35,15 +42,19 @@ class TableCounts:
         """Count tables that have changed."""
         for name in {*tables, QUARANTINE}:
             try:
-                rows = row_count(self._session, name)
+                size = table_size(self._session, name)
             except Py4JJavaError as error:
                 if trouble_of_topic(error) is None:
                     raise
                 _LOG.warning("a table cannot be read, so its rows are not counted", table=name)
                 continue
-            TABLE_ROWS.labels(name).set(rows)
+            TABLE_ROWS.labels(name).set(size.rows)
+            TABLE_BYTES.labels(name).set(size.bytes)
+            TABLE_FILES.labels(name).set(size.files)
+            TABLE_DELETE_FILES.labels(name).set(size.delete_files)
+            TABLE_DELETED_RATIO.labels(name).set(size.deleted_ratio)
             with self._lock:
-                self._rows[name] = rows
+                self._rows[name] = size.rows
 
     def snapshot(self) -> dict[str, int]:
         """Rows by table."""
@@ -61,18 +72,44 @@ def table_names(session: SparkSession) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class TableSize:
+    """What a table's newest snapshot has."""
+
+    rows: int = 0
+    """Those of its data files less those that its delete files mark."""
+    deleted_rows: int = 0
+    """Those that delete files mark."""
+    bytes: int = 0
+    files: int = 0
+    delete_files: int = 0
+
+    @property
+    def deleted_ratio(self) -> float:
+        """The part of its data files' rows that delete files mark."""
+        return self.deleted_rows / max(1, self.rows + self.deleted_rows)
+
+
 def row_count(session: SparkSession, name: str) -> int:
-    """Rows in a table: those of its data files less those that its delete files mark."""
+    """Rows in a table."""
+    return table_size(session, name).rows
+
+
+def table_size(session: SparkSession, name: str) -> TableSize:
+    """How large a table is."""
     # Iceberg's Java classes are only reachable through private attributes.
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     spark = session._jsparkSession  # noqa: SLF001
     table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, f"{CATALOG}.{name}")
     snapshot = table.currentSnapshot()
     if snapshot is None:
-        return 0
+        return TableSize()
     summary = snapshot.summary()
-    return (
-        int(summary.get("total-records") or 0)
-        - int(summary.get("total-position-deletes") or 0)
-        - int(summary.get("total-equality-deletes") or 0)
+
+    def total(what: str) -> int:
+        return int(summary.get(f"total-{what}") or 0)
+
+    deleted = total("position-deletes") + total("equality-deletes")
+    return TableSize(
+        total("records") - deleted, deleted, total("files-size"), total("data-files"), total("delete-files")
     )

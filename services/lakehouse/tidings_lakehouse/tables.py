@@ -8,15 +8,14 @@ bigint, a decimal with more digits) is widened, and one whose type changes other
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.commits import Commits
+from tidings_lakehouse.commits import Commits, Note
 from tidings_lakehouse.errors import TableConflictError
 
 if TYPE_CHECKING:
@@ -27,6 +26,12 @@ RESERVED = frozenset(
 )
 """Iceberg's metadata columns (MetadataColumns.java)."""
 TOPIC_PROPERTY = "tidings.topic"
+_SHUFFLED = dict.fromkeys(
+    ("write.delete.distribution-mode", "write.merge.distribution-mode", "write.update.distribution-mode"),
+    "hash",
+)
+"""Without it several tasks write deletes of one data file, each with those that the file had before: they double with every
+commit, and the number of rows that the metadata give is wrong."""
 _PROPERTIES = {
     "format-version": "2",
     "write.delete.mode": "merge-on-read",
@@ -35,11 +40,14 @@ _PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     # A batch is small: one shuffle less, and as many files as tasks.
     "write.distribution-mode": "none",
-    "write.delete.distribution-mode": "none",
-    "write.merge.distribution-mode": "none",
+    **_SHUFFLED,
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
+
+
+_SOUGHT_BY = ("last_commit_lsn", "lsn", "commit_lsn", "ce_time", "__commit_lsn", "__lsn")
+"""Columns by whose least and greatest value files are left out; of a wide table Iceberg notes only the first hundred columns'."""
 
 
 def frame_of(session: SparkSession, rows: Sequence[Mapping[str, object]], schema: st.StructType) -> DataFrame:
@@ -49,6 +57,12 @@ def frame_of(session: SparkSession, rows: Sequence[Mapping[str, object]], schema
     """
     text, shape = sf.lit(json.dumps(rows)), st.ArrayType(schema)
     return session.range(1, numPartitions=1).select(sf.inline(sf.from_json(text, shape)))
+
+
+def _measures(schema: st.StructType) -> dict[str, str]:
+    return {
+        f"write.metadata.metrics.column.{name}": "full" for name in _SOUGHT_BY if name in schema.fieldNames()
+    }
 
 
 def quoted(name: str) -> str:
@@ -149,22 +163,34 @@ class Table:
         self.name = name
         self._topic = topic
         self.schema: st.StructType | None = None
-        if session.catalog.tableExists(name):
+        self.schema = commits.open(name)
+        if self.schema is not None:
             self._check_topic()
-            commits.open(name)
-            self.schema = session.table(name).schema
+            self._bring_up_to_date()
 
     @property
     def exists(self) -> bool:
         """Whether the table has been made."""
         return self.schema is not None
 
-    def ensure(self, wanted: st.StructType, *, partitioned_by: Sequence[str] = ()) -> st.StructType:
-        """Make the table or widen it, so that it holds `wanted`; gives its schema."""
+    @property
+    def rows_held(self) -> int:
+        """Rows in its data files, those that delete files mark included."""
+        return self._commits.rows_of(self.name)
+
+    def ensure(
+        self, wanted: st.StructType, *, partitioned_by: Sequence[str] = (), ordered_by: Sequence[str] = ()
+    ) -> st.StructType:
+        """Make the table or widen it, so that it holds `wanted`; gives its schema.
+
+        Args:
+            partitioned_by: partitions that a new table gets.
+            ordered_by: columns by which the rows of a new table's files are sorted, and which their metadata tell of.
+        """
         if self.schema is None:
             # `wanted` may name a column more than once, with the fields of several schema versions.
             self.schema, _ = evolve(st.StructType([]), wanted)
-            self._create(self.schema, partitioned_by)
+            self._create(self.schema, partitioned_by, ordered_by)
             return self.schema
         schema, changes = evolve(self.schema, wanted)
         additions = [change for change in changes if change.is_new]
@@ -190,33 +216,53 @@ class Table:
         return self._commits.property(self.name, key)
 
     def set_property(self, key: str, value: str) -> None:
-        """Set a property, whose value has no quotes."""
-        self._session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{key}' = '{value}')")
+        """Set a property."""
+        self._commits.set_properties(self.name, {key: value})
 
-    def append(self, rows: DataFrame) -> None:
+    def noted(self) -> dict[str, Any]:
+        """What the last write has noted of what the table holds; see `Commits.noted`."""
+        return self._commits.noted(self.name)
+
+    def append(self, rows: DataFrame, note: Note | None = None) -> None:
         """Append rows in the table's columns.
+
+        Args:
+            note: what to note with them.
 
         Raises:
             SecondWriterError: another job has written to the table.
         """
-        with self.staged() as name:
-            rows.writeTo(name).append()
+        self.write(lambda name: rows.writeTo(name).append(), note)
 
-    def staged(self) -> AbstractContextManager[str]:
-        """The name to write under; see `Commits.staged`."""
-        return self._commits.staged(self.name)
+    def write(self, action: Callable[[str], None], note: Note | None = None) -> None:
+        """Write in one commit; see `Commits.write`."""
+        self._commits.write(self.name, action, note)
 
-    def _create(self, schema: st.StructType, partitioned_by: Sequence[str]) -> None:
+    def _create(
+        self, schema: st.StructType, partitioned_by: Sequence[str], ordered_by: Sequence[str]
+    ) -> None:
         columns = ", ".join(f"{quoted(f.name)} {ddl(f.dataType)}" for f in schema.fields)
         properties = ", ".join(
-            f"'{key}' = '{value}'" for key, value in {**_PROPERTIES, TOPIC_PROPERTY: self._topic}.items()
+            f"'{key}' = '{value}'"
+            for key, value in {**_PROPERTIES, **_measures(schema), TOPIC_PROPERTY: self._topic}.items()
         )
         partitions = f"PARTITIONED BY ({', '.join(partitioned_by)}) " if partitioned_by else ""
         self._session.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.name.partition('.')[0]}")
         self._session.sql(
             f"CREATE TABLE {self.name} ({columns}) USING iceberg {partitions}TBLPROPERTIES ({properties})"
         )
+        if ordered_by:
+            self._session.sql(f"ALTER TABLE {self.name} WRITE LOCALLY ORDERED BY {', '.join(ordered_by)}")
         self._commits.open(self.name)
+
+    def _bring_up_to_date(self) -> None:
+        """Give a table of a former release what new ones have, as far as nobody has chosen otherwise."""
+        measures = {} if self.schema is None else _measures(self.schema)
+        have = self._commits.properties(self.name, [*_SHUFFLED, *measures])
+        wanted = {key: value for key, value in _SHUFFLED.items() if have.get(key) == "none"}
+        wanted |= {key: value for key, value in measures.items() if key not in have}
+        if wanted:
+            self._commits.set_properties(self.name, wanted)
 
     def _check_topic(self) -> None:
         owner = self.property(TOPIC_PROPERTY)

@@ -10,7 +10,8 @@ from pyspark.sql import functions as sf
 
 from tidings_lakehouse.batches import TopicSurvey
 from tidings_lakehouse.change_decoder import ChangeDecoder
-from tidings_lakehouse.positions import Progress
+from tidings_lakehouse.changes import newest_truncate, with_position
+from tidings_lakehouse.positions import Progress, spans_of, statistics
 from tidings_lakehouse.tables import Table
 
 if TYPE_CHECKING:
@@ -39,6 +40,24 @@ class Decoded:
     records: DataFrame
     """As they are on the topic."""
     changes: DataFrame
+
+
+LOG_NOTE = "log"
+"""The name under which a log notes how far it has come."""
+
+
+def progress_of(session: SparkSession, log: Table) -> Progress:
+    """How far a log has come: as it notes, or by its rows where it does not."""
+    noted = log.noted().get(LOG_NOTE)
+    if noted is not None:
+        return Progress.of_note(noted)
+    held = held_rows(session, log).withColumn("reason", sf.lit(None).cast("string"))
+    rows = held.groupBy("topic_id", "partition").agg(*statistics()).collect()
+    progress = Progress()
+    progress.advance(spans_of(rows))
+    if any(row["truncates"] for row in rows):
+        progress.note_truncate(newest_truncate(with_position(held, {}, windowed=progress.has_first)))
+    return progress
 
 
 def held_rows(session: SparkSession, log: Table) -> DataFrame:

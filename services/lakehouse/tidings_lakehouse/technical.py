@@ -15,6 +15,7 @@ What fails by one topic's own trouble sets that topic aside (`set_aside`): it is
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,6 @@ from tidings_lakehouse.change_decoder import (
     log_schema,
     naming_of,
 )
-from tidings_lakehouse.changes import newest_truncate, with_position
 from tidings_lakehouse.column_renames import note_renames, rename_columns
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.completeness import has_read
@@ -47,7 +47,8 @@ from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.kafka import Brokers, Offsets
 from tidings_lakehouse.metrics import QUARANTINED
 from tidings_lakehouse.names import Names
-from tidings_lakehouse.positions import spans_of, statistics
+from tidings_lakehouse.parallel import Workers
+from tidings_lakehouse.positions import PartitionId, spans_of
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.renames import Renames
 from tidings_lakehouse.schemas import Planner
@@ -55,7 +56,7 @@ from tidings_lakehouse.set_aside import Missed, SetAside, first_offsets
 from tidings_lakehouse.source_watermark import SourceWatermark, countable
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
 from tidings_lakehouse.tables import Table
-from tidings_lakehouse.targets import Decoded, Target, held_rows
+from tidings_lakehouse.targets import Decoded, Target, held_rows, progress_of
 from tidings_lakehouse.technical_rows import (
     statistics_of,
     survey_one,
@@ -119,6 +120,8 @@ class TechnicalWriter:
         self._names = names
         self._targets: dict[str, Target] = {}
         self._tables = TablesWriter(session, failpoint)
+        self._workers = Workers(session)
+        self._counting = threading.Lock()
         self._quarantine = QuarantineTable(session, STREAM, commits)
         self._watermark = WatermarkTable(session, STREAM, commits)
         self.aside = SetAside(session, STREAM, commits)
@@ -204,6 +207,10 @@ class TechnicalWriter:
             self._count_held(None, read, {})
             self._write_watermarks([], [], {}, None, read)
 
+    def close(self) -> None:
+        """No batch comes any more."""
+        self._workers.close()
+
     def rest(self) -> None:
         """Nothing is left to be read: have the watermark follow the position that the source has stored.
 
@@ -266,23 +273,22 @@ class TechnicalWriter:
         )
         if topic in self.aside:
             self._targets.pop(topic, None)  # what is known of it may not be true any more
-            self._complete.pause()
+            with self._counting:
+                self._complete.pause()
         return result
 
     def _decode_all(
         self, records: DataFrame, topics: dict[str, TopicSurvey], ids: dict[str, str], read: Offsets
     ) -> list[Decoded]:
-        decoded = []
-        for topic, survey in topics.items():
-            one = self._attempt(
-                topic,
-                read,
-                survey,
-                lambda topic=topic, survey=survey: self._decode(records, topic, ids[topic], survey),
+        def decode(topic: str) -> Decoded | None:
+            survey = topics[topic]
+            found: Decoded | None = self._attempt(
+                topic, read, survey, lambda: self._decode(records, topic, ids[topic], survey)
             )
-            if one is not None:
-                decoded.append(one)
-        return decoded
+            return found
+
+        found = self._workers.each(records.sparkSession, topics, decode)
+        return [one for one in found if one is not None]
 
     def _decode(self, records: DataFrame, topic: str, topic_id: str, survey: TopicSurvey) -> Decoded:
         values = self._values.plan(f"{topic}-value", survey.value_ids)
@@ -290,7 +296,11 @@ class TechnicalWriter:
         target = self._target(topic)
         naming = naming_of(values, self._renames.of(topic))
         is_new = not target.log.exists
-        schema = target.log.ensure(log_schema(values, keys, naming))
+        schema = target.log.ensure(
+            log_schema(values, keys, naming),
+            partitioned_by=["days(timestamp)"],
+            ordered_by=["partition", "offset"],
+        )
         if is_new:
             note_renames(target.log, naming.renames)
         if target.decoder is None or target.decoder.made_for != (topic_id, values, keys, schema, naming):
@@ -307,14 +317,10 @@ class TechnicalWriter:
             target = Target(topic, log, Table(self._session, name, topic, self._commits))
             rename_columns(self._session, target, self._renames.of(topic))
             if log.exists:
-                held = held_rows(self._session, log).withColumn("reason", sf.lit(None).cast("string"))
-                rows = held.groupBy("topic_id", "partition").agg(*statistics()).collect()
-                target.progress.advance(spans_of(rows))
+                target.progress = progress_of(self._session, log)
                 if not self._complete.is_new:
-                    self._complete.count(countable(held, topic))
-                if any(row["truncates"] for row in rows):
-                    placed = with_position(held, {}, windowed=target.progress.has_first)
-                    target.progress.note_truncate(newest_truncate(placed))
+                    with self._counting:
+                        self._complete.count(countable(held_rows(self._session, log), topic))
             self._targets[topic] = target
         return target
 
@@ -326,15 +332,17 @@ class TechnicalWriter:
         written: list[str] = []
         watermarks: list[Watermark] = []
         self._tables.begin()
-        done = []
-        for one in decoded:
+
+        def write(one: Decoded) -> list[str]:
             topic = one.target.topic
             if topic in self.aside:
-                continue
+                return []
             rows = found.get(topic, [])
-            tables = self._attempt(
-                topic, read, one.survey, lambda one=one, rows=rows: self._write_one(session, one, rows)
-            )
+            return self._attempt(topic, read, one.survey, lambda: self._write_one(session, one, rows)) or []
+
+        done = []
+        for one, tables in zip(decoded, self._workers.each(session, decoded, write), strict=True):
+            topic, rows = one.target.topic, found.get(one.target.topic, [])
             if topic in self.aside:
                 found.pop(topic, None)
                 continue
@@ -361,7 +369,8 @@ class TechnicalWriter:
         return found
 
     def _write_one(self, session: SparkSession, one: Decoded, rows: list[Any]) -> list[str]:
-        written = self._tables.append(one, rows) + self._tables.merge(session, one, rows)
+        placed = self._tables.place(one, rows)
+        written = self._tables.append(one, rows) + self._tables.merge(session, one, rows, placed)
         one.target.progress.advance(spans_of(rows))
         return written
 
@@ -388,16 +397,20 @@ class TechnicalWriter:
     def _put_in_quarantine(
         self, decoded: list[Decoded], ids: dict[str, str], found: dict[str, list[Any]]
     ) -> None:
-        frames = []
+        frames: list[DataFrame] = []
+        offsets: dict[PartitionId, int] = {}
         for one in decoded:
             topic, name = one.target.topic, one.target.current.name
+            before = len(frames)
             if count := sum(row["failed"] for row in found.get(topic, [])):
                 frames.append(self._quarantine.rows(one.changes, topic, ids[topic]))
                 QUARANTINED.labels(topic).inc(count)
             if (lacking := self._tables.lacking.get(topic)) is not None:
                 frames.append(self._quarantine.rows(without_values(lacking, name), topic, ids[topic]))
                 QUARANTINED.labels(topic).inc(lacking.count())
+            if len(frames) > before:
+                offsets |= one.survey.last_offsets(ids[topic])
         if frames:
             # In one commit: what it holds is known by its largest offset.
-            self._quarantine.append(union(frames))
+            self._quarantine.append(union(frames), offsets)
             self._failpoint("quarantine")

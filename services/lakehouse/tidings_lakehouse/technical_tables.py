@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
@@ -27,10 +29,11 @@ from tidings_lakehouse.columns import column_type
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.fills import default_value, fill_statement, literal
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
-from tidings_lakehouse.positions import PartitionId, Span, beyond, spans_of
+from tidings_lakehouse.positions import PartitionId, Position, Span, beyond, spans_of
+from tidings_lakehouse.replacing import replace_rows
 from tidings_lakehouse.schemas import DecodingPlan
 from tidings_lakehouse.tables import ddl, safe_name
-from tidings_lakehouse.targets import Decoded, Target, held_rows
+from tidings_lakehouse.targets import LOG_NOTE, Decoded, Target, held_rows
 from tidings_service import get_logger
 
 if TYPE_CHECKING:
@@ -39,6 +42,15 @@ if TYPE_CHECKING:
 _LOG = get_logger("tidings_lakehouse.technical")
 _FILLED = "tidings.filled"
 """Property of a table: columns whose defaults all rows have, see `fills`."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A topic's changes of a batch with their positions."""
+
+    changes: DataFrame
+    truncated: Position | None
+    """Of the newest TRUNCATE among them."""
 
 
 class TablesWriter:
@@ -56,6 +68,22 @@ class TablesWriter:
             lacking.unpersist()
         self.lacking = {}
 
+    def place(self, one: Decoded, rows: list[Any]) -> Placed:
+        """Give the changes their positions; a TRUNCATE among them is noted, so that the log notes it with its rows."""
+        target, spans = one.target, spans_of(rows)
+        if not sum(row["records"] - row["failed"] for row in rows):
+            return Placed(one.changes, None)
+        changes = with_position(
+            one.changes,
+            self._snapshots_before(target, spans),
+            windowed=any(span.first_lsns and span.snapshot_lsns for span in spans.values()),
+        )
+        truncated = None
+        if any(row["truncates"] for row in rows):
+            truncated = newest_truncate(changes.where("reason IS NULL"))
+            target.progress.note_truncate(truncated)
+        return Placed(changes, truncated)
+
     def append(self, one: Decoded, rows: list[Any]) -> list[str]:
         """Append to the log what it does not hold; gives the tables that were changed."""
         log, progress = one.target.log, one.target.progress
@@ -70,12 +98,18 @@ class TablesWriter:
             new = new if condition is None else new.where(condition)
             if all(span.last_offset <= progress.offsets.get(key, -1) for key, span in spans.items()):
                 return []
-        log.append(new.select(*log.schema.names))
+        rows_of_log = new.select(*log.schema.names)
+
+        def write(name: str) -> None:
+            rows_of_log.writeTo(name).append()
+            self._failpoint(f"staged:{log.name}")
+
+        log.write(write, {LOG_NOTE: progress.note(spans)})
         ROWS.labels(log.name).inc(count)
         self._failpoint(f"log:{log.name}")
         return [log.name]
 
-    def merge(self, session: SparkSession, one: Decoded, rows: list[Any]) -> list[str]:
+    def merge(self, session: SparkSession, one: Decoded, rows: list[Any], placed: Placed) -> list[str]:
         """Bring the current state up to a batch; gives the tables that were changed."""
         target = one.target
         shape = None if target.log.schema is None else current_shape(target.log.schema)
@@ -86,40 +120,57 @@ class TablesWriter:
         target.current.ensure(shape.schema)
         spans = spans_of(rows)
         missing = _columns(shape, sorted({name for row in rows for name in row["unavailable"]}))
-        changes = with_position(
-            one.changes,
-            self._snapshots_before(target, spans),
-            windowed=any(span.first_lsns and span.snapshot_lsns for span in spans.values()),
-        )
-        newest = newest_changes(changes, shape, missing)
+        newest = newest_changes(placed.changes, shape, missing)
         if target.progress.is_late(spans):
             deletes = with_position(
                 held_rows(self._session, target.log), {}, windowed=target.progress.has_first
             )
             newest = without_deleted(newest, deletes, shape)
-        truncated = None
-        if any(row["truncates"] for row in rows):
-            truncated = newest_truncate(changes.where("reason IS NULL"))
-            target.progress.note_truncate(truncated)
         if target.progress.truncated is not None and target.progress.is_older_than_truncate(spans):
             newest = since(newest, target.progress.truncated)
-        view = f"newest_{target.current.name.rpartition('.')[2]}"
-        newest.createOrReplaceTempView(view)
         fills = self._fills(one, shape, is_new=is_new)
-        with target.current.staged() as name:
-            if truncated is not None:
-                session.sql(truncate_statement(name, truncated))
-            session.sql(merge_statement(name, view, shape, missing))
+        newest = newest.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            self._write_newest(session, one, newest, shape, missing, placed, fills, spans)
+            self._note_fills(target)
+            ROWS.labels(target.current.name).inc(sum(row["records"] - row["failed"] for row in rows))
+            self._failpoint(f"current:{target.current.name}")
+            if missing:
+                lacking = incomplete(newest, session.table(target.current.name), shape, missing).persist()
+                if not lacking.isEmpty():
+                    self.lacking[target.topic] = lacking
+        finally:
+            newest.unpersist()
+        return [target.current.name]
+
+    def _write_newest(
+        self,
+        session: SparkSession,
+        one: Decoded,
+        newest: DataFrame,
+        shape: CurrentShape,
+        missing: list[str],
+        placed: Placed,
+        fills: dict[str, str],
+        spans: Mapping[PartitionId, Span],
+    ) -> None:
+        target, current, most = one.target, one.target.current, one.survey.records
+        rows_held, is_newer = current.rows_held, target.progress.is_newer(spans)
+        view = f"newest_{current.name.rpartition('.')[2]}"
+
+        def write(name: str) -> None:
+            if placed.truncated is not None:
+                session.sql(truncate_statement(name, placed.truncated))
+            if missing:  # what was not logged is taken from the row that is there
+                newest.createOrReplaceTempView(view)
+                session.sql(merge_statement(name, view, shape, missing))
+            else:
+                replace_rows(session, name, newest, shape, rows_held=rows_held, is_newer=is_newer, most=most)
             if fills:
                 session.sql(fill_statement(name, fills))
-        self._note_fills(target)
-        ROWS.labels(target.current.name).inc(sum(row["records"] - row["failed"] for row in rows))
-        self._failpoint(f"current:{target.current.name}")
-        if missing:
-            lacking = incomplete(newest, session.table(target.current.name), shape, missing).persist()
-            if not lacking.isEmpty():
-                self.lacking[target.topic] = lacking
-        return [target.current.name]
+            self._failpoint(f"staged:{current.name}")
+
+        current.write(write)
 
     def _fills(self, one: Decoded, shape: CurrentShape, *, is_new: bool) -> dict[str, str]:
         """By column, the default that rows from before the column have, where some may lack it."""

@@ -19,7 +19,7 @@ from tidings_lakehouse.avro_nodes import Node
 from tidings_lakehouse.batches import TopicSurvey
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.completeness import End
-from tidings_lakehouse.positions import PartitionId, beyond, offsets_of
+from tidings_lakehouse.positions import NEVER, PartitionId, beyond, note_of, offsets_noted, offsets_of
 from tidings_lakehouse.records import failure
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
@@ -50,6 +50,7 @@ SCHEMA = st.StructType(
         st.StructField("left_out", st.StringType()),
     ]
 )
+_NOTED = "offsets"
 _LEFT_OUT = "tidings.left.out"
 """Header of an END record: JSON, by ``filtered`` and ``failed`` and by table how many of the counted events are not there."""
 
@@ -94,20 +95,24 @@ class TransactionLog:
         self._table = Table(session, TRANSACTION_LOG, "", commits)
         self._held: dict[PartitionId, int] = {}
         if self._table.exists:
-            self._held = offsets_of(session.table(TRANSACTION_LOG))
+            noted = self._table.noted().get(_NOTED)
+            held = session.table(TRANSACTION_LOG)
+            self._held = offsets_of(held) if noted is None else offsets_noted(noted)
 
     def append(self, records: DataFrame, topic_id: str, survey: TopicSurvey) -> Markers:
         """Write the topic's part of a batch."""
-        self._table.ensure(SCHEMA)
+        self._table.ensure(SCHEMA, partitioned_by=["days(timestamp)"])
         decoded = self._decoded(records.where(sf.col("topic") == self.topic), survey)
         new = decoded.withColumn("topic_id", sf.lit(topic_id))
         condition = beyond(self._held, topic_id)
         if condition is not None:
             new = new.where(condition)
-        self._table.append(new.select(*SCHEMA.names))
+        held = dict(self._held)
         for partition, (_, last) in survey.offsets.items():
             key = PartitionId(topic_id, partition)
-            self._held[key] = max(self._held.get(key, -1), last)
+            held[key] = max(held.get(key, NEVER), last)
+        self._table.append(new.select(*SCHEMA.names), {_NOTED: note_of(held)})
+        self._held = held
         return self._markers(decoded)
 
     def after(self, commit_lsn: int | None) -> list[End]:

@@ -20,7 +20,7 @@ from tidings_lakehouse.session import create_session, stop_gateway
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_service import Health
 
-POINTS = ("survey", "transactions", "log", "current", "watermark", "batch")
+POINTS = ("survey", "transactions", "staged", "log", "current", "watermark", "batch")
 """Of `tidings_lakehouse.failpoints`, without the table or the stream."""
 
 
@@ -48,6 +48,7 @@ class Warehouse:
             lakehouse_warehouse=str(self.directory),
             lakehouse_trigger_seconds=0.5,
             lakehouse_compact_commits=25,
+            lakehouse_java_options="-XX:TieredStopAtLevel=1",
         )
         self._is_own = SparkContext._active_spark_context is None
         self.session: SparkSession = (

@@ -1,0 +1,89 @@
+"""Replacing rows by a semi join does what MERGE does, whatever is late, repeated, deleted or read again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.changes import CurrentShape
+from tidings_lakehouse.commits import Commits
+from tidings_lakehouse.replacing import replace_rows
+from tidings_lakehouse.tables import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+KEYS = {"a": st.IntegerType(), "b": st.StringType()}
+SCHEMA = st.StructType(
+    [
+        *[st.StructField(name, type_) for name, type_ in KEYS.items()],
+        st.StructField("note", st.StringType()),
+        st.StructField("__commit_lsn", st.LongType()),
+        st.StructField("__lsn", st.LongType()),
+        st.StructField("__changed_at", st.TimestampType()),
+    ]
+)
+CHANGES = st.ArrayType(st.StructType([st.StructField("op", st.StringType()), *SCHEMA.fields]))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int) -> None:
+    chance = random.Random(seed)
+    keys = ["a"] if seed == 1 else ["a", "b"]
+    columns = {field.name: field.name for field in SCHEMA.fields[:3]}
+    shape = CurrentShape({key: key for key in keys}, columns, SCHEMA)
+    table = Table(session, f"technical.{unique_name}", "t", Commits(session))
+    table.ensure(SCHEMA)
+    expected: dict[tuple[object, ...], tuple[object, ...]] = {}
+    newest = (0, 0)
+    for turn in range(6):
+        changes = {}
+        is_newer = turn in {2, 5}
+        for _ in range(12):
+            at = (chance.randrange(6) + (newest[0] + 1 if is_newer else 0), chance.randrange(3))
+            one = {
+                "op": chance.choice("cuudr"),
+                "a": chance.randrange(5),
+                "b": chance.choice(["x", "y'"]) if len(keys) == 2 else "x",
+                "note": f"{turn}",
+                "__commit_lsn": at[0],
+                "__lsn": at[1],
+                "__changed_at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC).isoformat(),
+            }
+            changes[tuple(one[key] for key in keys)] = one
+        frame = session.range(1).select(
+            sf.inline(sf.from_json(sf.lit(json.dumps(list(changes.values()))), CHANGES))
+        )
+        rows_held = table.rows_held
+        table.write(
+            lambda name, frame=frame, rows_held=rows_held, is_newer=is_newer, turn=turn: replace_rows(  # type: ignore[misc]
+                session,
+                name,
+                frame,
+                shape,
+                rows_held=rows_held,
+                is_newer=is_newer,
+                most=12 if turn % 2 else 10**6,
+            )
+        )
+        for key, one in changes.items():
+            at = (one["__commit_lsn"], one["__lsn"])
+            newest = max(newest, at)
+            held = expected.get(key)
+            if held is None or at > held[:2] or (at == held[:2] and one["op"] == "r"):
+                expected.pop(key, None)
+                if one["op"] != "d":
+                    expected[key] = (*at, one["note"])
+        rows = session.table(table.name).collect()
+        assert {
+            tuple(row[key] for key in keys): (row["__commit_lsn"], row["__lsn"], row["note"]) for row in rows
+        } == expected
+        assert len(rows) == len(expected)
