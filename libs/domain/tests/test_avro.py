@@ -210,6 +210,6 @@ def test_what_cannot_be_encoded_is_told_at_once(kind: Any, says: str) -> None:
 
 def test_a_class_of_another_contract_is_refused() -> None:
     with pytest.raises(
-        ContractError, match="Inner has not the fields of its contract: run `tidings-schemas generate`"
+        ContractError, match="Inner does not have the fields of its contract: run `tidings-schemas generate`"
     ):
         compile_encoder(SCHEMA, Inner)

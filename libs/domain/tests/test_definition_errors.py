@@ -146,7 +146,7 @@ def test_a_question_about_another_class_s_field(box_domain: Load, box_files: dic
     text = box_files["rules.py"].replace("import Box\n", "import Box, Item\n")
     text = text.replace("became(Box.state,", "became(Item.no,")
     with pytest.raises(
-        DomainError, match=r"rules.py:12: rule 'packed': Item\.no is no field of Box; .* is about Box$"
+        DomainError, match=r"rules.py:12: rule 'packed': Item\.no is not a field of Box; .* is about Box$"
     ):
         box_domain({"rules.py": text})
 

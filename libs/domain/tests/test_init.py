@@ -183,7 +183,7 @@ def test_tables_of_the_registry(registry_url: str, unique_name: str, run_init: R
         (["--name", "My Shop", "--database", "postgresql://localhost"], 2, "--name My Shop"),
         (["--registry", "http://127.0.0.1:9"], 2, "--source"),
         (["--database", "postgresql://u:sesame@127.0.0.1:1/db"], 1, "--database: connection"),
-        (["--database", "postgresql://u:sesame@host/db?nonsense=1"], 1, "--database is no PostgreSQL URL"),
+        (["--database", "postgresql://u:sesame@host/db?nonsense=1"], 1, "--database is not a PostgreSQL URL"),
     ],
 )
 def test_mistakes_are_told_without_the_password(

@@ -1,4 +1,4 @@
-"""What one transaction did to one aggregate: the message between the sequencer and the rules.
+"""Defines the change set, the message from the sequencer to the rules: what one transaction did to one aggregate.
 
 A change set holds every row change that one committed transaction made to one aggregate (its root row and its child
 rows), and the rows that the aggregate refers to, as they were at that commit. On the wire it is msgpack of the structs
@@ -86,7 +86,7 @@ def decode_change_set(data: bytes) -> ChangeSet:
         # Of a wrong operation msgspec says the value, which may be any cell's.
         raise ChangeSetError(f"not a change set: {_VALUE.sub('Invalid enum value', str(error))}") from error
     except (RecursionError, UnicodeDecodeError) as error:
-        raise ChangeSetError("not a change set: too deep, or a text that is none") from error
+        raise ChangeSetError("not a change set: too deep, or a text that is not UTF-8") from error
 
 
 def identity(row: Mapping[str, Any], columns: Iterable[str]) -> str:

@@ -1,1 +1,1 @@
-"""From technical to business events: the domain's language, the sequencer and the translator."""
+"""Runs a domain: the sequencer puts transactions together, the translator publishes business events."""

@@ -1,1 +1,1 @@
-"""An aggregate's rows and state, and how a change set moves them on."""
+"""Keeps an aggregate's rows and state, and applies change sets to them."""

@@ -1,4 +1,4 @@
-"""One change set moves an aggregate on: its rows before, and the changes in their order, give its rows after."""
+"""Applies a change set to an aggregate: its rows before, and the changes in their order, give its rows after."""
 
 from collections.abc import Callable
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""What of an aggregate is not known, although it was there: its beginning, rows of children, columns.
+"""Tracks what is not known of an aggregate although it existed: its beginning, rows of children, columns.
 
 An aggregate is *partial* when it was first met in an update: the state began after it (on trimmed topics, or the domain has
 it since today). Its root row is whole from then on, but rows of its children that nothing has touched since are missing, so

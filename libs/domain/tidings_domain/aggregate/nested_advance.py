@@ -1,4 +1,4 @@
-"""One change set moves on an aggregate whose children have children.
+"""Applies a change set to an aggregate whose children have children.
 
 All rows are looked at level by level, by key: a row may come before the row above it, and changes of either move what
 belongs together. At the end each row is put below the one that it names. A row that names none which is here has gone to

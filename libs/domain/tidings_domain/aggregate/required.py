@@ -1,4 +1,4 @@
-"""Which references of an aggregate are declared `required` and lack their row, so that no rule may see the aggregate.
+"""Finds references that are declared `required` and lack their row, so that no rule may see the aggregate.
 
 Worked out once for each class; a class without required references costs nothing.
 """

@@ -1,4 +1,4 @@
-"""From rows as Debezium represents them to an author's typed rows, by a plan that is compiled once per Row class.
+"""Converts rows as Debezium represents them to an author's typed rows, by a plan that is compiled once per Row class.
 
 msgspec does nearly all of it (text to Decimal, UUID, aware datetime, enum; checks of every type). What Debezium writes
 as a bare number is converted here (`tidings_domain.language.temporal`). A json column arrives as text. A TOAST placeholder means

@@ -1,4 +1,4 @@
-"""An aggregate's state: what is kept of it between transactions, and how a change set moves it on.
+"""Encodes an aggregate's state between transactions, and applies change sets to it.
 
 The state is msgpack of ``[format, commit LSN, aggregate, orphans, done, unknown, shape]``: the aggregate as its author
 declared it (or nil), child rows that came before their root (or nil), the ids of the rules that have had their one say, and

@@ -1,4 +1,4 @@
-"""What each table is to each aggregate, worked out of the aggregates' classes: how a row is found to be whose.
+"""Derives from the aggregates' classes what each table is to each aggregate: which aggregate a row belongs to.
 
 A child's child may hold the root's key in its own columns: where the child's primary key begins with it and is what its
 child refers to. Else the way to the root leads through the row above (`TableUse.above`), wherever that is at the time.

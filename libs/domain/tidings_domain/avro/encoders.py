@@ -1,4 +1,4 @@
-"""Avro binary encoding straight from event classes, compiled once per contract.
+"""Encodes event classes straight to Avro's binary format, by functions that are compiled once per contract.
 
 A schema becomes a tree of small functions, value to bytes, each of which checks the value's type and range first; so
 encoding is also the validation of an event. It covers what contracts may use: the primitive types, records, enums,
@@ -88,7 +88,7 @@ def _record(schema: Schema, cls: object) -> Encoder:
     names = [field["name"] for field in schema["fields"]]
     if list(fields) != names:
         raise ContractError(
-            f"{cls.__name__} has not the fields of its contract: run `tidings-schemas generate`"
+            f"{cls.__name__} does not have the fields of its contract: run `tidings-schemas generate`"
         )
     encoders = tuple(_compile(field["type"], fields[field["name"]].type) for field in schema["fields"])
     if not names:

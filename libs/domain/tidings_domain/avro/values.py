@@ -1,4 +1,4 @@
-"""Avro's binary encoding of single values: one function per type, which checks type and range first.
+"""Encodes single values in Avro's binary format: one function per type, which checks type and range first.
 
 For the format see the Avro specification 1.12, "Binary Encoding". `avro` composes these to what a contract says.
 """

@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of a domain's business events: what a downstream team reads, and generates code from.
+"""Writes the AsyncAPI 3 document of a domain's business events, which downstream teams read and generate code from.
 
 It is made of the contracts alone and has a fixed order, so that it can be kept in a repository and compared. Payloads are
 Avro in Confluent's wire format, headers are CloudEvents' (see `cloudevents`). Formats: AsyncAPI 3.0.0; bindings of Kafka

@@ -1,4 +1,4 @@
-"""`tidings-schemas`: event classes from contracts, compatibility in words, registration.
+"""`tidings-schemas` generates event classes from contracts, checks compatibility and registers schemas.
 
 Where contracts and generated modules are is said in the root pyproject.toml::
 

@@ -1,4 +1,4 @@
-"""Whether a contract may change the way it did: within a major version old and new readers must read old and new events.
+"""Checks changes of a contract: within a major version old and new readers must read old and new events.
 
 That is Avro's FULL compatibility, explained in words before the registry refuses it in its own. Allowed are a field
 with a default that comes or goes, documentation, other defaults, another order of fields. Everything else is a new

@@ -1,4 +1,4 @@
-"""Consumer contracts: what a downstream team reads, kept beside the contracts that they read from.
+"""Checks consumer contracts: what a downstream team reads, kept beside the contracts that they read from.
 
 ``schemas/consumers/<team>/<domain>.<event>.v<major>.avsc`` is the Avro schema with which that team reads that topic:
 the fields it uses, and no others. `problems` says in words what of it the topic's events can't satisfy, so that who

@@ -1,4 +1,4 @@
-"""Event contracts: ``schemas/<domain>/<event>/v<major>.avsc``, one Avro record per event and major version.
+"""Reads event contracts: ``schemas/<domain>/<event>/v<major>.avsc``, one Avro record per event and major version.
 
 The path says what the event is called: ``schemas/shop/order-placed/v2.avsc`` is the record ``OrderPlaced`` in the
 namespace ``shop.order_placed.v2`` and is published on the topic ``shop.order-placed.v2``. Every field has a `doc`,

@@ -1,4 +1,4 @@
-"""Opens the schema registry as the environment says: the only module of this library that knows settings of services.
+"""Opens the schema registry as the environment says. No other module of this library reads the settings of services.
 
 It needs the extra ``tidings-domain[registry]``; nothing else of the library does.
 """

@@ -1,4 +1,4 @@
-"""From a published event to the record's value: Confluent's wire format around the event's Avro body.
+"""Encodes a published event as a record's value: Confluent's wire format around the event's Avro body.
 
 Schema ids come from the registry and are cached, so that only the first event of a version costs a request; a service
 calls `prepare` when it starts, so that a missing registry or a refused schema is seen then and not at the first event.

@@ -1,4 +1,4 @@
-"""The evaluator: stored state and a change set in, new state, business events and failures out. Pure: no I/O, no clock.
+"""Evaluates a change set against the stored state: new state, business events and failures. Pure: no I/O, no clock.
 
 Events come from the difference between the aggregate before and after, so what changes nothing says nothing: a replay,
 a new snapshot, a repeated row. A change set that is not newer than the state is ignored. What was there before anything

@@ -1,4 +1,4 @@
-"""What a change set makes of an aggregate, and what rules see of it."""
+"""Works out what a change set changed in an aggregate, and what rules may see of it."""
 
 from typing import Any
 

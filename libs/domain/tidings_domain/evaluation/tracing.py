@@ -1,4 +1,4 @@
-"""Trace context (W3C): who caused a transaction, handed on from technical records to the business events that follow.
+"""Hands on the trace context (W3C) of a transaction from technical records to the business events that follow.
 
 It comes in as the record header ``traceparent`` (with ``tracestate``), or in a column of the rows: either the header's
 text itself, or what Debezium's outbox and tracing tools write, the text of Java properties with a ``traceparent`` line. It

@@ -1,4 +1,4 @@
-"""When a version of an event is deprecated, and when it ends: said in its contract, told to everybody who reads it.
+"""Reads from a contract when a version of an event is deprecated and when it ends.
 
 A contract is an Avro record, which may carry attributes of its own::
 

@@ -144,7 +144,7 @@ def _name(field: object, aggregate: Aggregate) -> str:
     """
     owner = getattr(field, "__objclass__", None)
     if owner is not None and not isinstance(aggregate, owner):
-        raise TypeError(f"{owner.__name__}.{_text(field)} is no field of {type(aggregate).__name__}")
+        raise TypeError(f"{owner.__name__}.{_text(field)} is not a field of {type(aggregate).__name__}")
     return _text(field)
 
 

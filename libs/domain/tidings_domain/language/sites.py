@@ -1,6 +1,6 @@
-"""Where something in a domain was written, and how a mistake there is told.
+"""Names the place in a source file where something in a domain was written, for the messages about mistakes.
 
-Every check of a domain ends in `mistake`: file and line first, so that editors can jump there, then what is wrong, then
+Every check of a domain raises `mistake`: file and line first, so that editors can jump there, then what is wrong, then
 the likely cause.
 """
 

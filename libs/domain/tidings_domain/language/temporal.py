@@ -1,4 +1,4 @@
-"""Dates and times of rows: what Debezium writes as bare numbers, and in which unit it counts.
+"""Converts dates and times of rows, which Debezium writes as bare numbers, each in a unit of its own.
 
 A `timestamp` column of precision 4 to 6 is microseconds since 1970, of precision 0 to 3 milliseconds
 (`time.precision.mode=adaptive`); `time` likewise, since midnight. Where the topic has schemas (Avro, JSON with schemas) the

@@ -1,4 +1,4 @@
-"""From the newest version of an event to every live one, by the domain's down-conversions, checked at load.
+"""Converts the newest version of an event to every live one, by the domain's down-conversions, which are checked at load.
 
 A conversion is tried on sample events made from the contract before it meets a real one: all optional values present,
 and all absent. It must return the older class, the same both times, and what it returns must fit the older contract.

@@ -1,4 +1,4 @@
-"""A domain: the aggregates, rules, events and down-conversions of one Python package, checked as a whole.
+"""Loads a domain: the aggregates, rules, events and down-conversions of one Python package, checked as a whole.
 
 `load_domain` imports the package and everything in it, collects what was defined there, and checks what no single
 definition can know. The sequencer reads `Domain.tables` and `Domain.references` to find the aggregate of a row; the

@@ -1,4 +1,4 @@
-"""Imports a domain's package with everything in it; what goes wrong is told with file, line and likely cause."""
+"""Imports a domain's package with everything in it; an error names file, line and likely cause."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""Whether a rule or a down-conversion could know more than its argument: a clock, chance, the network, a file.
+"""Checks that a rule or a down-conversion uses nothing but its argument: no clock, no random number, no network, no file.
 
 Python cannot forbid it, but the usual ways are seen in the function's bytecode: every global name and the attributes
 taken from it are looked up, and compared with modules, clocks and functions that are not pure. What a called function

@@ -1,4 +1,4 @@
-"""What can be seen in a rule's own text before it runs: fields that aggregates, changes and events do not have.
+"""Checks a rule's source before it runs: fields that aggregates, changes and events do not have.
 
 Without this a misspelt field would be a dead letter for every change. Looked at are names that lead to a class of the domain
 (``Order.statsu``), the rule's argument (``change.after.statsu``), and events that are made (``OrderPlaced(ordre_id=...)``).
@@ -124,7 +124,7 @@ class _Reader(ast.NodeVisitor):
         if owner not in holders:
             raise mistake(
                 site,
-                f"rule '{self._rule.id}': {owner.__name__}.{field.attr} is no field of {aggregate.__name__}",
+                f"rule '{self._rule.id}': {owner.__name__}.{field.attr} is not a field of {aggregate.__name__}",
                 hint=f"change.{question} is about {' or '.join(one.__name__ for one in holders)}",
             )
 

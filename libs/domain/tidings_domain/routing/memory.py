@@ -173,7 +173,7 @@ class Memory:
         """Take back one changelog record.
 
         Raises:
-            msgspec.DecodeError: it is none.
+            msgspec.DecodeError: it is not such a record.
         """
         kind, first, second, third = self._decode_key(key)
         if kind == "c":

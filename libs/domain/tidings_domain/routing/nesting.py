@@ -1,4 +1,4 @@
-"""Children of children that hold no root's key: which root they have, and what goes along when a row above them moves.
+"""Finds the roots of children of children that hold no root's key, and what moves along when a row above them moves.
 
 The rows of such tables, and of the tables above them, are kept in `Memory` with their declared columns: a transaction that
 moves a child to another root says nothing about the child's own children, but these go with it. Rows that came before the

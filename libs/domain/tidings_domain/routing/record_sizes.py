@@ -1,4 +1,4 @@
-"""How large a record on Kafka may be: what fits into none is told apart before anything is produced."""
+"""Limits the size of records on Kafka; what is larger is found before anything is produced."""
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024
 """Largest record that is produced; topics created by us take as much."""

@@ -1,4 +1,4 @@
-"""From a complete transaction to what it did to each aggregate. Pure, but for what it remembers in `Memory`.
+"""Turns a complete transaction into what it did to each aggregate. Pure, but for what it remembers in `Memory`.
 
 A row goes to every aggregate that has its table as root or child. A child row finds its root by its own columns where
 it can; a delete carries only the key, so then, and for the root it has left, what was remembered counts. Referenced rows

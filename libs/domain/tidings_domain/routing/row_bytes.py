@@ -1,4 +1,4 @@
-"""How much memory a row takes while it waits: what a limit in bytes counts.
+"""Estimates how much memory a row takes while it waits.
 
 An estimate, from the sizes of its values and what a row costs besides (its envelope, its dictionaries): within a fifth of
 what a process grows by, for rows of a hundred bytes as for rows of a megabyte.

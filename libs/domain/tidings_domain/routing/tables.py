@@ -1,4 +1,4 @@
-"""What a domain does with each table: whose its rows are, what they refer to, and which columns are needed."""
+"""Derives from a domain whose a table's rows are, what they refer to, and which of its columns are needed."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

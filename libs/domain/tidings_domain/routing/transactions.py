@@ -1,4 +1,4 @@
-"""What the router gets: transactions and snapshot rows in stream order, and where the stream is. Pure data and protocols."""
+"""Defines what the router gets: transactions and snapshot rows in stream order, and where the stream is. Pure data."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol

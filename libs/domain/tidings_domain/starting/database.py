@@ -1,4 +1,4 @@
-"""Tables, keys and foreign keys from PostgreSQL's catalog; the translator's only module that imports psycopg.
+"""Reads tables, keys and foreign keys from PostgreSQL's catalog; no other module of this library imports psycopg.
 
 How a type looks on the technical topics: Debezium documentation, PostgreSQL connector, "Data type mappings", with the
 default handling modes but `decimal.handling.mode=string`.
@@ -107,7 +107,9 @@ def read_database(url: str, schemas: list[str]) -> list[Table]:
     except psycopg.ProgrammingError as error:
         if error.sqlstate is None:
             # libpq repeats parts of the text, which may be the password.
-            raise CatalogError("--database is no PostgreSQL URL", hint="postgresql://user@host/db") from None
+            raise CatalogError(
+                "--database is not a PostgreSQL URL", hint="postgresql://user@host/db"
+            ) from None
         raise CatalogError(f"--database: the catalog cannot be read: {error.sqlstate}") from error
     except psycopg.Error as error:
         raise CatalogError(f"--database: {str(error).splitlines()[0]}") from error

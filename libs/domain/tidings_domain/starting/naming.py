@@ -1,4 +1,4 @@
-"""Names of tables and columns as names of classes, fields and events."""
+"""Turns names of tables and columns into names of classes, fields and events."""
 
 import itertools
 import keyword

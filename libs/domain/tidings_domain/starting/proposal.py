@@ -1,4 +1,4 @@
-"""Which tables look like aggregates, which like their children, and what refers to what.
+"""Proposes which tables are aggregates, which are their children, and what refers to what.
 
 A table is taken as the child of another one when its rows cannot be without it: the foreign key is part of its own
 primary key, or the rows go with the other's (ON DELETE CASCADE), or the foreign key is never null and nobody refers to

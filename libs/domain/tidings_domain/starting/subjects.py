@@ -1,4 +1,4 @@
-"""Tables from the schemas that a connector with the Avro converter has registered: columns and keys, but no foreign keys.
+"""Reads tables from the schemas that a connector with the Avro converter has registered: columns and keys, no foreign keys.
 
 Where a column is called like a table and its key (``order_id`` and ``orders.id``), that is taken as a foreign key, and
 said to be a guess.
@@ -67,7 +67,7 @@ def _table(name: str, value: Any, key: list[str]) -> Table:
     )
     if row is None:
         raise TranslatorError(
-            f"the schema of {name} is no change event's", hint="is it a topic of Debezium's format?"
+            f"the schema of {name} is not that of a change event", hint="is it a topic of Debezium's format?"
         )
     columns, notes = [], []
     for field in row["fields"]:

@@ -1,4 +1,4 @@
-"""The files of a starting domain, as texts: aggregates, rules, contracts and a test, formatted as ruff would."""
+"""Writes the texts of a starting domain: aggregates, rules, contracts and a test, formatted as ruff would."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Recorded transactions: what a real database did, from its technical topics, as a file that authors' tests play again.
+"""Records what a real database did, from its technical topics, as a file that authors' tests play again.
 
 The file is JSON: ``given`` are the rows that the recorded transactions build on, as they were just before the first;
 ``transactions`` are whole, in commit order, with their commit position and time, so that the events' ids are those that
@@ -67,7 +67,7 @@ def decode_recording(data: bytes) -> Recording:
     try:
         return msgspec.json.decode(data, type=Recording)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = error if isinstance(error, msgspec.DecodeError) else "too deep, or a text that is none"
+        reason = error if isinstance(error, msgspec.DecodeError) else "too deep, or a text that is not UTF-8"
         raise RecordingError(
             f"not a recording: {reason}", hint="tidings-translator record writes them"
         ) from error

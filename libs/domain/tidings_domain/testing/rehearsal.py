@@ -1,4 +1,4 @@
-"""For the tests of authors: play transactions against a domain in memory and see the events, in microseconds.
+"""Plays transactions against a domain in memory, for the tests of authors; each takes microseconds.
 
 ::
 

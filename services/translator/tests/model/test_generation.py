@@ -198,14 +198,14 @@ class Emitted:
     def __init__(self) -> None:
         self.sink = self.consumer = self
         self.outputs: list[Output] = []
-        self.held: set[Partition] = set()
+        self.paused: set[Partition] = set()
 
     async def add(self, _generation: int, _offsets: Any, outputs: Iterable[Output], **_rest: Any) -> bool:
         self.outputs += outputs
         return True
 
-    def hold(self, partitions: Iterable[Partition]) -> None:
-        self.held = set(partitions)
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        self.paused = set(partitions)
 
     def note_committed(self, _offsets: Any) -> None:
         return None
@@ -238,7 +238,7 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     cuts = [decode_cut(output.value or b"") for output in stage.outputs if output.key == CUT_KEY]
     assert cuts == [Cut("retired", 50)] * PARTITIONS
     assert stage.outputs[-1] == fact_record(LEDGER, Fact(50, PARTITIONS), "stopped", "original")
-    assert stage.held == {place}
+    assert stage.paused == {place}
 
     # The new one, too: it is held only when the transaction is out.
     ledger = Ledger()
@@ -248,7 +248,7 @@ def test_a_transaction_in_parts_is_finished_before_the_cut_also_by_a_successor()
     assert session.gate.shut
     assert not session.waits
     assert asyncio.run(emission.emit(session, []))
-    assert stage.held == set()
+    assert stage.paused == set()
     progress.parts_done()
     progress.finish(3, 60)
     assert session.waits

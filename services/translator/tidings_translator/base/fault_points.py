@@ -1,4 +1,4 @@
-"""Named points of a stage's way from the consumer to the committed transaction, at which a test may end the process.
+"""Names the points between fetching and the committed transaction at which a test may end the process.
 
 They lie between steps whose order is what keeps a crash harmless; capture has points of its own. What ends it: `tidings_envelope.fault_points`.
 """

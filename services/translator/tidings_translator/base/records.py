@@ -1,4 +1,4 @@
-"""What goes in and out of a stage: fetched records and records to produce, free of any Kafka client's types."""
+"""Defines what a stage fetches and produces, without any Kafka client's types."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeAlias

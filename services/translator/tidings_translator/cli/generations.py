@@ -113,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
         "--timeout", type=float, default=600.0, help="seconds to watch it (default: 600); it goes on without"
     )
     correct = commands.add_parser(
-        "correct", help="tell anew what was told wrongly before a generation was promoted"
+        "correct", help="publish again what was published wrongly before a generation was promoted"
     )
     correct.set_defaults(run=_correct)
     correct.add_argument("--topic", help="only this business topic")

@@ -1,1 +1,1 @@
-"""Records that could not be used, and what is asked about them."""
+"""Records that could not be used, and the commands that deal with them."""

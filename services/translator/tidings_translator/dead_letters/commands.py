@@ -1,4 +1,4 @@
-"""What ``tidings-translator dead-letters`` asks of the translator: a record on the change sets' topic, in its partition.
+"""Encodes the commands of ``tidings-translator dead-letters``: records on the change sets' topic, in the letter's partition.
 
 There it is in order with the aggregate's change sets, and what follows from it is published in one Kafka transaction
 with the offset behind it, as everything. It is msgpack of a map, which a change set (an array) never is.

@@ -1,4 +1,4 @@
-"""The dead-letter topic: records that could not be used, as they were, with the reason in their headers.
+"""Writes and reads dead letters: records that could not be used, as they were, with the reason in their headers.
 
 The value (and key) are the original bytes, so that a letter can be replayed. Headers, all UTF-8 text but the last:
 ``tidings_stage`` (decode, transaction, rows, rule, publish), ``tidings_reason``, ``tidings_error`` (the error's class),

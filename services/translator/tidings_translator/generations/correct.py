@@ -1,4 +1,4 @@
-"""Publishes the corrective events of a generation that was promoted; what they are says `generation_corrections`."""
+"""Publishes the corrective events of a generation that was promoted (`corrections` says which these are)."""
 
 from collections.abc import Iterator
 
@@ -94,7 +94,7 @@ class Corrector:
         ledger.check_runs(name)
         if ledger.under_way is not None or ledger.live != name or ledger.fact("switched", name) is None:
             raise GenerationError(
-                f"generation '{name}' is {ledger.status(name)}, and only the one that was promoted corrects what was told"
+                f"generation '{name}' is {ledger.status(name)}, and only the one that was promoted corrects what was published"
                 " before",
                 hint=f"tidings-translator generations promote {name}: until then wrong events go on to be published",
             )

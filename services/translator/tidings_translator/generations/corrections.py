@@ -1,4 +1,4 @@
-"""Corrective events: what a generation that was promoted would have told otherwise before its time. Pure: no I/O.
+"""Finds corrective events: what a promoted generation would have published differently before its time. Pure: no I/O.
 
 The business topics hold what the generations before it have said, its shadow topics what it says of the same commits. Of
 the difference,

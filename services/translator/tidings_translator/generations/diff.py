@@ -1,4 +1,4 @@
-"""What two generations said differently: by event, field by field, with examples. Pure: no I/O.
+"""Compares what two generations published: by event, field by field, with examples. Pure: no I/O.
 
 Events are paired by their id, which is made of the event's version, the aggregate, the commit position, the rule and the
 ordinal, so that two generations give the same fact the same id; those that were published before rules were part of ids, by
@@ -109,7 +109,7 @@ def said_of(
         former = former_id(attributes.get("ce_type", topic), aggregate, attributes["ce_sequence"])
         return Said(attributes["ce_id"], aggregate, lsn, value, correction, corrects, former)
     except (KeyError, ValueError, AttributeError, msgspec.DecodeError) as error:
-        raise GenerationError(f"{topic} holds a record that is no event of Tidings'") from error
+        raise GenerationError(f"{topic} holds a record that is not an event of Tidings") from error
 
 
 class _Waiting:

@@ -1,4 +1,4 @@
-"""What the command does to generations: start one, look at all, promote one, discard one.
+"""Starts, lists, promotes and discards generations, for the command.
 
 The command only writes what is wanted into the ledger; the stages do it (see `generation_gate`). So a command that is
 killed leaves nothing half done: run it again.

@@ -1,4 +1,4 @@
-"""What a promotion or the end of a generation would leave behind: letters that wait for a person, and what they hold."""
+"""Finds what a promotion or the end of a generation would leave behind: open letters, and the aggregates that they hold."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Faust, told to hand on what was fetched batch by batch: its consumer, transport, schema, and the assignors.
+"""Makes Faust hand on what was fetched batch by batch: its consumer, transport, schema, and the assignors.
 
 Faust's cost is one event per message, so its consumer is told to make one event of each fetched batch.
 
@@ -234,10 +234,10 @@ def assign_all_to_one(*, exclusive: bool) -> None:
 
 
 class BatchConsumer(driver.Consumer):
-    """Faust's consumer with one message per fetched batch, and partitions that can be held back."""
+    """Faust's consumer with one message per fetched batch, and partitions that can be paused."""
 
     logger = logging.getLogger("faust.consumer")
-    held: frozenset[TP] = frozenset()
+    not_fetched: frozenset[TP] = frozenset()
     handed_out = 0
     """Batches handed to the agent so far."""
     passed: deque[tuple[int, Positions]]
@@ -251,10 +251,10 @@ class BatchConsumer(driver.Consumer):
         return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
-        # Faust's own pause is undone when a full queue drains, so held partitions are left out here. aiokafka keeps at
+        # Faust's own pause is undone when a full queue drains, so paused partitions are left out here. aiokafka keeps at
         # most one fetch of a partition that nobody asks for.
-        if active_partitions is not None and self.held:
-            active_partitions = active_partitions - self.held
+        if active_partitions is not None and self.not_fetched:
+            active_partitions = active_partitions - self.not_fetched
             if not active_partitions:
                 await self.sleep(0.05)
                 return {}

@@ -1,4 +1,4 @@
-"""How the members of a consumer group share partitions, so that few of them move when a member comes or goes.
+"""Shares partitions among the members of a consumer group, so that few of them move when a member comes or goes.
 
 Pure; `transport` puts it into Faust's client.
 """

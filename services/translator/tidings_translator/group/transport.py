@@ -1,4 +1,4 @@
-"""Faust as the transport: consumer group, fetching, back-pressure.
+"""Uses Faust as the transport: consumer group, fetching, back-pressure.
 
 The stage gets lists of records (`faust_batches`). Faust never commits (its topics have ``acks=False``): offsets are
 committed by the transactional sink, together with what was made of them. The batch goes to one agent, one after the other.
@@ -192,9 +192,9 @@ class GroupConsumer:
             _, self._passed = passed.popleft()
         return self._passed.offsets if self._passed.generation == generation else {}
 
-    def hold(self, partitions: Iterable[Partition]) -> None:
-        """Fetch nothing from these partitions until told otherwise; replaces what was held before."""
-        self._app.consumer.held = frozenset(TP(*p) for p in partitions)
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        """Fetch nothing from these partitions until the next call; replaces what was paused before."""
+        self._app.consumer.not_fetched = frozenset(TP(*p) for p in partitions)
 
     def subscribe(self, topics: Iterable[str]) -> bool:
         """Also read these topics, from their beginning; the group rebalances. False if they all were read already."""

@@ -1,1 +1,1 @@
-"""librdkafka, for all that Faust does not do: topics, offsets, reading, transactions."""
+"""Uses librdkafka for all that Faust does not do: topics, offsets, reading, transactions."""

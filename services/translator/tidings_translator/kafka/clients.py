@@ -1,4 +1,4 @@
-"""librdkafka's clients as the translator uses them: the only place where they are made.
+"""Makes librdkafka's clients; no other module does.
 
 Each has the login of `TIDINGS_KAFKA_*`, takes a password that changes in its file, and remembers why brokers refused it:
 librdkafka itself goes on trying, and a request then fails with no more than a timeout.

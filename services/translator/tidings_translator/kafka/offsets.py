@@ -1,4 +1,4 @@
-"""Committed offsets that wait for transactions in flight (KIP-447's require_stable), and ends of partitions.
+"""Reads committed offsets, waiting for transactions in flight (KIP-447's require_stable), and ends of partitions.
 
 All calls block and are meant for threads. Kafka's errors become `BrokerError`, which names TIDINGS_KAFKA.
 """

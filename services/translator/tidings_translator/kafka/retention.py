@@ -1,4 +1,4 @@
-"""That the topics which a stage makes keep what the design needs, also those that an older version has made.
+"""Checks that a stage's topics keep what the design needs, also those that an older version has made.
 
 A state that Kafka deletes by age, or change sets that are gone before a translator has read them, are lost events. What a
 topic has of the broker's defaults, nobody has chosen for it: it is set. What somebody has set on the topic is left as it is,

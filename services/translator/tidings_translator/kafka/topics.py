@@ -1,4 +1,4 @@
-"""Which topics there are, and creating those that the translator owns.
+"""Lists topics, and creates those that the translator owns.
 
 All calls block and are meant for threads. Kafka's errors become `BrokerError`, which names TIDINGS_KAFKA.
 """

@@ -1,4 +1,4 @@
-"""Outputs and consumer offsets in one Kafka transaction, fenced by the consumer group's member and generation (KIP-447).
+"""Commits outputs and consumer offsets in one Kafka transaction, fenced by the group's member and generation (KIP-447).
 
 All calls block and are meant for threads. Kafka's errors become `BrokerError`, which names TIDINGS_KAFKA.
 """

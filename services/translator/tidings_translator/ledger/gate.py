@@ -1,4 +1,4 @@
-"""The gate of a sequencer: at which commit LSN one generation stops and the next one goes on. Pure: no I/O, no clock.
+"""Decides at which commit LSN a sequencer of one generation stops and the next one goes on. Pure: no I/O, no clock.
 
 Both sequencers read the same transaction topic, so a commit LSN means the same to both. The new one is held first; then
 the old one stops where it has got to, which is not before where the new one is held; when everything up to there is

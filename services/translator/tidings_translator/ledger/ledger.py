@@ -1,4 +1,4 @@
-"""Generations: what they are called, and the ledger in which they agree on who publishes.
+"""Defines the ledger in which the generations of the rules agree on who publishes.
 
 A generation is one sequencer and its translators with one version of the rules: own consumer groups, own change sets and
 state, and, while it does not publish, shadow topics in place of the business topics. The one without a name is the
@@ -98,7 +98,7 @@ def decode_cut(value: bytes) -> Cut:
     """The cut that a gate wrote.
 
     Raises:
-        GenerationError: it is none; nobody can say what the records behind it are to be.
+        GenerationError: it is not a cut; nobody can say what the records behind it are to be.
     """
     try:
         return msgspec.json.decode(value, type=Cut)
@@ -118,7 +118,7 @@ class Ledger:
         """Take in a record.
 
         Raises:
-            GenerationError: it is none of ours.
+            GenerationError: it is not a record of the ledger.
         """
         name = key.decode(errors="replace")
         kind, _, which = name.partition("/")

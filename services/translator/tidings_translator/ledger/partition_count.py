@@ -1,4 +1,4 @@
-"""How many partitions a generation's change sets and states have: the number belongs to the generation.
+"""Fixes how many partitions a generation's change sets and states have: the number belongs to the generation.
 
 An aggregate's key chooses its partition by that number, in the change sets and among the states. With another number an
 aggregate would meet an empty state, and what it has told before would be news. So the sequencer writes the number into the

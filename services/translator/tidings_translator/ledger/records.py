@@ -1,4 +1,4 @@
-"""What generations ask of Kafka: the ledger, read as it grows and written by the command; and removing what is theirs.
+"""Reads the ledger as it grows, writes it for the command, and removes a generation's topics and groups.
 
 The command writes the ledger with a transactional id of its own, so that of two commands at a time the later one fences the
 earlier: what a command has read is still true when it writes. All calls block and are meant for threads.

@@ -1,4 +1,4 @@
-"""Who still reads a version: the consumer groups of every business topic, as a table and as metrics.
+"""Shows who still reads a version: the consumer groups of every business topic, as a table and as metrics.
 
 A version of an event may go when nobody reads it any more. Kafka knows the groups that have committed an offset on its
 topic; a group that is gone for good stays listed until Kafka forgets its offsets (``offsets.retention.minutes``), so that

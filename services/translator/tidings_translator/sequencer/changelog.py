@@ -1,4 +1,4 @@
-"""What the sequencer's changelog topic holds: the rows that are remembered, and the progress."""
+"""Encodes what the sequencer's changelog topic holds: the rows that are remembered, and the progress."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ class Changelog:
         """Take back one record.
 
         Raises:
-            msgspec.DecodeError: it is none.
+            msgspec.DecodeError: it is not such a record.
         """
         if key == PROGRESS_KEY:
             self.progress = Progress() if value is None else decode_progress(value)

@@ -1,4 +1,4 @@
-"""The sequencer's way out: complete transactions become change sets in Kafka transactions, large ones in several of them."""
+"""Writes complete transactions as change sets into Kafka transactions, large ones into several."""
 
 import asyncio
 import time
@@ -81,11 +81,11 @@ class Emission:
         moved = {p: offset for p, offset in offsets.items() if session.sent_offsets.get(p) != offset}
         now = time.monotonic()
         if not going.outputs and not transactions and (not moved or now - self._sent_at < _OFFSETS_SECONDS):
-            self._hold(session)
+            self._pause(session)
             return True
         if not await self._add(session, going.outputs, session.changelog.take_changes()):
             return False
-        self._hold(session)
+        self._pause(session)
         return True
 
     async def _transaction(self, session: Session, transaction: CompleteTransaction, going: "_Going") -> bool:
@@ -300,9 +300,9 @@ class Emission:
             )
         )
 
-    def _hold(self, session: Session) -> None:
+    def _pause(self, session: Session) -> None:
         # What is fetched while nothing may come out would only fill memory.
-        self._stage.consumer.hold(session.next_offsets if session.waits else session.assembler.paused())
+        self._stage.consumer.pause(session.next_offsets if session.waits else session.assembler.paused())
 
 
 class _Going:

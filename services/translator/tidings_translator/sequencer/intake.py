@@ -1,4 +1,4 @@
-"""The sequencer's way in: bytes of technical topics to the assembler, and to the dead letters what nobody can read.
+"""Decodes records of technical topics for the assembler; those that cannot be read become dead letters.
 
 Whatever is wrong with one record is told with its position, and the next one follows: an error that ended the process would
 come again with each of its successors. What a record cannot help (the registry is away, the disk is full) does end it,

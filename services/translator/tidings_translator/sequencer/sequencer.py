@@ -1,4 +1,4 @@
-"""The sequencer: technical topics in, change sets out; the only member of its group at work.
+"""Runs the sequencer's stage: technical topics in, change sets out; one member of its group works at a time.
 
 It wires `Assembler` (complete transactions) and `Router` (change sets) to Kafka. What they must remember is a changelog
 topic, written in the same Kafka transaction as the change sets and restored when partitions are assigned.

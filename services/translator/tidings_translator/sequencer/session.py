@@ -1,4 +1,4 @@
-"""What belongs to one generation of the sequencer's group, and how it is restored from what was committed.
+"""Restores and keeps what belongs to one membership of the sequencer in its consumer group.
 
 Whoever gets the partitions next begins with the offsets, the memory and the ledger as they were committed, and makes the
 same of them. All that outlives its generation is the memory, where it is certainly what was committed.

@@ -1,4 +1,4 @@
-"""Where a stage reads on, and that nothing is missing there.
+"""Decides where a stage reads on, and checks that nothing is missing there.
 
 Compared at every assignment: the committed offset with the offsets at which the log begins and ends. What retention has
 deleted before it was read is never passed in silence: the stage stops, and a person decides. A partition of which nothing

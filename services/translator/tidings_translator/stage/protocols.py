@@ -1,4 +1,4 @@
-"""What the work of a stage uses of the stage: the running process is one, a directory of records in its place another."""
+"""Defines what a stage's work uses of its stage: a running process, or a directory of records in its place."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
@@ -52,8 +52,8 @@ class Consumer(Protocol):
     def assignment(self) -> set[Partition]:
         """The partitions of this member."""
 
-    def hold(self, partitions: Iterable[Partition], /) -> None:
-        """Fetch nothing from these partitions until told otherwise; replaces what was held before."""
+    def pause(self, partitions: Iterable[Partition], /) -> None:
+        """Fetch nothing from these partitions until the next call; replaces what was paused before."""
 
     def subscribe(self, topics: Iterable[str], /) -> bool:
         """Also read these topics from their beginning; False if they all were read already."""

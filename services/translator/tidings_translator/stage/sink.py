@@ -1,4 +1,4 @@
-"""The transactional sink: gathers what a stage has made and commits it, one Kafka transaction after the other.
+"""Gathers what a stage produces and commits it, one Kafka transaction after the other.
 
 A transaction runs in a thread while the stage makes the next one's contents. Whatever a stage adds belongs to one
 generation of the consumer group; when the group has moved on, the work of the old generation is dropped (nothing of it

@@ -1,4 +1,4 @@
-"""Aggregates that are held: what failed, and the change sets that wait for a person, in order and in bounded memory.
+"""Keeps held aggregates: what failed, and the change sets that wait for a person, in order and in bounded memory.
 
 Each change set that waits is an entry of its own in the state's changelog, so that adding one costs one record. Its key
 begins with ``\\0held\\0`` and the offset in twenty digits, so that sorting restores the order.

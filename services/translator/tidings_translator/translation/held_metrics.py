@@ -1,4 +1,4 @@
-"""What the metrics and ``/readyz`` tell of aggregates that are held."""
+"""Shows held aggregates in the metrics and in ``/readyz``."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Rules that need history from the beginning, and whether a generation's state has it.
+"""Checks that a generation's state has the history that its rules need.
 
 With the first change set of each partition the ids of such rules are stored beside the state, in the same transaction. A
 rule that is not among them was added later: what it would say depends on what it has not seen.

@@ -1,4 +1,4 @@
-"""What a shard cannot translate, as dead letters and what became of them."""
+"""Makes dead letters of what a shard cannot translate, and the records that close them."""
 
 from collections.abc import Iterable
 

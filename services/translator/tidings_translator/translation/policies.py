@@ -1,4 +1,4 @@
-"""What happens to an aggregate when one of its rules fails, or its rows do not fit the domain.
+"""Decides what happens to an aggregate when one of its rules fails, or its rows do not fit the domain.
 
 The author says it (``@rule(..., on_failure="hold")``); who operates the translator can say otherwise for a while, without
 a change of code: ``TIDINGS_ON_FAILURE=placed=skip,paid=hold`` and ``TIDINGS_ON_BAD_ROWS=hold``. A row that requires another

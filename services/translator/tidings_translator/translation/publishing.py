@@ -1,4 +1,4 @@
-"""What a batch has made, and business events as records."""
+"""Collects the results of a batch, and makes records of business events."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

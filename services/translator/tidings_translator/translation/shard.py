@@ -1,4 +1,4 @@
-"""One partition of the change sets: the states of its aggregates, those that are held, and what follows from a record.
+"""Evaluates one partition of the change sets: the states of its aggregates, those that are held, and what follows.
 
 Pure: no Kafka, no clock. What changes goes to `BatchResult.state`, a changelog of this partition: an aggregate's state under its
 key (of one that was deleted: nothing, see `left_out`), and under keys that begin with a zero byte the change sets that wait

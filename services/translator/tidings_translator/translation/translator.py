@@ -1,4 +1,4 @@
-"""The translator: change sets in, business events out, with each aggregate's state.
+"""Runs the translator's stage: change sets in, business events out, with each aggregate's state.
 
 Change set and state topics have the same number of partitions, so that a member has the state of what it is given. The
 state is held in memory; its changes go into the transaction that publishes what followed from them, and are read back

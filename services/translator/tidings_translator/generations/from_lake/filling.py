@@ -108,7 +108,7 @@ class _LakeConsumer:
     def __init__(self, member: Membership) -> None:
         self._member = member
         self.partitions: dict[Partition, LakePartition] = {}
-        self.held: set[Partition] = set()
+        self.paused: set[Partition] = set()
 
     def membership(self) -> Membership:
         return self._member._replace(generation=_SESSION)
@@ -116,8 +116,8 @@ class _LakeConsumer:
     def assignment(self) -> set[Partition]:
         return set(self.partitions)
 
-    def hold(self, partitions: Iterable[Partition]) -> None:
-        self.held = set(partitions)
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        self.paused = set(partitions)
 
     def subscribe(self, _topics: Iterable[str]) -> bool:
         return False
@@ -200,7 +200,7 @@ class Filling:
         while quiet < _QUIET_ROUNDS:
             read = 0
             for partition, reader in readers.items():
-                if partition not in stage.consumer.held and not reader.exhausted:
+                if partition not in stage.consumer.paused and not reader.exhausted:
                     batch = reader.next(_BATCH)
                     if batch:
                         read += len(batch)

@@ -135,7 +135,7 @@ class Lake:
     """A directory that ``tidings-lakehouse history`` has written.
 
     Raises:
-        GenerationError: it is none, or of another source.
+        GenerationError: it is not such a directory, or of another source.
     """
 
     def __init__(self, directory: Path, source: str) -> None:

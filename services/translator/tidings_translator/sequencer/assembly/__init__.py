@@ -1,1 +1,1 @@
-"""From rows and transaction markers to complete transactions in commit order. No Kafka, no clock, no logger."""
+"""Puts rows and transaction markers together to complete transactions. No Kafka, no clock, no logger."""

@@ -1,4 +1,4 @@
-"""From rows and transaction markers to complete transactions, in commit order. Pure: no Kafka, no clock.
+"""Puts rows and transaction markers together to complete transactions, in commit order. Pure: no Kafka, no clock.
 
 Rows of one transaction are spread over topics and partitions and arrive in any order; the END markers, which are in one
 partition, give the commit order and say how many rows each table has. A transaction is complete when every table that

@@ -1,4 +1,4 @@
-"""The rows of transactions that are not complete: in memory up to a limit, then on disk; counts both."""
+"""Keeps the rows of transactions that are not complete, in memory up to a limit, then on disk, and counts both."""
 
 from collections.abc import Iterable
 from pathlib import Path

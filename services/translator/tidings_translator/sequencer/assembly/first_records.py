@@ -1,4 +1,4 @@
-"""What the first records of a source's topics say of its history: where its first snapshot was, and its first commit.
+"""Reads from the first records of a source's topics where its first snapshot and its first commit were.
 
 A snapshot that does not know of a commit before it is the stream's first, or the stream has begun anew with it. Which of the
 two can be told by what was written before; partitions are read in any order, so that is looked up.

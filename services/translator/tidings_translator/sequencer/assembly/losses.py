@@ -1,4 +1,4 @@
-"""What transactions lack for good: rows and END markers that nobody could read, rows that capture failed on. Pure.
+"""Decides which transactions are lost: rows and END markers that nobody could read, rows that capture failed on. Pure.
 
 Where an unreadable record was is noted in `Progress`, so that a restart neither forgets nor doubles it. Whose row it was is
 told by its neighbours: the rows of a partition are in commit order, so it belongs to no transaction that ended before the one

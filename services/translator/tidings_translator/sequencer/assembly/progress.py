@@ -1,4 +1,4 @@
-"""How far the sequencer has got: what must survive a restart besides the rows that it remembers.
+"""Tracks how far the sequencer has got: what must survive a restart besides the rows that it remembers.
 
 `Progress` is the only owner of this state. Assembling changes it by the methods below and in no other way; who stores it
 (`changelog`) and who reads it (the router, the gate, the commands) change nothing.
@@ -191,6 +191,6 @@ def decode_progress(value: bytes) -> Progress:
     """The progress in its changelog record.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: it is not such a record.
     """
     return msgspec.msgpack.decode(value, type=Progress)

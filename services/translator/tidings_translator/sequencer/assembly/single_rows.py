@@ -1,4 +1,4 @@
-"""Sources without transaction metadata: every row comes out for itself, as if it were a transaction.
+"""Handles sources without transaction metadata: every row comes out for itself, as if it were a transaction.
 
 For connectors that cannot be told ``provide.transaction.metadata=true``, and only where it is asked for: a rule then sees an
 aggregate between the rows of one commit, rows of different tables come in any order, and positions (and with them event

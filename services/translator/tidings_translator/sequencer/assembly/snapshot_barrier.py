@@ -1,4 +1,4 @@
-"""When the next transaction may come out although a snapshot was taken before it: its rows come first. Pure but for the disk.
+"""Lets a snapshot's rows out before the transactions that were committed after it. Pure but for the disk.
 
 The first streamed transaction waits until the snapshot's rows have been read in every partition: up to where these ended
 when it was complete, or to a row from after the snapshot. Rows of a snapshot in the middle of the stream are kept

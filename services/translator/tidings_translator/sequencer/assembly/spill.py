@@ -1,4 +1,4 @@
-"""Rows on disk: what a transaction holds beyond what may wait in memory.
+"""Keeps rows on disk that may not wait in memory.
 
 Files are anonymous (they go with the process, however it ends) and hold msgpack in blocks of about the same number of bytes,
 each behind its length in four bytes. Nothing in them outlives a restart: then the rows are read from Kafka again. Values come back as msgpack has

@@ -1,4 +1,4 @@
-"""What assembling transactions is made of: transactions that wait for rows, and how far each partition was read.
+"""Defines transactions that wait for rows, and how far each partition was read.
 Pure data; `assembly` has the logic.
 """
 

@@ -1,4 +1,4 @@
-"""What transactions wait for, for metrics and for people."""
+"""Describes what transactions wait for, for metrics and for people."""
 
 from collections.abc import Mapping, Sequence
 
