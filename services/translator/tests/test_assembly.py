@@ -178,7 +178,7 @@ def test_a_snapshot_s_row_does_not_overtake_a_transaction_that_it_was_read_behin
     )
     topics.write(records_of("p", second))
     reader = Reader(topics)
-    reader.assembler.progress.snapshot_open = False
+    reader.assembler.progress.close_snapshot()
     reader.feed(ORDERS, 2)
     assert reader.pending == []
     assert not reader.assembler.progress.snapshot_open, "streaming does not wait for an incremental snapshot"

@@ -66,7 +66,7 @@ def reader() -> Reader:
         topics.values[ORDERS].append(midway("public.orders", row, early.end_lsn))
     topics.write([r for t in (between, close, later) for r in records_of("p", t)])
     reader = Reader(topics)
-    reader.assembler.progress.snapshot_open = False
+    reader.assembler.progress.close_snapshot()
     return reader
 
 
@@ -130,7 +130,7 @@ def test_many_rows_wait_on_disk_and_come_out_in_portions(monkeypatch: pytest.Mon
         topics.values[ORDERS].append(midway("public.orders", row, early.end_lsn))
     topics.write([r for t in (told, later) for r in records_of("p", t)])
     reader = Reader(topics)
-    reader.assembler.progress.snapshot_open = False
+    reader.assembler.progress.close_snapshot()
     reader.ends_known = False
     for partition in topics.values:
         reader.feed(partition, 5_000)
@@ -247,5 +247,5 @@ def test_rows_that_say_as_of_where_they_are_wait_for_that_and_not_for_a_time() -
     topics.write(records_of("p", soon))
     reader = Reader(topics)
     reader.as_of = early.end_lsn + 7
-    reader.assembler.progress.snapshot_open = False
+    reader.assembler.progress.close_snapshot()
     assert seen(reader.feed_all()) == [("c", 1, "placed"), ("r", 2, "placed"), ("u", 2, "paid")]

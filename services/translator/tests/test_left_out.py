@@ -127,7 +127,7 @@ def test_missing_rows_that_nothing_explains_are_given_up_after_a_time_where_that
 def test_nothing_is_missing_before_its_partition_was_read() -> None:
     topics, transactions, _ = two_of_which_the_first_lacks(0)
     reader = Reader(topics, grace_seconds=1, give_up_seconds=60)
-    reader.assembler.progress.snapshot_open = False
+    reader.assembler.progress.close_snapshot()
     for now in (0, 2, 100, 1000):
         reader.now = now
         reader.feed(Partition("p.transaction", 0), 10)

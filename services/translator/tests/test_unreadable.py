@@ -36,7 +36,7 @@ def test_a_slow_partition_s_healthy_row_is_waited_for_whatever_is_unreadable_els
     topics = in_partitions([healthy, later], [0, 1])
     topics.values[OTHER].insert(0, b"garbage")
     reader = Reader(topics, grace_seconds=5)
-    reader.assembler.progress.snapshot_open = False
+    reader.assembler.progress.close_snapshot()
     reader.feed(MARKERS, 10)
     reader.feed(OTHER, 10)
     reader.now = 1000
@@ -53,7 +53,7 @@ def test_an_unreadable_row_behind_a_later_transaction_s_is_not_an_earlier_one_s(
     topics.values[ORDERS].clear()  # the engine has not written it yet
     topics.values[OTHER].append(b"garbage")
     reader = Reader(topics, grace_seconds=5)
-    reader.assembler.progress.snapshot_open = False
+    reader.assembler.progress.close_snapshot()
     for _ in range(4):
         reader.feed_all()
         reader.now += 100
@@ -178,6 +178,6 @@ def test_rows_that_come_after_their_lost_end_was_passed_are_lost_and_not_repeats
     reader = Reader(topics)
     reader.feed(MARKERS, 10)
     reader.feed(ORDERS, 10)
-    reader.assembler.progress.snapshot_open = False
+    reader.assembler.progress.close_snapshot()
     out = reader.feed_all()
     assert [type(one) for one in out] == [CompleteTransaction, CompleteTransaction, LostTransaction]
