@@ -1,6 +1,6 @@
 """Encodes single values in Avro's binary format: one function per type, which checks type and range first.
 
-For the format see the Avro specification 1.12, "Binary Encoding". `avro` composes these to what a contract says.
+For the format see the Avro specification 1.12, "Binary Encoding". `encoders` composes these to what a contract says.
 """
 
 import struct

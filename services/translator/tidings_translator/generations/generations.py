@@ -1,6 +1,6 @@
 """Starts, lists, promotes and discards generations, for the command.
 
-The command only writes what is wanted into the ledger; the stages do it (see `generation_gate`). So a command that is
+The command only writes what is wanted into the ledger; the stages do it (see `ledger.gate`). So a command that is
 killed leaves nothing half done: run it again.
 """
 

@@ -23,7 +23,7 @@ log = get_logger("tidings_translator.sink")
 
 
 class Producer(Protocol):
-    """What the sink needs of `kafka_transactions.TransactionalProducer`; both calls block."""
+    """What the sink needs of `kafka.transactions.TransactionalProducer`; both calls block."""
 
     def begin_life(self) -> None: ...
 

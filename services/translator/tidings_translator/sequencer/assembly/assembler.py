@@ -37,6 +37,7 @@ from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope, TransactionMarker, lsn_of, txid_of
 from tidings_envelope.left_out import LeftOut
 from tidings_translator.base.records import Partition
+from tidings_translator.sequencer.assembly.back_pressure import BackPressure
 from tidings_translator.sequencer.assembly.buffer import Buffer
 from tidings_translator.sequencer.assembly.first_records import NOTHING_KNOWN, FirstRecords
 from tidings_translator.sequencer.assembly.losses import Losses
@@ -51,9 +52,6 @@ from tidings_translator.sequencer.assembly.transactions import (
     Place,
 )
 from tidings_translator.sequencer.assembly.waiting import Waiting
-
-_PENDING_ENDS = 20_000
-"""Transactions whose END was read but not all rows; more hold the transaction topic."""
 
 
 class Assembler:
@@ -99,19 +97,20 @@ class Assembler:
         self.duplicates = 0
         self.buffer = Buffer(max_buffered_rows, max_buffered_bytes, spill_directory)
         self._tables = tables
-        self._read_ahead_rows = read_ahead_rows
         self._open: dict[int, OpenTransaction] = {}
         self._pending: deque[OpenTransaction] = deque()
         self._out: list[Assembled] = []
         self._out_from: dict[Partition, int] = {}
         """The first offset of what is in `_out`: nothing may come out now, and who comes next must read it again."""
         self._places = {p: Place(table_of[p.topic], offset) for p, offset in partitions.items()}
-        self._paused: set[Partition] = set()
         self._losses = Losses(progress, self._places, grace_seconds, give_up_seconds)
         self._barrier = SnapshotBarrier(
             progress, self._places, spill_directory, round(snapshot_skew_seconds * 1000), roots, first
         )
         self.waiting = Waiting(self._open, self._pending, self._places, self._losses, self._barrier)
+        self._back_pressure = BackPressure(
+            self._places, self._pending, self.buffer, self.waiting, read_ahead_rows
+        )
 
     # --- what comes in
 
@@ -276,24 +275,7 @@ class Assembler:
 
     def paused(self) -> set[Partition]:
         """The partitions of which nothing should be fetched for now."""
-        head = self._pending[0] if self._pending else None
-        short = head.short() if head is not None and head.missing > 0 else {}
-        # Where memory is full, only what completes the head is worth reading.
-        limit = self._read_ahead_rows if self.buffer.has_room else 0
-        unread = self.waiting.unread_below()
-        paused = set()
-        for partition, place in self._places.items():
-            if place.table is None:
-                full = len(self._pending) > (
-                    _PENDING_ENDS // 2 if partition in self._paused else _PENDING_ENDS
-                )
-            else:
-                full = place.buffered > (limit // 2 if partition in self._paused else limit)
-                full = full and place.table not in short and partition not in unread
-            if full:
-                paused.add(partition)
-        self._paused = paused
-        return paused
+        return self._back_pressure.paused()
 
     # --- the ends of partitions
 

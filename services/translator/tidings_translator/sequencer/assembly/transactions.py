@@ -1,5 +1,5 @@
 """Defines transactions that wait for rows, and how far each partition was read.
-Pure data; `assembly` has the logic.
+Pure data; `assembler` has the logic.
 """
 
 from collections import deque
