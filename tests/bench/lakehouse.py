@@ -1,7 +1,8 @@
 """The lakehouse job: a backlog into log and current state, a batch of 10,000 changes on tables of two sizes, a start on logs of two.
 
 ``BENCH_FORMER=<checkout>`` runs the job of another release beside it, on the same records, one after the other. The large tables
-are written by Spark and not by the job, before it opens them; ``BENCH_LARGE`` says how large the larger is. Run as a module of its own it is one of the jobs.
+are written by Spark and not by the job, before it opens them; ``BENCH_LARGE`` says how large the larger is, ``BENCH_PARTS`` which of
+``backlog,many,changes`` are run. Run as a module of its own it is one of the jobs.
 """
 
 import json
@@ -28,6 +29,7 @@ sys.path.insert(0, str(ROOT / "services/lakehouse/tests"))
 
 CHANGES = 10_000
 ROUNDS = 3
+PARTS = os.environ.get("BENCH_PARTS", "backlog,many,changes").split(",")
 SMALL = 1_000_000
 LARGE = int(os.environ.get("BENCH_LARGE", "5000000"))
 
@@ -221,10 +223,13 @@ def main() -> None:
     configure_logging("bench", level="WARNING")
     worker = Worker(json.loads(sys.argv[1]))
     try:
-        worker.backlog()
-        worker.many(6)
-        for size in (SMALL, worker.given["large"]):
-            worker.batches(size)
+        if "backlog" in PARTS:
+            worker.backlog()
+        if "many" in PARTS:
+            worker.many(6)
+        if "changes" in PARTS:
+            for size in (SMALL, worker.given["large"]):
+                worker.batches(size)
     finally:
         worker.close()
 
