@@ -59,6 +59,8 @@ COMMANDS: Final[Mapping[str, Entry]] = {
             "run": "--available-now",
             "sql": "'select * from technical.orders limit 10' --json",
             "tables": "--format csv",
+            "as-of": "0/16B3748 --create",
+            "views": "",
             "history": "history-of-june",
             "accept-loss": "shop.public.orders --yes",
         },

@@ -17,7 +17,7 @@ from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import LossError
 from tidings_lakehouse.kafka import Brokers
 from tidings_lakehouse.names import known_names
-from tidings_lakehouse.query import Rows
+from tidings_lakehouse.rows import Rows
 from tidings_lakehouse.set_aside import Aside, asides
 from tidings_lakehouse.tables import Table, frame_of
 from tidings_lakehouse.topics import ACCEPTED_LOSSES, TECHNICAL, log_of

@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
@@ -57,11 +57,38 @@ def parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     sql = commands.add_parser("sql", help="run a SELECT and print its rows")
     sql.add_argument("statement", help='for example "select * from technical.orders limit 10"')
+    sql.add_argument(
+        "--as-of",
+        metavar="MOMENT",
+        help="every table with a key as of one commit: a position (0/16B3748) or a time (2026-01-31T12:00:00Z)",
+    )
+    _add_engine(sql)
     _add_format(sql)
     sql.set_defaults(command=_sql)
     tables = commands.add_parser("tables", help="list the tables with their rows")
+    _add_engine(tables)
     _add_format(tables)
     tables.set_defaults(command=_tables)
+    as_of = commands.add_parser(
+        "as-of", help="queries or views of all tables of a source as of one commit position"
+    )
+    as_of.add_argument(
+        "moment", help="a position (0/16B3748) or a time (2026-01-31T12:00:00Z); no later than the watermark"
+    )
+    as_of.add_argument(
+        "--create",
+        action="store_true",
+        help="make them views in the catalog, in a namespace as_of_<position>",
+    )
+    as_of.add_argument(
+        "--dialect", choices=("spark", "duckdb"), default="spark", help="of the queries; default: spark"
+    )
+    as_of.set_defaults(command=_as_of)
+    views = commands.add_parser(
+        "views",
+        help="make the views technical.<table>_history in the catalog, or bring them up to new columns",
+    )
+    views.set_defaults(command=_views)
     history = commands.add_parser(
         "history", help="write the logs as the records they came from, for a generation of the translator"
     )
@@ -82,6 +109,15 @@ def parser() -> argparse.ArgumentParser:
     _add_format(loss)
     loss.set_defaults(command=_accept_loss)
     return parser
+
+
+def _add_engine(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--engine",
+        choices=("duckdb", "spark"),
+        default="duckdb",
+        help="default: duckdb, which answers in about a second; spark for its own functions, or another catalog than JDBC",
+    )
 
 
 def _add_format(command: argparse.ArgumentParser) -> None:
@@ -147,17 +183,85 @@ def _stopper(stop: threading.Event) -> Callable[[int, FrameType | None], None]:
 
 
 def _sql(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.query import print_rows, select  # noqa: PLC0415
+    from tidings_lakehouse.rows import print_rows  # noqa: PLC0415
 
-    settings = _reader_settings(WarehouseSettings)
-    print_rows(select(settings, options.statement), options.format)
+    settings = _reader_settings(HistorySettings)
+    if options.engine == "spark":
+        from tidings_lakehouse.query import select  # noqa: PLC0415
+
+        if options.as_of is not None:
+            raise SettingsError(
+                "--as-of is DuckDB's", hint="leave out --engine spark, or use tidings lakehouse as-of"
+            )
+        print_rows(select(settings, options.statement), options.format)
+    else:
+        from tidings_lakehouse.look import select_as_of  # noqa: PLC0415
+
+        print_rows(select_as_of(settings, options.statement, options.as_of), options.format)
     return 0
 
 
-def _tables(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.query import list_tables, print_rows  # noqa: PLC0415
+def _as_of(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.duck import duck_lake  # noqa: PLC0415
+    from tidings_lakehouse.history_sql import DUCKDB, SPARK  # noqa: PLC0415
+    from tidings_lakehouse.moments import SourceTables  # noqa: PLC0415
 
-    print_rows(list_tables(_reader_settings(WarehouseSettings)), options.format)
+    settings = _reader_settings(HistorySettings)
+    dialect = DUCKDB if options.dialect == "duckdb" and not options.create else SPARK
+    with duck_lake(settings) as lake:
+        source = SourceTables(lake, settings.source)
+        moment = source.moment(options.moment)
+        queries = {
+            f"{moment.namespace}.{name.partition('.')[2]}": source.statement(name, moment, dialect)
+            for name in moment.tables
+        }
+    if options.create:
+        _create_views(settings, queries)
+        return 0
+    sys.stdout.write(f"-- position {moment.position}, watermark {moment.watermark}\n")
+    for name, query in queries.items():
+        sys.stdout.write(f"CREATE OR REPLACE VIEW {name} AS {query};\n")
+    return 0
+
+
+def _views(_options: argparse.Namespace) -> int:
+    from tidings_lakehouse.duck import duck_lake  # noqa: PLC0415
+    from tidings_lakehouse.history_sql import SPARK  # noqa: PLC0415
+    from tidings_lakehouse.moments import HISTORY, SourceTables  # noqa: PLC0415
+
+    settings = _reader_settings(HistorySettings)
+    with duck_lake(settings) as lake:
+        source = SourceTables(lake, settings.source)
+        queries = {
+            name + HISTORY: source.history_statement(name, SPARK)
+            for name in source.tables
+            if name + HISTORY not in lake.tables
+        }
+    _create_views(settings, queries)
+    return 0
+
+
+def _create_views(settings: HistorySettings, queries: Mapping[str, str]) -> None:
+    from tidings_lakehouse.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.views import create_views  # noqa: PLC0415
+
+    session = create_session(settings, "tidings-lakehouse-views")
+    try:
+        for name in create_views(session, queries):
+            sys.stdout.write(f"{name}\n")
+    finally:
+        session.stop()
+
+
+def _tables(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.rows import print_rows  # noqa: PLC0415
+
+    settings = _reader_settings(WarehouseSettings)
+    if options.engine == "spark":
+        from tidings_lakehouse.query import list_tables  # noqa: PLC0415
+    else:
+        from tidings_lakehouse.look import list_tables  # noqa: PLC0415
+    print_rows(list_tables(settings), options.format)
     return 0
 
 
@@ -179,7 +283,7 @@ def _accept_loss(options: argparse.Namespace) -> int:
     from tidings_lakehouse.accepted_losses import accept, statement_of  # noqa: PLC0415
     from tidings_lakehouse.kafka import Brokers  # noqa: PLC0415
     from tidings_lakehouse.kafka_login import KafkaLogin  # noqa: PLC0415
-    from tidings_lakehouse.query import print_rows  # noqa: PLC0415
+    from tidings_lakehouse.rows import print_rows  # noqa: PLC0415
     from tidings_lakehouse.session import create_session  # noqa: PLC0415
 
     settings = _reader_settings(LossSettings)

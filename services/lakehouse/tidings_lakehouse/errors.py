@@ -72,3 +72,17 @@ class LossError(LakehouseError):
 
     code = "no_loss"
     default_retry = Retry.NEVER
+
+
+class DatabaseError(LakehouseError):
+    """A database that a reader needs (the catalog's, or the source that is audited) does not answer or refuses."""
+
+    code = "database"
+    default_retry = Retry.TIMED
+
+
+class MomentError(LakehouseError):
+    """A moment cannot be shown: it is not complete in all tables, or there is no such one."""
+
+    code = "moment"
+    default_retry = Retry.NEVER

@@ -1,12 +1,8 @@
-"""A look at the tables: one read-only statement in a session of its own."""
+"""A look at the tables by Spark: one read-only statement in a session of its own."""
 
 from __future__ import annotations
 
-import csv
-import json
 import re
-import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -14,11 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from rich.console import Console
-from rich.table import Table
 
 from tidings_lakehouse.errors import QueryError
 from tidings_lakehouse.names import known_names
+from tidings_lakehouse.rows import Rows
 from tidings_lakehouse.session import create_session
 from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.table_counts import row_count, table_names
@@ -33,15 +28,6 @@ _READING = re.compile(
     r"\s*(\(|select\b|with\b|values\b|from\b|table\b|show\b|describe\b|desc\b|explain\b)", re.IGNORECASE
 )
 _WRITING_PLANS = ("Insert", "Overwrite", "Append", "Delete", "Update", "Merge", "Create", "Drop", "Alter")
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A result: columns, rows as Spark's JSON has them, and which columns are numbers."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[object, ...]]
-    numeric: tuple[bool, ...]
 
 
 def select(settings: WarehouseSettings, statement: str) -> Rows:
@@ -142,25 +128,3 @@ def _plain(name: str, data_type: st.DataType) -> Column:
     if isinstance(data_type, st.StructType | st.ArrayType | st.MapType):
         return sf.to_json(column)
     return column.cast("string")
-
-
-def print_rows(rows: Rows, form: str) -> None:
-    """Print as ``table``, ``json`` (one object a line) or ``csv``."""
-    if form == "json":
-        for row in rows.rows:
-            sys.stdout.write(json.dumps(dict(zip(rows.columns, row, strict=True)), default=str) + "\n")
-    elif form == "csv":
-        writer = csv.writer(sys.stdout)
-        writer.writerow(rows.columns)
-        writer.writerows(rows.rows)
-    else:
-        table = Table()
-        for name, numeric in zip(rows.columns, rows.numeric, strict=True):
-            table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-        for row in rows.rows:
-            table.add_row(*["" if value is None else str(value) for value in row])
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=max(120, 24 * len(rows.columns)))
-        console.print(table)
-        console.print(f"{len(rows.rows)} rows")

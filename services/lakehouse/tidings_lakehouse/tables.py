@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_lakehouse.column_names import safe_name as safe_name  # noqa: PLC0414 - where writers look for it
 from tidings_lakehouse.commits import Commits, Note
 from tidings_lakehouse.errors import TableConflictError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RESERVED = frozenset(
-    {"_partition", "_pos", "_file", "_deleted", "_spec_id", "_row_id", "_last_updated_sequence_number"}
-)
-"""Iceberg's metadata columns (MetadataColumns.java)."""
 TOPIC_PROPERTY = "tidings.topic"
 _SHUFFLED = dict.fromkeys(
     ("write.delete.distribution-mode", "write.merge.distribution-mode", "write.update.distribution-mode"),
@@ -68,11 +65,6 @@ def _measures(schema: st.StructType) -> dict[str, str]:
 def quoted(name: str) -> str:
     """A column's name as SQL takes it."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def safe_name(name: str) -> str:
-    """A top-level column's name that Iceberg does not reserve and the job does not use itself (``__...``)."""
-    return f"{name}_column" if name in RESERVED or name.startswith("__") else name
 
 
 def ddl(data_type: st.DataType) -> str:

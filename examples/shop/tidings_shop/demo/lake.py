@@ -42,7 +42,15 @@ def ask(
     answers: dict[str, list[dict[str, object]]] = {name: [] for name in (*tables, *events)}
     if not answers:
         return answers
-    command = [installed("tidings-lakehouse"), "sql", "--format", "json", statement(tables, events)]
+    command = [
+        installed("tidings-lakehouse"),
+        "sql",
+        "--engine",
+        "spark",
+        "--format",
+        "json",
+        statement(tables, events),
+    ]
     log_path = directory / "logs" / "lakehouse-sql.log"
     with log_path.open("w", encoding="utf-8") as log:
         try:

@@ -89,6 +89,8 @@ class TableTopic:
     ) -> None:
         self.topics, self.topic = topics, topic
         self.table = f"technical.{topic.rpartition('.')[2]}"
+        self.transaction: tuple[int, int] | None = None
+        """Id and `total_order` of what is written next, where a transaction has more than one change."""
         topics.create(topic, partitions)
         self.use(ORDERS if fields is None else fields)
 
@@ -142,6 +144,7 @@ class TableTopic:
         return key, self.topics.encode(self.value_id, {**self._envelope(op, commit, lsn, snapshot), **rows})
 
     def _envelope(self, op: str, commit: int | None, lsn: int, snapshot: str) -> dict[str, Any]:
+        tx_id, total_order = self.transaction or (lsn, 1)
         return {
             "source": {
                 "version": "3.7.0.Final",
@@ -155,13 +158,13 @@ class TableTopic:
                 "ts_ns": None,
                 "schema": "public",
                 "table": "orders",
-                "txId": None if snapshot == "incremental" else lsn,
+                "txId": None if snapshot == "incremental" else tx_id,
                 "lsn": None if snapshot == "incremental" else lsn,
                 "xmin": None,
             },
             "transaction": None
             if op == "r" or snapshot == "incremental"
-            else {"id": f"{lsn}:{lsn}", "total_order": 1, "data_collection_order": 1},
+            else {"id": f"{tx_id}:{lsn}", "total_order": total_order, "data_collection_order": 1},
             "op": op,
             "ts_ms": 1,
             "ts_us": 1,

@@ -1,0 +1,68 @@
+"""Where each table's metadata are, by the Iceberg JDBC catalog's own table: no JVM, no Spark.
+
+``iceberg_tables`` has one row a table (Iceberg, JdbcUtil.java): catalog, namespace, name, the URI of the newest metadata file
+and, since version V1, whether it is a table or a view.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from urllib.parse import unquote
+
+from tidings_lakehouse.database import connected, of_jdbc, rows
+from tidings_lakehouse.errors import QueryError
+from tidings_lakehouse.settings import WarehouseSettings
+from tidings_lakehouse.topics import BUSINESS, CATALOG, SYSTEM, TECHNICAL
+
+NAMESPACES = (BUSINESS, TECHNICAL, SYSTEM)
+_SQLITE, _POSTGRES = "jdbc:sqlite:", "jdbc:postgresql:"
+_STATEMENT = "SELECT * FROM iceberg_tables"
+_BUSY_SECONDS = 30.0
+
+
+def locations(settings: WarehouseSettings) -> dict[str, str]:
+    """Table (``technical.orders``) to the URI of its newest metadata file.
+
+    Raises:
+        QueryError: the catalog is of a kind that is only read by Spark.
+        DatabaseError: the catalog's database does not answer.
+    """
+    kind = settings.spark_conf.get(f"spark.sql.catalog.{CATALOG}.type", "jdbc")
+    uri = settings.catalog_uri
+    if kind == "jdbc" and uri.startswith(_SQLITE):
+        found = _of_sqlite(uri)
+    elif kind == "jdbc" and uri.startswith(_POSTGRES):
+        found = _of_postgres(settings, uri)
+    else:
+        raise QueryError(
+            f"a catalog of the kind {kind if kind != 'jdbc' else uri.split('//')[0]} is read by Spark only",
+            hint="add --engine spark",
+        )
+    return {
+        f"{row['table_namespace']}.{row['table_name']}": str(row["metadata_location"])
+        for row in found
+        if row["catalog_name"] == CATALOG
+        and row["table_namespace"] in NAMESPACES
+        and row.get("iceberg_type") in {None, "TABLE"}
+    }
+
+
+def _of_sqlite(uri: str) -> list[dict[str, object]]:
+    path = unquote(uri.removeprefix(_SQLITE).removeprefix("file:").partition("?")[0])
+    try:
+        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as database:
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute(_STATEMENT)]
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return []
+        raise QueryError(f"the catalog {path} cannot be read: {error}") from error
+
+
+def _of_postgres(settings: WarehouseSettings, uri: str) -> list[dict[str, object]]:
+    parameters = of_jdbc(uri, settings.lakehouse_catalog_user, settings.catalog_password)
+    with connected("TIDINGS_LAKEHOUSE_CATALOG", **parameters) as database:
+        cursor = database.execute(_STATEMENT)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in rows(database, _STATEMENT)]
