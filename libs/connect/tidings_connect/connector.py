@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from tidings_connect.herder.herder import Herder
     from tidings_connect.herder.series_bounds import SeriesBounds
-    from tidings_connect.task.channel import Report, TaskJob
+    from tidings_connect.task.channel import Report
+    from tidings_connect.task.transport import TaskContext
 
 Kind = Literal["source", "sink"]
 CANNOT_CONNECT: Final = "Error while validating connector config:"
@@ -134,5 +135,5 @@ class Connector(ABC):
         """Import what a task needs. Called once, before tasks are forked, so that they share its memory."""
 
     @abstractmethod
-    def run_task(self, job: "TaskJob", supervision: Supervision) -> None:
+    def run_task(self, context: "TaskContext") -> None:
         """Be a task, until it is to stop. Errors leave it; the worker decides whether to try again."""

@@ -63,6 +63,12 @@ class OffsetError(ConnectError):
     code = "offset"
 
 
+class RecordError(ConnectError):
+    """A record that a connector made cannot be written; the message names its topic and the field."""
+
+    code = "record"
+
+
 class TaskDiedError(ConnectError):
     """A task's process ended without saying why (killed, out of memory)."""
 

@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from row_traffic import RowTraffic
 
-from tidings_capture.postgres.checkpoint_transactions import TransactionalCheckpoints
-from tidings_capture.postgres.offset import SourceOffset, decode_offset, offset_key
+from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset, offset_key
 from tidings_connect.config.exactly_once import TransactionBoundary, preflight
 from tidings_connect.errors import BrokerError, FencedError
 from tidings_connect.kafka.producer import AcknowledgedProducer
 from tidings_connect.kafka.topics import TopicAdmin, read_compacted
 from tidings_connect.kafka.transactional_producer import TransactionalProducer
+from tidings_connect.task.exactly_once import TransactionalCheckpoints
 from tidings_service import Retry
 from tidings_stack.kafka import arrived
 
@@ -289,7 +289,7 @@ class _Records:
 )
 def test_when_a_transaction_ends(boundary, after, drained, exact, due):
     records = _Records()
-    checkpoints = TransactionalCheckpoints(records, "t", b"k", boundary, interval_seconds=1.0)
+    checkpoints = TransactionalCheckpoints(records, "t", b"k", encode_offset, boundary, interval_seconds=1.0)
     now = records.opened = checkpoints._last
     assert checkpoints.due(now + after, drained=drained, exact=exact) is due
 
@@ -297,14 +297,14 @@ def test_when_a_transaction_ends(boundary, after, drained, exact, due):
 def test_a_position_that_is_stored_costs_no_transaction(transactional, unique_name):
     producer = transactional()
     checkpoints = TransactionalCheckpoints(
-        producer, unique_name, b"k", TransactionBoundary(), interval_seconds=1.0
+        producer, unique_name, b"k", encode_offset, TransactionBoundary(), interval_seconds=1.0
     )
     position = SourceOffset(done_lsn=1, lsn=1)
     checkpoints.take(position)
     checkpoints.take(position)
     assert producer.commits == 1
     assert not checkpoints.pending
-    assert checkpoints.confirmed_lsn == 1
+    assert checkpoints.stored == position
 
 
 def test_required_is_refused_where_the_worker_does_not_write_exactly_once(worker, connector_config):

@@ -14,6 +14,7 @@ from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.config import read_connector_config
 from tidings_capture.postgres.run import TaskRun
 from tidings_connect.task.channel import Report, TaskJob
+from tidings_connect.task.transport import KafkaTransport, TaskContext
 from tidings_stack.connect import connector_settings
 from tidings_stack.postgres import create_database, drop_database
 
@@ -46,7 +47,7 @@ class Supervision:
     def report(self, report: Report) -> None:
         self.last = report
 
-    def signals(self) -> list[object]:
+    def signals(self) -> list[str]:
         return []
 
     def close(self) -> None:
@@ -96,7 +97,8 @@ def test_servers_are_asked_about_all_tables_at_once(
     def run(records: int) -> None:
         asked.clear()
         supervision = Supervision(records)
-        TaskRun(job, read_connector_config(unique_name, settings, {}, "run"), supervision).run()
+        context = TaskContext(job, supervision, KafkaTransport(job))
+        TaskRun(context, read_connector_config(unique_name, settings, {}, "run")).run()
         assert supervision.last is not None
         assert sum(supervision.last.records.values()) == records
         supervision.close()

@@ -24,6 +24,7 @@ from tidings_connect.limits import set_limits
 from tidings_connect.log_levels import apply_levels
 from tidings_connect.renewals import Renewal
 from tidings_connect.task.channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
+from tidings_connect.task.transport import KafkaTransport, TaskContext
 from tidings_envelope.errors import EnvelopeError
 from tidings_service import (
     TidingsError,
@@ -169,7 +170,7 @@ def main() -> int:
     _renew(job.renewals)
     log = get_logger("tidings_capture.task")
     try:
-        _connector(job).run_task(job, pipes)
+        _connector(job).run_task(TaskContext(job, pipes, KafkaTransport(job)))
     except (TidingsError, EnvelopeError) as error:
         failure = _failure(error.code, str(error), str(error.retry), error.hint, error)
         log.error(str(error), connector=job.connector, code=error.code, hint=error.hint)  # noqa: TRY400 - one line

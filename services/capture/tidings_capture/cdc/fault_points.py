@@ -1,6 +1,6 @@
 """Named points of the way from the server to Kafka and back, at which a test may end the process (`tidings_envelope.fault_points`).
 
-They lie between steps whose order is what keeps a crash harmless (`postgres.checkpoints`).
+They lie between steps whose order is what keeps a crash harmless (`tidings_connect.task.checkpoints`).
 """
 
 from typing import Final

@@ -34,25 +34,16 @@ from tidings_capture.postgres.replica_identities import IdentityRule, compile_id
 from tidings_capture.postgres.tolerance import ToleranceOptions
 from tidings_capture.postgres.wal.options import WalOptions, read_wal_options
 from tidings_connect.config.exactly_once import (
-    BOUNDARY,
-    BOUNDARY_INTERVAL,
     REQUIRED,
     SUPPORT,
     TransactionBoundary,
 )
-from tidings_connect.config.framework import PRODUCER_OVERRIDE, TRANSFORM_PREFIXES
+from tidings_connect.config.task_options import boundary_of, converters_of, producer_overrides, transforms_of
 from tidings_connect.converters.encoding import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
 from tidings_connect.errors import OptionError
 from tidings_connect.java.regex import JavaPattern
 from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.kafka.topic_creation import TopicCreation, read_topic_creation
-from tidings_connect.transforms.chain import has_transforms
-
-_CHAIN = ("transforms", "predicates")
-_LOGIN = re.compile(
-    r"\.(basic\.auth|bearer\.auth|apicurio\.auth|(schema\.registry|apicurio\.registry\.request)\.(ssl|basic|bearer))\."
-)
-"""A converter's options about logging in to its registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +167,8 @@ def read_connector_config(
         status_update_seconds=value.integer("status.update.interval.ms") / 1000,
         receive_timeout_seconds=value.integer("tidings.receive.timeout.ms") / 1000,
         conversion=_conversion(value, config, topics, run_id, task),
-        converters={**_overridden(worker_converters, config), **_converters(config)},
-        producer=translate_client_settings(
-            {
-                n.removeprefix(PRODUCER_OVERRIDE): v
-                for n, v in config.items()
-                if n.startswith(PRODUCER_OVERRIDE)
-            },
-            PRODUCER_OVERRIDE,
-        ),
+        converters=converters_of(config, worker_converters),
+        producer=producer_overrides(config),
         topics=topics,
         topic_creation=read_topic_creation(config),
         keys=compile_keys(value.text("message.key.columns")),
@@ -192,14 +176,14 @@ def read_connector_config(
         published_operations=_published_operations(value, config),
         identities=compile_identities(value.text("replica.identity.autoset.values")),
         heartbeat_action=value.text("heartbeat.action.query"),
-        boundary=_boundary(value),
+        boundary=boundary_of(config),
         exactly_once_required=value.text(SUPPORT).lower() == REQUIRED,
         tolerance=ToleranceOptions(
             all=value.text("errors.tolerance").lower() == "all",
             log=value.boolean("errors.log.enable"),
             dead_letters=value.text("errors.deadletterqueue.topic.name"),
         ),
-        transforms=_transforms(config),
+        transforms=transforms_of(config),
     )  # fmt: skip
 
 
@@ -284,11 +268,6 @@ def _conversion(
     )
 
 
-def _boundary(value: "_Values") -> TransactionBoundary:
-    interval = value.text(BOUNDARY_INTERVAL)
-    return TransactionBoundary(value.text(BOUNDARY).lower(), int(interval) / 1000 if interval else None)
-
-
 def _published_operations(value: "_Values", config: Mapping[str, str]) -> str:
     skipped = set(value.names("skipped.operations")) - {"none"}
     if "skipped.operations" not in config or not skipped:
@@ -306,37 +285,6 @@ def _initial_statements(text: str) -> tuple[str, ...]:
     """Statements end with a semicolon; two of them are one that belongs to a statement."""
     parts = re.split(r"(?<!;);(?!;)", text)
     return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())
-
-
-def _transforms(config: Mapping[str, str]) -> dict[str, str]:
-    if not has_transforms(config):
-        return {}
-    return {n: v for n, v in config.items() if n in _CHAIN or n.startswith(TRANSFORM_PREFIXES)}
-
-
-def _converters(config: Mapping[str, str]) -> dict[str, str]:
-    return {n: v for n, v in config.items() if n.startswith(("key.converter", "value.converter"))}
-
-
-def _overridden(worker: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
-    # A connector that names its own converter does not inherit the options of the worker's.
-    dropped = tuple(name for name in ("key.converter", "value.converter") if name in config)
-    inherited = {n: v for n, v in worker.items() if not dropped or not n.startswith(dropped)}
-    # One that keeps the worker's, but names another registry or says how to trust it, logs in with what it gives itself.
-    elsewhere = tuple(
-        f"{side}.converter."
-        for side in ("key", "value")
-        if _leads_elsewhere(f"{side}.converter.", worker, config)
-    )
-    return {n: v for n, v in inherited.items() if not (n.startswith(elsewhere) and _LOGIN.search(n))}
-
-
-def _leads_elsewhere(prefix: str, worker: Mapping[str, str], config: Mapping[str, str]) -> bool:
-    return any(
-        value.strip() != worker.get(name, "").strip()
-        for name, value in config.items()
-        if name.startswith(prefix) and (_LOGIN.search(name) or name.endswith(".url"))
-    )
 
 
 class _Values:

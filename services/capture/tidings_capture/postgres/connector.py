@@ -16,15 +16,15 @@ from tidings_capture.postgres.server import (
     warning_of_refused_updates,
 )
 from tidings_connect.config.option import Definition, Option
-from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings, Kind, Supervision
+from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings, Kind
 from tidings_connect.errors import ConnectError
-from tidings_connect.task.channel import TaskJob
 from tidings_service import get_logger
 
 if TYPE_CHECKING:
     from tidings_capture.postgres.companion import SlotCompanion
     from tidings_connect.herder.herder import Herder
     from tidings_connect.herder.series_bounds import SeriesBounds
+    from tidings_connect.task.transport import TaskContext
 
 _log = get_logger(__name__)
 
@@ -96,14 +96,15 @@ class PostgresConnector(Connector):
         """Import the task."""
         import tidings_capture.postgres.run  # noqa: PLC0415, F401
 
-    def run_task(self, job: TaskJob, supervision: Supervision) -> None:
+    def run_task(self, context: "TaskContext") -> None:
         """Prepare, take a snapshot when asked for, and stream until told to stop."""
         from tidings_capture.postgres.run import TaskRun  # noqa: PLC0415 - the worker does not run tasks
 
+        job = context.job
         config = read_connector_config(
             job.connector, job.config, job.converters, run_id=str(uuid.uuid4()), task=job.task
         )
-        TaskRun(job, config, supervision).run()
+        TaskRun(context, config).run()
 
 
 def _warnings(session: Session, options: Mapping[str, str]) -> tuple[str, ...]:

@@ -32,9 +32,9 @@ from tidings_capture.postgres.snapshot import SnapshotRun
 from tidings_capture.postgres.start import blocking_patterns, blocking_work, decide
 from tidings_capture.postgres.stream import Stream
 from tidings_capture.postgres.wal.task_guard import TaskGuard
-from tidings_connect.connector import Supervision
 from tidings_connect.errors import BrokerError
-from tidings_connect.task.channel import Report, TaskJob
+from tidings_connect.task.channel import Report
+from tidings_connect.task.transport import TaskContext
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
@@ -58,10 +58,10 @@ class StopRequested(Exception):  # noqa: N818 - not an error
 class TaskRun:
     """One task's work, from its configuration."""
 
-    def __init__(self, job: TaskJob, config: ConnectorConfig, supervision: Supervision) -> None:
-        self._job = job
+    def __init__(self, context: TaskContext, config: ConnectorConfig) -> None:
+        self._job = context.job
         self._config = config
-        self._supervision = supervision
+        supervision = self._supervision = context.supervision
         self._replication: Replication | None = None
         self._stream: Stream | None = None
         self._deadline: float | None = None
@@ -71,7 +71,7 @@ class TaskRun:
         self._assembler: Assembler | None = None
         self._former_transactions = self._former_events = 0
         self._unfinished: tuple[str, ...] | None = None
-        self._parts = parts = TaskParts(job, config, self._breathe)
+        self._parts = parts = TaskParts(context, config, self._breathe)
         self._progress = parts.progress
         self._producer, self._checkpoints = parts.producer, parts.checkpoints
         self._markers, self._routes = parts.markers, parts.routes
@@ -98,7 +98,7 @@ class TaskRun:
 
     def _work(self) -> None:
         self._checkpoints.open()
-        self._parts.find_topics()
+        self._parts.topics.find()
         start = decide(self._parts)
         resume, work = start.resume, start.snapshot
         options = self._config.snapshot
@@ -222,7 +222,7 @@ class TaskRun:
                 next_heartbeat = now + self._config.heartbeat_seconds
                 self._heartbeat()
             self._pulse.reached(stream.received_lsn)
-            if stream.reply_requested or self._checkpoints.confirmed_lsn > self._told_lsn:
+            if stream.reply_requested or self._parts.confirmed_lsn > self._told_lsn:
                 stream.reply_requested = False
                 self._tell_server()
             self._breathe()
@@ -282,7 +282,7 @@ class TaskRun:
     def _tell_server(self, *, reply: bool = False) -> None:
         if self._replication is None or self._stream is None:
             return
-        confirmed = self._checkpoints.confirmed_lsn
+        confirmed = self._parts.confirmed_lsn
         told = confirmed if self._assembler is None else self._assembler.confirmable(confirmed)
         self._replication.send_status(max(self._stream.received_lsn, told), told, reply=reply)
         if confirmed > self._told_lsn:
@@ -345,7 +345,7 @@ class TaskRun:
                 disk_bytes=0 if self._assembler is None else self._assembler.disk_bytes,
                 spilled_bytes=0 if self._assembler is None else self._assembler.spilled_bytes,
                 received_lsn=stream.received_lsn if stream is not None else 0,
-                confirmed_lsn=self._checkpoints.confirmed_lsn,
+                confirmed_lsn=self._parts.confirmed_lsn,
                 outstanding=self._producer.outstanding(),
                 record_errors=self._parts.tolerance.errors,
                 records_skipped=self._parts.tolerance.skipped,

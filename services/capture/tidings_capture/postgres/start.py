@@ -145,7 +145,7 @@ def _publish(
                 tables=short[:20],
                 count=len(short),
             )
-    parts.checkpoints.history = with_publication(found.history, publication, captured)
+    parts.history = with_publication(found.history, publication, captured)
 
 
 def _is_in(members: Mapping[tuple[str, str], tuple[int, tuple[int, ...]]], table: tuple[str, str]) -> bool:

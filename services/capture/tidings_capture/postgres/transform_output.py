@@ -9,9 +9,8 @@ from tidings_capture.postgres.logical_messages import COLLECTION
 from tidings_capture.postgres.plan import NEW_KEY_HEADER, OLD_KEY_HEADER
 from tidings_capture.postgres.tolerance import Tolerance
 from tidings_connect.converters.encoding import Converter
-from tidings_connect.data.records import Record
+from tidings_connect.data.records import Producer, Record
 from tidings_connect.data.text import connect_text
-from tidings_connect.kafka.producer import RecordProducer
 from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS, TopicError
 from tidings_connect.transforms.chain import Chain, TransformError
 from tidings_connect.transforms.encoding import Encoding
@@ -48,7 +47,7 @@ class TransformedOutput:
         self,
         chain: Chain,
         converters: tuple[Converter, Converter],
-        producer: RecordProducer,
+        producer: Producer,
         ensure_topic: Callable[[str], None],
         tolerance: Tolerance | None = None,
         left_out: LeftOut | None = None,

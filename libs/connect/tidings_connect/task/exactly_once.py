@@ -5,13 +5,13 @@ A crash leaves either both or none. So the steps from "sent" to "stored" are one
 """
 
 import time
+from collections.abc import Callable
 from typing import Final
 
-from tidings_capture.cdc.fault_points import reached
-from tidings_capture.postgres.checkpoints import Checkpoints
-from tidings_capture.postgres.offset import SourceOffset, encode_offset
 from tidings_connect.config.exactly_once import INTERVAL, TransactionBoundary
 from tidings_connect.kafka.transactional_producer import TransactionalProducer
+from tidings_connect.task.checkpoints import Checkpoints, P
+from tidings_envelope.fault_points import reached
 
 _POLL_SECONDS: Final = 0.05
 """With ``transaction.boundary=poll``: at least so long between two transactions, for the broker's sake."""
@@ -19,7 +19,7 @@ _LONGEST_SHARE: Final = 0.25
 """Of transaction.timeout.ms: how long a transaction waits for a better moment to end."""
 
 
-class TransactionalCheckpoints(Checkpoints):
+class TransactionalCheckpoints(Checkpoints[P]):
     """Exactly once.
 
     Args:
@@ -32,6 +32,7 @@ class TransactionalCheckpoints(Checkpoints):
         records: TransactionalProducer,
         topic: str,
         key: bytes,
+        encode: Callable[[P], bytes],
         boundary: TransactionBoundary,
         *,
         interval_seconds: float,
@@ -40,7 +41,7 @@ class TransactionalCheckpoints(Checkpoints):
         self._drains = boundary.kind != INTERVAL
         if not self._drains and boundary.interval_seconds is not None:
             interval_seconds = boundary.interval_seconds
-        super().__init__(topic, key, interval_seconds=min(interval_seconds, self._longest))
+        super().__init__(topic, key, encode, interval_seconds=min(interval_seconds, self._longest))
         self._records = records
 
     @property
@@ -66,16 +67,16 @@ class TransactionalCheckpoints(Checkpoints):
         if self._records.open_seconds(now) >= self._longest:
             self._records.commit()
 
-    def take(self, position: SourceOffset) -> None:
+    def take(self, position: P) -> None:
         """Commit everything sent, with its position.
 
         Raises:
             FencedError: another worker runs this connector.
         """
         self._last = time.monotonic()
-        position = self.signed(position)
+        position = self.sign(position)
         if position != self.stored:
-            self._records.send(self._topic, [(self._key, encode_offset(position), None)])
+            self._records.send(self._topic, [(self._key, self._encode(position), None)])
         elif not self._records.dirty:
             return
         reached("offset.written")
@@ -84,7 +85,7 @@ class TransactionalCheckpoints(Checkpoints):
         self.stored = position
         reached("offset.stored")
 
-    def take_and_wait(self, position: SourceOffset) -> None:
+    def take_and_wait(self, position: P) -> None:
         self.take(position)
 
     def poll(self) -> None:

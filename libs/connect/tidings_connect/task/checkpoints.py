@@ -1,55 +1,64 @@
-"""Checkpoints: from "sent" to "stored" to "confirmed".
+"""Checkpoints: from "sent" to "stored" to "confirmed". What a position is, only the task knows.
 
 The order is what keeps a crash harmless: everything sent is acknowledged by Kafka, then the offset is written and
-acknowledged, and only then may the slot be confirmed up to it. A crash between any two of them repeats records; none of
-them loses one. So the slot is never ahead of the stored offset, and a slot that is has been moved by somebody else.
-`checkpoint_transactions` makes the first two steps one.
+acknowledged, and only then may the source be told that it is stored. A crash between any two of them repeats records; none of
+them loses one. So the source is never told more than what is stored.
+`exactly_once` makes the first two steps one.
 """
 
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from tidings_capture.cdc.fault_points import reached
-from tidings_capture.postgres.history import History
-from tidings_capture.postgres.offset import SourceOffset, encode_offset
-from tidings_connect.kafka.producer import AcknowledgedProducer, RecordProducer
-from tidings_connect.storage.offset_file import OffsetFile
+from tidings_connect.data.records import Producer
+from tidings_envelope.fault_points import reached
+
+P = TypeVar("P")
 
 _SLICE_SECONDS: Final = 0.05
 
 
-class Checkpoints(ABC):
+class OffsetWriter(Protocol):
+    """Writes offsets, to a topic or to a file."""
+
+    def put(self, topic: str, key: bytes, value: bytes | None, on_stored: Callable[[], None]) -> None:
+        """Queue one."""
+        ...
+
+    def poll(self) -> None:
+        """Serve acknowledgements."""
+        ...
+
+    def flush(self, seconds: float) -> object:
+        """Wait for acknowledgements."""
+        ...
+
+
+class Checkpoints(ABC, Generic[P]):
     """The stored position of one connector.
 
     Args:
         topic: the offsets topic.
         key: of the connector's offset in it.
+        encode: a position as it is stored.
         interval_seconds: how often a position is stored while records flow.
     """
 
-    def __init__(self, topic: str, key: bytes, *, interval_seconds: float) -> None:
+    def __init__(
+        self, topic: str, key: bytes, encode: Callable[[P], bytes], *, interval_seconds: float
+    ) -> None:
         self._topic = topic
+        self._encode = encode
         self._key = key
         self._interval = interval_seconds
         self._last = time.monotonic()
         self.transactions = 0
         """Kafka transactions committed; none where delivery is at least once."""
-        self.stored: SourceOffset | None = None
+        self.stored: P | None = None
         """The last offset that Kafka has acknowledged."""
-        self.history: History | None = None
-        """What every offset says it is a position of; None: what it says itself."""
-
-    def signed(self, position: SourceOffset) -> SourceOffset:
-        """A position that says what it is a position of."""
-        return position if self.history is None else replace(position, history=self.history)
-
-    @property
-    def confirmed_lsn(self) -> int:
-        """Up to where the slot may be confirmed; 0 before the first checkpoint."""
-        return 0 if self.stored is None else self.stored.done_lsn
+        self.sign: Callable[[P], P] = lambda position: position
+        """What every position gets before it is stored, such as what it is a position of."""
 
     @property
     @abstractmethod
@@ -64,7 +73,7 @@ class Checkpoints(ABC):
             BrokerError: Kafka refused, or did not answer.
         """
 
-    def start_from(self, offset: SourceOffset) -> None:
+    def start_from(self, offset: P) -> None:
         """An offset that was found in the topic."""
         self.stored = offset
 
@@ -82,7 +91,7 @@ class Checkpoints(ABC):
         """Called between the batches of a table that a snapshot reads, where there is no position to take."""
 
     @abstractmethod
-    def take(self, position: SourceOffset) -> None:
+    def take(self, position: P) -> None:
         """Wait until everything sent is acknowledged, then write the position.
 
         Raises:
@@ -90,7 +99,7 @@ class Checkpoints(ABC):
         """
 
     @abstractmethod
-    def take_and_wait(self, position: SourceOffset) -> None:
+    def take_and_wait(self, position: P) -> None:
         """Write the position and wait until it is stored."""
 
     @abstractmethod
@@ -106,7 +115,7 @@ class Checkpoints(ABC):
         """What is not stored by now is not stored any more."""
 
 
-class AcknowledgedCheckpoints(Checkpoints):
+class AcknowledgedCheckpoints(Checkpoints[P]):
     """At least once: offsets through a producer of their own, each after what it stands for was acknowledged.
 
     Args:
@@ -117,19 +126,20 @@ class AcknowledgedCheckpoints(Checkpoints):
 
     def __init__(
         self,
-        records: RecordProducer,
-        offsets: AcknowledgedProducer | OffsetFile,
+        records: Producer,
+        offsets: OffsetWriter,
         topic: str,
         key: bytes,
+        encode: Callable[[P], bytes],
         *,
         interval_seconds: float,
         on_wait: Callable[[], None],
     ) -> None:
-        super().__init__(topic, key, interval_seconds=interval_seconds)
+        super().__init__(topic, key, encode, interval_seconds=interval_seconds)
         self._records = records
         self._offsets = offsets
         self._on_wait = on_wait
-        self._written: SourceOffset | None = None
+        self._written: P | None = None
 
     @property
     def pending(self) -> bool:
@@ -138,7 +148,7 @@ class AcknowledgedCheckpoints(Checkpoints):
     def open(self) -> None:
         """Nothing to do."""
 
-    def start_from(self, offset: SourceOffset) -> None:
+    def start_from(self, offset: P) -> None:
         self.stored = self._written = offset
 
     def due(self, now: float, *, drained: bool = False, exact: bool = True) -> bool:  # noqa: ARG002 - only time counts
@@ -147,20 +157,20 @@ class AcknowledgedCheckpoints(Checkpoints):
     def relieve(self, now: float) -> None:
         """Nothing to do: records need no position."""
 
-    def take(self, position: SourceOffset) -> None:
+    def take(self, position: P) -> None:
         """Wait until everything sent is acknowledged, then write the position; `poll` sees it stored."""
         self._last = time.monotonic()
-        position = self.signed(position)
+        position = self.sign(position)
         if position == self._written:
             return
         while not self._records.flush(_SLICE_SECONDS):
             self._on_wait()
         reached("records.acknowledged")
         self._written = position
-        self._offsets.put(self._topic, self._key, encode_offset(position), lambda: self._stored(position))
+        self._offsets.put(self._topic, self._key, self._encode(position), lambda: self._stored(position))
         reached("offset.written")
 
-    def take_and_wait(self, position: SourceOffset) -> None:
+    def take_and_wait(self, position: P) -> None:
         self.take(position)
         while self.stored != self._written:
             self._offsets.flush(_SLICE_SECONDS)
@@ -173,6 +183,6 @@ class AcknowledgedCheckpoints(Checkpoints):
     def close(self) -> None:
         """Nothing to do."""
 
-    def _stored(self, position: SourceOffset) -> None:
+    def _stored(self, position: P) -> None:
         self.stored = position
         reached("offset.stored")

@@ -1,0 +1,46 @@
+"""Connectors for tests, installed as a distribution would."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tidings_connect.config import plugins
+
+PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
+
+
+@pytest.fixture(scope="session")
+def counting_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for ``sys.path`` with the module and the entry point of `docs/connectors.md`, as they are there."""
+    directory = tmp_path_factory.mktemp("site")
+    page = PAGE.read_text("utf-8")
+    module, contract = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (directory / "counting.py").write_text(module, "utf-8")
+    (directory / "counting_contract.py").write_text(contract, "utf-8")
+    ((name, value),) = re.findall(
+        r'```toml\n\[project\.entry-points\."tidings\.connectors"\]\n(\w+) = "(.*?)"\n```', page
+    )
+    info = directory / "counting-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n", "ascii")
+    (info / "entry_points.txt").write_text(f"[tidings.connectors]\n{name} = {value}\n", "ascii")
+    return directory
+
+
+def forget() -> None:
+    """Look for connectors anew."""
+    for found in (plugins.connectors, plugins.secret_names, plugins.plugins):
+        found.cache_clear()
+
+
+@pytest.fixture
+def counting(counting_distribution: Path) -> Iterator[None]:
+    """The connector of `docs/connectors.md` is installed in this process."""
+    sys.path.insert(0, str(counting_distribution))
+    forget()
+    yield
+    sys.path.remove(str(counting_distribution))
+    forget()

@@ -1,0 +1,82 @@
+"""What a source task writes records to: transforms, converters, topics, and the producer behind them."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from tidings_connect.converters.encoding import Converter
+from tidings_connect.data.records import Producer
+from tidings_connect.data.text import connect_text
+from tidings_connect.errors import RecordError
+from tidings_connect.task.topics import TaskTopics
+from tidings_connect.transforms.chain import Chain
+from tidings_connect.transforms.encoding import Encoding
+from tidings_connect.transforms.record import DataError, SourceRecord
+
+
+class Output:
+    """Takes the records of one task.
+
+    Args:
+        converters: the connector's own, for keys and values.
+        chain: its transforms; None: it has none.
+    """
+
+    def __init__(
+        self,
+        producer: Producer,
+        topics: TaskTopics,
+        converters: tuple[Converter, Converter],
+        chain: Chain | None,
+    ) -> None:
+        self._producer = producer
+        self._topics = topics
+        self._converters = converters
+        self._key, self._value = (Encoding(converter) for converter in converters)
+        self._chain = chain
+        self._known: set[str] = set()
+        self._counts: Counter[str] = Counter()
+        self.send: Callable[..., None] = producer.send
+        """Queues records that a task has encoded itself: topic, and list of `data.records.Record`."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many records have been written, by topic."""
+        return self._counts
+
+    def write(self, record: SourceRecord) -> None:
+        """Transform, convert and queue a record; its topic is created when its first record comes.
+
+        Raises:
+            TransformError: a transform failed.
+            RecordError: a value does not fit its schema.
+            TopicError: no record may go to its topic.
+            BrokerError: an earlier record was refused for good.
+        """
+        result = record
+        if self._chain is not None:
+            transformed = self._chain.apply(record, f"a record of topic {record.topic}")
+            if transformed is None:
+                return
+            result = transformed
+        topic = result.topic
+        try:
+            key = self._key(topic, result.key_schema, result.key, trusted=False)
+            value = self._value(topic, result.value_schema, result.value, trusted=False)
+        except DataError as error:
+            raise RecordError(f"a record of topic {topic} cannot be written: {error}") from None
+        headers = [
+            (h.key, None if h.value is None else connect_text(h.schema, h.value).encode())
+            for h in result.headers
+        ]
+        if topic not in self._known:
+            self._topics.ensure(topic)
+            self._known.add(topic)
+        self._producer.send_one(topic, key, value, headers, result.partition, result.timestamp)
+        self._counts[topic] += 1
+
+    def close(self) -> None:
+        """Close transforms and converters."""
+        if self._chain is not None:
+            self._chain.close()
+        for converter in self._converters:
+            converter.close()

@@ -1,0 +1,241 @@
+"""The loop of a source task: poll, store positions, hear the worker, wait. What is read, and from where, is a `SourceTask`'s.
+
+The order of `checkpoints` keeps a crash harmless; a task that says exactly where it is loses nothing and repeats nothing
+that was stored.
+"""
+
+import select
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import orjson
+
+from tidings_connect.config.exactly_once import REQUIRED, SUPPORT
+from tidings_connect.config.task_options import (
+    boundary_of,
+    converters_of,
+    producer_overrides,
+    transforms_of,
+)
+from tidings_connect.connector import Connector, Kind
+from tidings_connect.converters.encoding import make_converter
+from tidings_connect.errors import BrokerError, OffsetError, OptionError
+from tidings_connect.kafka.topic_bounds import TopicBounds
+from tidings_connect.kafka.topic_creation import read_topic_creation
+from tidings_connect.task.channel import Report
+from tidings_connect.task.output import Output
+from tidings_connect.task.topics import TaskTopics
+from tidings_connect.task.transport import Delivery, TaskContext
+from tidings_connect.transforms.chain import make_chain
+from tidings_envelope.fault_points import reached
+from tidings_service import get_logger
+
+Position = Mapping[str, Any]
+"""Where a task is, as a JSON object: the ``offset`` of Kafka Connect's REST API."""
+
+_IDLE_SECONDS: Final = 0.25
+_PENDING_SECONDS: Final = 0.02
+_REPORT_SECONDS: Final = 0.5
+_STOP_FLUSH_SECONDS: Final = 8.0
+
+_log = get_logger(__name__)
+
+
+class SourceTask(ABC):
+    """Reads one part of a source. One thread uses it; `poll` and `wait` are to return within a second."""
+
+    @abstractmethod
+    def start(self, stored: Position | None) -> None:
+        """Begin after a position, or from the beginning (None).
+
+        Raises:
+            OffsetError: the position cannot be understood.
+        """
+
+    @abstractmethod
+    def poll(self) -> bool:
+        """Write what has arrived to the output, a batch of it at most; whether nothing more is there now."""
+
+    @abstractmethod
+    def position(self) -> Position:
+        """Where it is: after everything that it has written, and after nothing else."""
+
+    def wait(self, seconds: float, descriptor: int) -> None:
+        """Wait until there may be something to poll, or to hear.
+
+        Args:
+            descriptor: readable when the worker has something to say.
+        """
+        select.select([descriptor], [], [], seconds)
+
+    def stored(self, position: Position) -> None:  # noqa: B027 - most sources need not know
+        """Kafka has everything up to a position: the source may forget it."""
+
+    def signal(self, signal: str) -> None:
+        """Do what a signal (JSON) asks for that came over REST."""
+        _log.warning("this connector takes no signals", signal_bytes=len(signal))
+
+    def stop(self) -> None:  # noqa: B027 - most have nothing to close
+        """Let go of the source."""
+
+
+class SourceConnector(Connector):
+    """A connector whose tasks are `SourceTask`."""
+
+    kind: ClassVar[Kind] = "source"
+
+    @abstractmethod
+    def partition(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        """What a configuration reads: the ``partition`` of Kafka Connect's REST API. The position is stored under it."""
+
+    @abstractmethod
+    def open_task(self, config: Mapping[str, str], output: Output) -> SourceTask:
+        """A task, which has not started.
+
+        Args:
+            config: the connector's, with secrets in place of references to them.
+            output: takes its records.
+        """
+
+    def run_task(self, context: TaskContext) -> None:
+        """Run a task until it is to stop."""
+        problems = self.problems(context.job.config)
+        if problems:
+            raise OptionError("; ".join(text for texts in problems.values() for text in texts))
+        _Loop(context, self).run()
+
+
+class _StopRequested(Exception):  # noqa: N818 - not an error
+    """The worker asked the task to stop."""
+
+
+class _Loop:
+    def __init__(self, context: TaskContext, connector: SourceConnector) -> None:
+        self._context = context
+        self._connector = context.job.connector
+        self._state = "starting"
+        self._deadline: float | None = None
+        self._next_report = 0.0
+        job, config = context.job, context.job.config
+        converters = converters_of(config, job.converters)
+        chain = transforms_of(config)
+        topics = TaskTopics(
+            context.transport.topics(),
+            read_topic_creation(config),
+            TopicBounds(job.internal_topics, job.connector, ""),
+            self._breathe,
+        )
+        self._topics = topics
+        self._key = orjson.dumps([job.connector, dict(connector.partition(config))])
+        self._producer, self._checkpoints = context.transport.open(
+            Delivery[Position](
+                self._key,
+                lambda position: orjson.dumps(dict(position)),
+                self._breathe,
+                producer_overrides(config),
+                boundary_of(config),
+                config.get(SUPPORT, "").strip().lower() == REQUIRED,
+            )
+        )
+        self._output = Output(
+            self._producer,
+            topics,
+            (make_converter(converters, is_key=True), make_converter(converters, is_key=False)),
+            make_chain(chain) if chain else None,
+        )
+        self._task = connector.open_task(config, self._output)
+
+    def run(self) -> None:
+        self._report()
+        try:
+            self._work()
+        except _StopRequested:
+            self._finish()
+            _log.info("stopped", connector=self._connector)
+        finally:
+            self._task.stop()
+            self._checkpoints.close()
+            self._output.close()
+            self._report()
+
+    def _work(self) -> None:
+        self._checkpoints.open()
+        self._topics.find()
+        stored = self._stored()
+        if stored is not None:
+            self._checkpoints.start_from(stored)
+        self._task.start(stored)
+        self._state = "streaming"
+        told = stored
+        while True:
+            drained = self._task.poll()
+            reached("batch.sent")
+            self._checkpoints.poll()
+            now = time.monotonic()
+            if self._checkpoints.due(now, drained=drained):
+                self._checkpoints.take(self._task.position())
+            if self._checkpoints.stored is not None and self._checkpoints.stored != told:
+                told = self._checkpoints.stored
+                self._task.stored(told)
+                reached("slot.confirmed")
+            for signal in self._context.supervision.signals():
+                self._task.signal(signal)
+            self._breathe()
+            if drained:
+                self._producer.hurry(now)
+                pending = self._producer.outstanding() or self._checkpoints.pending
+                self._task.wait(
+                    _PENDING_SECONDS if pending else _IDLE_SECONDS, self._context.supervision.descriptor
+                )
+
+    def _stored(self) -> Position | None:
+        data = self._context.transport.stored(self._key)
+        if data is None:
+            return None
+        try:
+            found = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            found = None
+        if not isinstance(found, dict):
+            raise OffsetError(
+                f"the stored offset of connector {self._connector} is not a JSON object",
+                hint="correct it with PATCH /connectors/{name}/offsets, or delete it",
+            )
+        return found
+
+    def _finish(self) -> None:
+        if self._state != "streaming":
+            return
+        self._deadline = time.monotonic() + _STOP_FLUSH_SECONDS
+        try:
+            self._checkpoints.take_and_wait(self._task.position())
+            if self._checkpoints.stored is not None:
+                self._task.stored(self._checkpoints.stored)
+        except (BrokerError, _StopRequested) as error:
+            # The stored offset stays behind: the next start repeats what was not acknowledged.
+            _log.warning("stopped without a last offset", connector=self._connector, reason=str(error))
+
+    def _breathe(self) -> None:
+        """Called between batches and in every wait."""
+        now = time.monotonic()
+        if self._deadline is not None:
+            if now > self._deadline:
+                raise _StopRequested("Kafka did not acknowledge everything in time")
+        elif self._context.supervision.stop_requested():
+            raise _StopRequested
+        if now >= self._next_report:
+            self._report()
+
+    def _report(self) -> None:
+        self._next_report = time.monotonic() + _REPORT_SECONDS
+        self._context.supervision.report(
+            Report(
+                state=self._state,
+                records=dict(self._output.counts),
+                connected=self._state == "streaming",
+                outstanding=self._producer.outstanding(),
+                kafka_transactions=self._checkpoints.transactions,
+            )
+        )

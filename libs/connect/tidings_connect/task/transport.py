@@ -1,0 +1,139 @@
+"""How a task reaches Kafka: its producer, its stored position, topics. Another transport stands in for Kafka in tests."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from tidings_connect.config.exactly_once import (
+    ENABLED,
+    REQUIRED,
+    SUPPORT,
+    WORKER_SETTING,
+    TransactionBoundary,
+    transactional_id,
+)
+from tidings_connect.connector import Supervision
+from tidings_connect.data.records import Producer
+from tidings_connect.errors import OptionError
+from tidings_connect.kafka.producer import IN_FLIGHT, AcknowledgedProducer, RecordProducer
+from tidings_connect.kafka.topics import TopicAdmin, read_compacted
+from tidings_connect.kafka.transactional_producer import TransactionalProducer
+from tidings_connect.storage.offset_file import OffsetFile, read_offsets
+from tidings_connect.task.channel import TaskJob
+from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoints
+from tidings_connect.task.exactly_once import TransactionalCheckpoints
+from tidings_connect.task.topics import TopicMaker
+from tidings_service import get_logger
+
+P = TypeVar("P")
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Delivery(Generic[P]):
+    """How a task wants its records and positions delivered."""
+
+    key: bytes
+    """Of its position in the offsets topic."""
+    encode: Callable[[P], bytes]
+    """A position as it is stored."""
+    on_wait: Callable[[], None]
+    """Called again and again in every wait; may raise to give up."""
+    producer: Mapping[str, str] = field(default_factory=dict)
+    """librdkafka's settings that the connector overrides."""
+    boundary: TransactionBoundary = field(default_factory=TransactionBoundary)
+    exactly_once_required: bool = False
+
+
+class Transport(Protocol):
+    """What stands between a task and Kafka."""
+
+    def open(self, delivery: Delivery[P]) -> tuple[Producer, Checkpoints[P]]:
+        """The producer, and what stores positions. The task closes the checkpoints.
+
+        Raises:
+            OptionError: the worker cannot give what is asked for.
+            BrokerError: the settings cannot be used.
+        """
+        ...
+
+    def stored(self, key: bytes) -> bytes | None:
+        """The position that is stored under a key."""
+        ...
+
+    def topics(self) -> TopicMaker | None:
+        """What creates topics; None where the worker does not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """All that a task is given."""
+
+    job: TaskJob
+    supervision: Supervision
+    transport: Transport
+
+
+class KafkaTransport:
+    """Kafka, as a task's job says."""
+
+    def __init__(self, job: TaskJob) -> None:
+        self._job = job
+
+    def open(self, delivery: Delivery[P]) -> tuple[Producer, Checkpoints[P]]:
+        """See `Transport`."""
+        job, on_wait = self._job, delivery.on_wait
+        if delivery.exactly_once_required and not job.exactly_once:
+            # Checked when a connector is stored; the worker's properties may have changed since.
+            raise OptionError(
+                f"{SUPPORT}={REQUIRED}, but the worker has not {WORKER_SETTING}={ENABLED}",
+                hint=f"set {WORKER_SETTING}={ENABLED} in the worker's properties, or {SUPPORT}=requested",
+            )
+        settings = {**job.client, **job.producer, **delivery.producer}
+        if str(settings.get(IN_FLIGHT, 1)).strip() != "1":
+            _log.warning(
+                "more than one request in flight: records may be lost when a partition's leader has just changed",
+                setting=IN_FLIGHT,
+                connector=job.connector,
+            )
+        interval = min(job.offset_flush_ms / 1000, 1.0)
+        if job.exactly_once:
+            transactional = TransactionalProducer(
+                settings, transactional_id(job.group, job.connector, job.task), on_wait=on_wait
+            )
+            return transactional, TransactionalCheckpoints(
+                transactional,
+                job.offset_topic,
+                delivery.key,
+                delivery.encode,
+                delivery.boundary,
+                interval_seconds=interval,
+            )
+        producer = RecordProducer(settings, on_wait=on_wait)
+        offsets = (
+            AcknowledgedProducer(job.client) if job.offset_file is None else OffsetFile(Path(job.offset_file))
+        )
+        return producer, AcknowledgedCheckpoints(
+            producer,
+            offsets,
+            job.offset_topic,
+            delivery.key,
+            delivery.encode,
+            interval_seconds=interval,
+            on_wait=on_wait,
+        )
+
+    def stored(self, key: bytes) -> bytes | None:
+        """From the offsets topic, or from a standalone worker's file."""
+        job = self._job
+        if job.offset_file is not None:
+            return read_offsets(Path(job.offset_file)).get(key)
+        return read_compacted({**job.client, **job.consumer}, job.offset_topic).get(key)
+
+    def topics(self) -> TopicMaker | None:
+        """Through an admin client, where ``topic.creation.enable`` allows it."""
+        job = self._job
+        return TopicAdmin({**job.client, **job.admin}) if job.topic_creation else None

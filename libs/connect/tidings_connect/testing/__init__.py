@@ -1,0 +1,1 @@
+"""For authors of connectors: a worker in memory, and the contract that every connector keeps."""

@@ -1,0 +1,337 @@
+"""A worker in memory: one connector, its task in a thread, topics and offsets in dictionaries. It needs no Kafka.
+
+What the real worker does with processes, the group and the REST API is not here; the task, its loop, positions, transforms
+and converters are the real ones.
+"""
+
+import json
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+from tidings_connect.config.providers import ConfigProviders
+from tidings_connect.config.validation import invalid_message, validate
+from tidings_connect.connector import Connector
+from tidings_connect.data.records import Record
+from tidings_connect.errors import NotStoppedError, OptionError
+from tidings_connect.kafka.topic_creation import TopicGroup
+from tidings_connect.task.channel import Report, TaskJob
+from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoints, P
+from tidings_connect.task.transport import Delivery, TaskContext
+from tidings_envelope.fault_points import watched
+
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+CONVERTERS: Final = {
+    "key.converter": _JSON,
+    "key.converter.schemas.enable": "false",
+    "value.converter": _JSON,
+    "value.converter.schemas.enable": "false",
+}
+_DEADLINE_SECONDS: Final = 30.0
+
+
+class Crash(BaseException):
+    """The task's process is killed: nothing of it catches this."""
+
+
+class MemoryKafka:
+    """Topics and offsets. Outlives tasks, as Kafka does."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, list[Record]] = {}
+        self.offsets: dict[bytes, bytes] = {}
+
+
+class _Producer:
+    """Records are acknowledged when the task waits for it; what was not is lost in a crash."""
+
+    def __init__(self, kafka: MemoryKafka) -> None:
+        self._kafka = kafka
+        self._queued: list[tuple[str, Record]] = []
+
+    def send(self, topic: str, records: Sequence[Record]) -> None:
+        self._queued += [(topic, record) for record in records]
+
+    def send_one(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+        partition: int | None,  # noqa: ARG002 - a topic has one here
+        timestamp: int | None,  # noqa: ARG002 - nobody reads it
+    ) -> None:
+        self.send(topic, [(key, value, [(name, data or b"") for name, data in headers])])
+
+    def poll(self) -> None:
+        """Nothing is acknowledged by itself, so that a crash loses as much as it can."""
+
+    def hurry(self, now: float) -> bool:  # noqa: ARG002 - what is on its way is not acknowledged
+        return False
+
+    def flush(self, seconds: float) -> bool:  # noqa: ARG002 - at once
+        for topic, record in self._queued:
+            self._kafka.topics.setdefault(topic, []).append(record)
+        self._queued.clear()
+        return True
+
+    def outstanding(self) -> int:
+        return len(self._queued)
+
+
+class _OffsetWriter:
+    """An offset is stored at the next poll; until then a crash loses it."""
+
+    def __init__(self, kafka: MemoryKafka) -> None:
+        self._kafka = kafka
+        self._queued: list[tuple[bytes, bytes | None, Callable[[], None]]] = []
+
+    def put(self, topic: str, key: bytes, value: bytes | None, on_stored: Callable[[], None]) -> None:  # noqa: ARG002
+        self._queued.append((key, value, on_stored))
+
+    def poll(self) -> None:
+        queued, self._queued = self._queued, []
+        for key, value, on_stored in queued:
+            if value is None:
+                self._kafka.offsets.pop(key, None)
+            else:
+                self._kafka.offsets[key] = value
+            on_stored()
+
+    def flush(self, seconds: float) -> None:  # noqa: ARG002 - at once
+        self.poll()
+
+
+class _TopicMaker:
+    def __init__(self, kafka: MemoryKafka) -> None:
+        self._kafka = kafka
+
+    def topics(self) -> set[str]:
+        return set(self._kafka.topics)
+
+    def create_topics(self, topics: Mapping[str, TopicGroup]) -> set[str]:
+        for topic in topics:
+            self._kafka.topics.setdefault(topic, [])
+        return set(topics)
+
+    def ensure_topic(
+        self,
+        name: str,
+        *,
+        partitions: int,  # noqa: ARG002 - a topic has one here
+        replication_factor: int,  # noqa: ARG002
+        config: Mapping[str, str],  # noqa: ARG002
+    ) -> None:
+        self._kafka.topics.setdefault(name, [])
+
+
+class _Transport:
+    def __init__(self, kafka: MemoryKafka) -> None:
+        self._kafka = kafka
+
+    def open(self, delivery: Delivery[P]) -> tuple[_Producer, Checkpoints[P]]:
+        producer = _Producer(self._kafka)
+        return producer, AcknowledgedCheckpoints(
+            producer,
+            _OffsetWriter(self._kafka),
+            "offsets",
+            delivery.key,
+            delivery.encode,
+            interval_seconds=0.02,
+            on_wait=delivery.on_wait,
+        )
+
+    def stored(self, key: bytes) -> bytes | None:
+        return self._kafka.offsets.get(key)
+
+    def topics(self) -> _TopicMaker:
+        return _TopicMaker(self._kafka)
+
+
+class _Supervision:
+    guard_level = 0
+
+    def __init__(self) -> None:
+        self.descriptor, self._wake = os.pipe()
+        self._stop = threading.Event()
+        self._signals: list[str] = []
+        self.last = Report(state="starting")
+
+    def stop_requested(self) -> bool:
+        return self._stop.is_set()
+
+    def signals(self) -> list[str]:
+        found, self._signals = self._signals, []
+        return found
+
+    def report(self, report: Report) -> None:
+        self.last = report
+
+    def stop(self) -> None:
+        self._stop.set()
+        os.write(self._wake, b"x")
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        os.close(self._wake)
+
+
+class MemoryWorker:
+    """Runs one connector.
+
+    Args:
+        connector: its class.
+        name: the connector's.
+    """
+
+    def __init__(self, connector: Connector, name: str = "toy") -> None:
+        self.kafka = MemoryKafka()
+        self.name = name
+        self.error: BaseException | None = None
+        """Why the task FAILED."""
+        self._connector = connector
+        self._config: dict[str, str] = {}
+        self._target = "STOPPED"
+        self._thread: threading.Thread | None = None
+        self._supervision: _Supervision | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    @property
+    def state(self) -> str:
+        """Kafka Connect's word for how the task is; STOPPED and PAUSED are the connector's."""
+        if self.error is not None:
+            return "FAILED"
+        if self._thread is None or self._supervision is None:
+            return self._target
+        return "RUNNING" if self._supervision.last.state in {"streaming", "idle"} else "UNASSIGNED"
+
+    def put(self, config: Mapping[str, str]) -> None:
+        """Create the connector, or change its configuration: the task starts anew.
+
+        Raises:
+            OptionError: the configuration is wrong, as in the answer of ``PUT /connectors/{name}/config``.
+        """
+        full = {"connector.class": self._connector.class_name, **CONVERTERS, **config, "name": self.name}
+        found = validate(full, ConfigProviders({}))
+        if found.problems:
+            raise OptionError(invalid_message(found.problems))
+        self._end()
+        self._config = full
+        self.resume()
+
+    def pause(self) -> None:
+        """End the task; what was sent is stored before."""
+        self._end()
+        self._target = "PAUSED"
+
+    def stop(self) -> None:
+        """As `pause`; offsets may be changed then."""
+        self._end()
+        self._target = "STOPPED"
+
+    def resume(self) -> None:
+        """Start the task, unless it runs."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._end()
+        self._target = "RUNNING"
+        self.error = None
+        self._supervision = _Supervision()
+        self._thread = threading.Thread(target=self._run, args=(self._supervision,), name="task")
+        self._thread.start()
+
+    def restart(self) -> None:
+        """End the task and start it again."""
+        self._end()
+        self.resume()
+
+    @contextmanager
+    def crash_at(self, point: str, skip: int = 0) -> Iterator[threading.Event]:
+        """Within the block, the task is killed once when it has passed a fault point so many times; set when it was."""
+        happened, left = threading.Event(), [skip]
+
+        def watcher(passed: str) -> None:
+            if passed != point or happened.is_set() or threading.current_thread() is not self._thread:
+                return
+            left[0] -= 1
+            if left[0] < 0:
+                happened.set()
+                raise Crash(point)
+
+        with watched(watcher):
+            yield happened
+
+    def offsets(self) -> list[dict[str, Any]]:
+        """As ``GET /connectors/{name}/offsets`` has them."""
+        stored = [(json.loads(key), json.loads(value)) for key, value in self.kafka.offsets.items()]
+        return [{"partition": key[1], "offset": offset} for key, offset in stored if key[0] == self.name]
+
+    def alter_offsets(self, offsets: Sequence[Mapping[str, Any]]) -> None:
+        """Store offsets, as ``PATCH /connectors/{name}/offsets`` does.
+
+        Raises:
+            NotStoppedError: the connector is not stopped.
+        """
+        self._require_stopped()
+        for entry in offsets:
+            key = json.dumps([self.name, entry["partition"]], separators=(",", ":")).encode()
+            self.kafka.offsets[key] = json.dumps(entry["offset"]).encode()
+
+    def reset_offsets(self) -> None:
+        """Forget them.
+
+        Raises:
+            NotStoppedError: the connector is not stopped.
+        """
+        self._require_stopped()
+        self.kafka.offsets.clear()
+
+    def values(self, topic: str) -> list[Any]:
+        """The values of a topic's records, JSON decoded; without tombstones."""
+        records = list(self.kafka.topics.get(topic, []))
+        return [json.loads(value) for _, value, _ in records if value is not None]
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until something holds.
+
+        Raises:
+            AssertionError: it does not within half a minute, or the task has failed; says why.
+        """
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while not condition():
+            if self.error is not None and not isinstance(self.error, Crash):
+                raise AssertionError(f"{what}: the task failed") from self.error
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what}: not within {_DEADLINE_SECONDS:.0f} seconds")
+            time.sleep(0.01)
+
+    def _require_stopped(self) -> None:
+        if self.state != "STOPPED":
+            raise NotStoppedError(f"connector {self.name} has to be stopped first")
+
+    def _run(self, supervision: _Supervision) -> None:
+        job = TaskJob(
+            self.name, 0, self._config, {}, {}, {}, {}, {}, "offsets", 20, topic_creation=True,
+            group=str(uuid.uuid4()),
+        )  # fmt: skip
+        try:
+            self._connector.run_task(TaskContext(job, supervision, _Transport(self.kafka)))
+        except BaseException as error:  # noqa: BLE001 - kept for whoever asks for the state
+            self.error = error
+
+    def _end(self) -> None:
+        if self._supervision is not None and self._thread is not None:
+            self._supervision.stop()
+            self._thread.join(_DEADLINE_SECONDS)
+            assert not self._thread.is_alive(), "the task does not stop"
+            self._supervision.close()
+        self._supervision = self._thread = None
