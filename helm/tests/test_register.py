@@ -55,7 +55,7 @@ class Worker(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(body).encode())
 
     def log_message(self, *_: object) -> None:
-        """Silence."""
+        """IdleTimeout."""
 
 
 @pytest.fixture

@@ -7,8 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from tidings_connect import registered
 from tidings_connect.config import plugins
 
+TRANSFORM = """
+from tidings_connect.transforms.record import Transform
+
+class Same(Transform):
+    def apply(self, record):
+        return record
+
+TRANSFORMS = {"counting.Same": Same}
+"""
+TRANSFORM_ENTRY = "[tidings.transforms]\ncounting = counting_transforms:TRANSFORMS\n"
 PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 
 
@@ -26,12 +37,16 @@ def counting_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     info = directory / "counting-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n", "ascii")
-    (info / "entry_points.txt").write_text(f"[tidings.connectors]\n{name} = {value}\n", "ascii")
+    (info / "entry_points.txt").write_text(
+        f"[tidings.connectors]\n{name} = {value}\n{TRANSFORM_ENTRY}", "ascii"
+    )
+    (directory / "counting_transforms.py").write_text(TRANSFORM, "ascii")
     return directory
 
 
 def forget() -> None:
     """Look for connectors anew."""
+    registered.forget()
     for found in (plugins.connectors, plugins.secret_names, plugins.plugins):
         found.cache_clear()
 

@@ -90,6 +90,8 @@ def test_a_worker_runs_a_connector_that_is_installed(
         "connector.class": "Counter",
         "counter.file": str(file),
         "counter.topic": f"{unique_name}.numbers",
+        "transforms": "same",
+        "transforms.same.type": "counting.Same",
     }
     name = f"/connectors/{unique_name}"
     with CaptureWorkers(tmp_path, kafka_bootstrap) as workers:
@@ -99,6 +101,8 @@ def test_a_worker_runs_a_connector_that_is_installed(
         )
         listed = worker.request("GET", "/connector-plugins")[1]
         assert {"class": "counting.CounterConnector", "type": "source", "version": "1.0"} in listed
+        others = worker.request("GET", "/connector-plugins?connectorsOnly=false")[1]
+        assert {"class": "counting.Same", "type": "transformation"} in others
         status, body = worker.request("PUT", f"{name}/config", config | {"counter.file": ""})
         assert (status, body["error_code"]) == (400, 400)
         assert "counter.file" in body["message"]

@@ -131,6 +131,9 @@ class Connector(ABC):
         """
         return None
 
+    def deleted(self, name: str, config: Mapping[str, str]) -> None:  # noqa: B027 - most leave nothing
+        """A connector was deleted: warn of what it leaves at its source. Asks nobody."""
+
     def preload(self) -> None:  # noqa: B027 - a small connector has nothing to import
         """Import what a task needs. Called once, before tasks are forked, so that they share its memory."""
 

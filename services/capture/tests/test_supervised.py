@@ -174,8 +174,8 @@ async def test_the_end_of_any_loop_of_the_worker_is_the_end_of_the_worker(superv
 
     loops: list[tuple[str, object, str]] = [
         ("topics", supervisor.topics, "look"),
-        ("leases", supervisor._conformer, "_worker"),
-        ("reconcile", supervisor._conformer, "_tell_group"),
+        ("leases", supervisor._reconciler, "_worker"),
+        ("reconcile", supervisor._reconciler, "_tell_group"),
         ("group", supervisor.group, "_seen"),
         ("storage topics", supervisor.storage, "_on_change"),
         ("group", supervisor.group, "_lead"),

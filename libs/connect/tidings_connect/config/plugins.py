@@ -7,7 +7,6 @@ runs. Connectors are found by the entry points of installed distributions, and b
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Final
 
 from tidings_connect.config.class_names import aliases
@@ -17,6 +16,7 @@ from tidings_connect.converters.encoding import (
     CONFLUENT_AVRO_CONVERTER,
     JSON_CONVERTER,
 )
+from tidings_connect.registered import registered
 from tidings_connect.transforms.kinds import PREDICATES, TRANSFORMS
 
 KAFKA_CONNECT_VERSION: Final = "4.3.1"
@@ -49,11 +49,8 @@ class Plugin:
 @cache
 def connectors() -> Mapping[str, Connector]:
     """The connectors that are installed, by class name."""
-    found = {}
-    for entry in sorted(entry_points(group=_GROUP), key=lambda entry: entry.name):
-        connector: Connector = entry.load()()
-        found[connector.class_name] = connector
-    return found
+    made: list[Connector] = [connector_class() for connector_class in registered(_GROUP)]
+    return {connector.class_name: connector for connector in made}
 
 
 def find_connector(name: str | None) -> Connector | None:

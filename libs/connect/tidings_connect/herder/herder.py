@@ -2,7 +2,7 @@
 
 One per worker, on the event loop; everything that blocks (Kafka, PostgreSQL) runs in threads. What is asked for is
 written by the worker that leads the group, and takes effect where it is read: each worker compares what the topics say
-with what it runs, and makes the two equal (`Conformer`), whoever wrote and however often. So a worker that is killed, or
+with what it runs, and makes the two equal (`Reconciler`), whoever wrote and however often. So a worker that is killed, or
 comes back, or takes over does nothing special.
 """
 
@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from typing import Any, Final
 
 from tidings_connect.config.override_policy import check_overrides
+from tidings_connect.config.plugins import connector_of
 from tidings_connect.config.secrets import with_stored_secrets
 from tidings_connect.config.worker import MOST_CONNECTORS, WorkerConfig
 from tidings_connect.errors import ConflictError, NotFoundError, NotStoppedError, TooManyConnectorsError
 from tidings_connect.group.worker_group import AloneGroup, Group, KafkaGroup
 from tidings_connect.herder.jobs import task_job
 from tidings_connect.herder.local_connector import ConnectorRun
-from tidings_connect.herder.reconciler import Conformer
+from tidings_connect.herder.reconciler import Reconciler
 from tidings_connect.herder.remote_connector import RemoteRun
 from tidings_connect.herder.topics import TopicTracker
 from tidings_connect.log_levels import LEVELS, LogLevels
@@ -85,7 +86,7 @@ class Herder:
         """By connector: a task of one that ends slowly, because its server hangs, keeps no other connector waiting."""
         self._writing = asyncio.Lock()
         self._wake = asyncio.Event()
-        self._conformer: Conformer | None = None
+        self._reconciler: Reconciler | None = None
         self._tracking: asyncio.Task[None] | None = None
         self._leasing: asyncio.Task[None] | None = None
 
@@ -98,7 +99,7 @@ class Herder:
         """
         self._health.set("group", False, "not joined yet")
         self.storage, self.group = self._open()
-        self._conformer = Conformer(
+        self._reconciler = Reconciler(
             self.worker,
             self.worker_id,
             self.storage,
@@ -116,8 +117,8 @@ class Herder:
         self.topics = TopicTracker(self.storage, self.local_runs, enabled=self.worker.topic_tracking)
         self._tracking = self.run_loop(self.topics.run(), "topics")
         self.started.set()
-        self._conformer.start()
-        self._leasing = self.run_loop(self._conformer.renew_leases(), "leases")
+        self._reconciler.start()
+        self._leasing = self.run_loop(self._reconciler.renew_leases(), "leases")
         await self.group.start()
         self._wake.set()
         connectors = sorted(self.storage.configs.connectors)
@@ -132,20 +133,20 @@ class Herder:
 
     async def stop(self) -> None:
         """Stop every task, each stores its position; then leave the group, so that others take over."""
-        if self._conformer is not None:
-            await self._conformer.stop()
+        if self._reconciler is not None:
+            await self._reconciler.stop()
         ours = self.failure is None  # else another worker may have them already
         await asyncio.gather(*(run.stop(kill=not ours) for run in self.local_runs.values()))
         for task in (self._tracking, self._leasing):
             if task is not None:
                 task.cancel()
-        if self.storage is None or self.group is None or self._conformer is None:
+        if self.storage is None or self.group is None or self._reconciler is None:
             return
         if self.topics is not None:
             self.topics.look(*self.local_runs.values())
         for run in self.local_runs.values():
             if ours:
-                self._conformer.tell_unassigned(run)
+                self._reconciler.tell_unassigned(run)
         self.local_runs.clear()
         await STORAGE.run(self.storage.statuses.flush, 5.0)
         await self.group.stop()
@@ -159,7 +160,7 @@ class Herder:
     @property
     def connectors(self) -> dict[str, StoredConnector]:
         """Every connector of the group that a worker of this kind can run."""
-        return {} if self._conformer is None else self._conformer.connectors
+        return {} if self._reconciler is None else self._reconciler.connectors
 
     @property
     def runs(self) -> dict[str, ConnectorRun | RemoteRun]:
@@ -224,7 +225,7 @@ class Herder:
         return created
 
     async def delete(self, name: str) -> None:
-        """Stop a connector and forget it; slot, publication, topics and offsets stay.
+        """Stop a connector and forget it; its topics, its offsets and what it has at its source stay.
 
         Raises:
             NotFoundError: there is none.
@@ -240,20 +241,9 @@ class Herder:
             await self.reset_topics(name)
         self._runs.tell_health()
         _log.info("connector deleted", connector=name)
-        if config.get("slot.drop.on.stop", "false").strip().lower() != "true":
-            slot, publication = (
-                config.get("slot.name", "debezium"),
-                config.get("publication.name", "dbz_publication"),
-            )
-            _log.warning(
-                "the deleted connector's replication slot and publication stay in its database, and the slot"
-                " retains WAL until somebody drops it",
-                connector=name,
-                slot=slot,
-                publication=publication,
-                hint=f"to go on later, create the connector again; else SELECT pg_drop_replication_slot('{slot}'); "
-                f'DROP PUBLICATION "{publication}"',
-            )
+        connector = connector_of(config)
+        if connector is not None:
+            connector.deleted(name, config)
 
     async def set_target(self, name: str, state: str) -> None:
         """Pause, resume or stop a connector.
@@ -376,12 +366,12 @@ class Herder:
         await self.group.distribute()
         await self._runs.conform(name)
 
-    # What is done: by the conformer
+    # What is done: by the reconciler
 
     @property
-    def _runs(self) -> Conformer:
-        assert self._conformer is not None, "the worker has not started"
-        return self._conformer
+    def _runs(self) -> Reconciler:
+        assert self._reconciler is not None, "the worker has not started"
+        return self._reconciler
 
     async def interrupt(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
         """End a connector's task, do something, and start the task again, whatever came of it; only where it runs."""

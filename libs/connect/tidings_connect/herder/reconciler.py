@@ -1,4 +1,4 @@
-"""What a worker runs, made equal to what the topics say, whoever wrote there and however often.
+"""Reconciles the running tasks with the config topic and the group's assignment.
 
 A connector is looked at whenever something may have changed: is it to run here, with which configuration, in which
 state? If what runs differs, it is stopped, started anew or let go, one step at a time for each connector.
@@ -24,7 +24,7 @@ from tidings_service import Health, get_logger
 _log = get_logger(__name__)
 
 
-class Conformer:
+class Reconciler:
     """The connectors that one worker runs.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from tidings_connect.limits import TRANSFORM_MODULES, current_limits
-from tidings_connect.transforms import debezium, kafka
+from tidings_connect.registered import registered
 from tidings_connect.transforms.config import SettingError
 from tidings_connect.transforms.record import Predicate, Transform
 
@@ -25,8 +25,13 @@ _NOT_IMPLEMENTED: Final = frozenset(
         "io.debezium.connector.postgresql.transforms.timescaledb.TimescaleDb",
     }
 )
-TRANSFORMS: Final[dict[str, type[Transform]]] = {**kafka.TRANSFORMS, **debezium.TRANSFORMS}
-PREDICATES: Final[dict[str, type[Predicate]]] = kafka.PREDICATES
+TRANSFORMS: Final[dict[str, type[Transform]]] = {
+    name: kind for table in registered("tidings.transforms") for name, kind in table.items()
+}
+"""Those that are installed, by class name. An entry point names a dictionary of them."""
+PREDICATES: Final[dict[str, type[Predicate]]] = {
+    name: kind for table in registered("tidings.predicates") for name, kind in table.items()
+}
 
 
 def find_transform(kind: str) -> type[Transform]:

@@ -7,7 +7,7 @@ change says nothing.
 import time
 
 
-class Pulse:
+class HeartbeatLag:
     """Measures one heartbeat at a time; seconds."""
 
     def __init__(self) -> None:

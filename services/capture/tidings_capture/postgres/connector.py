@@ -92,6 +92,22 @@ class PostgresConnector(Connector):
 
         return SlotCompanion(herder, bounds)
 
+    def deleted(self, name: str, config: Mapping[str, str]) -> None:
+        """Its slot goes on retaining WAL."""
+        if config.get("slot.drop.on.stop", "false").strip().lower() == "true":
+            return
+        slot = config.get("slot.name", "debezium")
+        publication = config.get("publication.name", "dbz_publication")
+        _log.warning(
+            "the deleted connector's replication slot and publication stay in its database, and the slot"
+            " retains WAL until somebody drops it",
+            connector=name,
+            slot=slot,
+            publication=publication,
+            hint=f"to go on later, create the connector again; else SELECT pg_drop_replication_slot('{slot}'); "
+            f'DROP PUBLICATION "{publication}"',
+        )
+
     def preload(self) -> None:
         """Import the task."""
         import tidings_capture.postgres.run  # noqa: PLC0415, F401

@@ -8,7 +8,7 @@ Pure: times are the caller's.
 from tidings_capture.postgres.errors import PostgresError
 
 
-class Silence:
+class IdleTimeout:
     """Of one replication connection.
 
     Args:

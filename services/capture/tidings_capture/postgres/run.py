@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidings_capture.cdc.fault_points import reached
-from tidings_capture.cdc.heartbeat_lag import Pulse
+from tidings_capture.cdc.heartbeat_lag import HeartbeatLag
 from tidings_capture.cdc.notifications import INITIAL
 from tidings_capture.cdc.signals import Signal, signal_of_json
 from tidings_capture.cdc.spool import Spool
@@ -20,14 +20,14 @@ from tidings_capture.postgres.assembler import Assembler
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.config import ConnectorConfig
 from tidings_capture.postgres.errors import PostgresError
-from tidings_capture.postgres.idle_timeout import Silence
+from tidings_capture.postgres.idle_timeout import IdleTimeout
 from tidings_capture.postgres.incremental import IncrementalSnapshots
 from tidings_capture.postgres.loss_recovery import CORRELATION
 from tidings_capture.postgres.offset import SourceOffset
 from tidings_capture.postgres.parts import TaskParts
 from tidings_capture.postgres.publication_watch import PublicationWatch
 from tidings_capture.postgres.server import start_streaming
-from tidings_capture.postgres.signal_dispatch import SignalDesk
+from tidings_capture.postgres.signal_dispatch import SignalDispatch
 from tidings_capture.postgres.snapshot import SnapshotRun
 from tidings_capture.postgres.start import blocking_patterns, blocking_work, decide
 from tidings_capture.postgres.stream import Stream
@@ -76,11 +76,11 @@ class TaskRun:
         self._producer, self._checkpoints = parts.producer, parts.checkpoints
         self._markers, self._routes = parts.markers, parts.routes
         self._blocking: deque[Signal] = deque()
-        self._pulse = Pulse()
+        self._pulse = HeartbeatLag()
         self._publication = PublicationWatch(parts)
         self._guard = TaskGuard(supervision, parts.progress)
         self._incremental = IncrementalSnapshots(parts, self._breathe)
-        self._desk = SignalDesk(parts, self._incremental, self._block, self._settle)
+        self._desk = SignalDispatch(parts, self._incremental, self._block, self._settle)
 
     def run(self) -> None:
         """Work until stopped.
@@ -196,7 +196,7 @@ class TaskRun:
         return replace(position, unfinished=self._unfinished, incremental=incremental)
 
     def _loop(self, reader: "Replication | Assembler", replication: Replication, stream: Stream) -> None:
-        silence = Silence(self._config.receive_timeout_seconds)
+        silence = IdleTimeout(self._config.receive_timeout_seconds)
         next_heartbeat = time.monotonic() + self._config.heartbeat_seconds
         next_idle = time.monotonic() + _IDLE_ADVANCE_SECONDS
         next_question = 0.0

@@ -14,7 +14,7 @@ from tidings_service import Retry, get_logger
 _log = get_logger(__name__)
 
 
-class SignalDesk:
+class SignalDispatch:
     """A task's signals.
 
     Args:
