@@ -1,0 +1,141 @@
+"""What the reconciler does when the stored connectors, the assignment or a task's needs change: no server, no process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from tidings_connect.config.worker import read_worker_config
+from tidings_connect.errors import OptionError
+from tidings_connect.group.worker_group import AloneGroup
+from tidings_connect.herder.local_connector import FAILED, UNASSIGNED, ConnectorRun
+from tidings_connect.herder.reconciler import Reconciler
+from tidings_connect.storage.memory import MemoryStorage
+from tidings_connect.storage.records import PAUSED
+from tidings_connect.task.channel import TaskJob
+from tidings_connect.task.forks import TaskForks
+from tidings_service import Health, TidingsError
+
+ME = "worker:1"
+CONFIG = {"connector.class": "counting.CounterConnector", "counter.file": "f", "counter.topic": "t"}
+
+
+class MovableGroup(AloneGroup):
+    """Gives connectors to whom a test says."""
+
+    def __init__(self) -> None:
+        super().__init__(ME)
+        self.owners: dict[str, str] = {}
+
+    def owner(self, name: str) -> str | None:
+        return self.owners.get(name, ME)
+
+
+class Bench:
+    """A reconciler whose tasks fail at once, for good: their jobs cannot be made."""
+
+    def __init__(self, tmp_path) -> None:
+        self.wake = asyncio.Event()
+        self.runs: dict[str, ConnectorRun] = {}
+        self.jobs: list[str] = []
+        self.ended: list[TidingsError] = []
+        worker = read_worker_config(
+            {
+                "bootstrap.servers": "nowhere:1",
+                "offset.storage.file.filename": str(tmp_path / "offsets"),
+                "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+                "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            }
+        )
+        self.storage = MemoryStorage(worker, ME, self.wake.set)
+        self.group = MovableGroup()
+        self.reconciler = Reconciler(
+            worker, ME, self.storage, self.group, self.runs, Health(), self.wake, self._job, TaskForks(),
+            self.ended.append,
+        )  # fmt: skip
+
+    def _job(self, name: str, _config: dict[str, str]) -> TaskJob:
+        self.jobs.append(name)
+        raise OptionError("there is no such task here")
+
+    def put(self, name: str, config: dict[str, str], state: str | None = None) -> None:
+        self.storage.configs.put_connector(name, config, state)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():  # noqa: ASYNC110 - of several objects, which tell nobody
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def bench(tmp_path, counting) -> AsyncIterator[Bench]:
+    made = Bench(tmp_path)
+    made.reconciler.start()
+    yield made
+    await made.reconciler.stop()
+    for run in made.runs.values():
+        await run.stop()
+    assert made.ended == []
+
+
+async def test_a_stored_connector_is_started_and_a_deleted_one_let_go(bench: Bench) -> None:
+    bench.put("a", CONFIG)
+    await bench.until(lambda: "a" in bench.runs and bench.runs["a"].task_state == FAILED)
+    told = bench.storage.statuses.task("a", 0)
+    assert told is not None
+    assert (told.state, told.worker_id) == (FAILED, ME)
+    assert "there is no such task here" in (told.trace or "")
+    bench.storage.configs.delete_connector("a")
+    await bench.until(lambda: not bench.runs)
+    assert bench.storage.statuses.task("a", 0) is None
+
+
+async def test_a_connector_that_another_worker_is_given_is_let_go_and_said_to_be_unassigned(
+    bench: Bench,
+) -> None:
+    bench.put("a", CONFIG)
+    bench.put("b", CONFIG)
+    await bench.until(lambda: {"a", "b"} <= bench.runs.keys())
+    bench.group.owners["a"] = "other:1"
+    bench.wake.set()
+    await bench.until(lambda: bench.runs.keys() == {"b"})
+    told = bench.storage.statuses.connector("a")
+    assert told is not None
+    assert told.state == UNASSIGNED
+    bench.group.owners.clear()
+    bench.wake.set()
+    await bench.until(lambda: "a" in bench.runs)
+
+
+async def test_a_changed_configuration_starts_a_new_run_that_keeps_the_counters(bench: Bench) -> None:
+    bench.put("a", CONFIG)
+    await bench.until(lambda: "a" in bench.runs and bench.runs["a"].errors)
+    first = bench.runs["a"]
+    bench.put("a", {**CONFIG, "counter.topic": "other"})
+    await bench.until(lambda: bench.runs["a"] is not first and bench.runs["a"].errors.get("option") == 2)
+    assert bench.runs["a"].config["counter.topic"] == "other"
+    assert bench.runs["a"].generation > first.generation
+
+
+async def test_a_paused_connector_has_no_task_and_one_of_an_unknown_class_no_run(bench: Bench) -> None:
+    bench.put("paused", CONFIG, PAUSED)
+    bench.put("foreign", {"connector.class": "org.example.Other"})
+    bench.put("a", CONFIG)
+    await bench.until(lambda: {"a", "paused"} <= bench.runs.keys() and bench.jobs)
+    assert bench.runs.keys() == {"a", "paused"}
+    assert set(bench.jobs) == {"a"}
+
+
+async def test_an_interrupted_task_starts_again_whatever_came_of_it(bench: Bench) -> None:
+    bench.put("a", CONFIG)
+    await bench.until(lambda: "a" in bench.runs and bench.runs["a"].task_state == FAILED)
+    first = bench.runs["a"]
+
+    async def action() -> None:
+        assert bench.runs["a"] is first
+        raise OptionError("it could not be done")
+
+    with pytest.raises(OptionError, match="could not be done"):
+        await bench.reconciler.interrupt("a", action)
+    assert bench.runs["a"] is not first
+    await bench.reconciler.interrupt("nobody", action)
