@@ -61,6 +61,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
             "tables": "--format csv",
             "as-of": "0/16B3748 --create",
             "views": "",
+            "audit": "--table 'technical.order*' --json",
             "history": "history-of-june",
             "accept-loss": "shop.public.orders --yes",
         },

@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psycopg
+from psycopg import sql
 
 from tidings_lakehouse.errors import DatabaseError
 
@@ -19,6 +20,7 @@ _JDBC_OPTIONS = {"sslmode": "sslmode", "user": "user", "password": "password", "
 """Options of PostgreSQL's JDBC driver that libpq has, too, by the name that it has there."""
 
 Connection = psycopg.Connection[Any]
+Statement = LiteralString | sql.SQL
 
 
 def of_jdbc(uri: str, user: str | None, password: str | None) -> dict[str, Any]:
@@ -55,6 +57,7 @@ def connected(setting: str, conninfo: str = "", **parameters: Any) -> Iterator[C
             **parameters,
         ) as connection:
             connection.read_only = True
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # of a transaction block
             yield connection
     except psycopg.Error as error:
         # A message of the server's may hold a value; its first line names a table or a column at most.
@@ -65,8 +68,21 @@ def connected(setting: str, conninfo: str = "", **parameters: Any) -> Iterator[C
         ) from error
 
 
-def rows(
-    connection: Connection, statement: LiteralString, values: Sequence[Any] = ()
-) -> list[tuple[Any, ...]]:
+def rows(connection: Connection, statement: Statement, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """What a statement gives."""
     return list(connection.execute(statement, values).fetchall())
+
+
+def identifier(name: str) -> str:
+    """A name as a statement of PostgreSQL's has it."""
+    return sql.Identifier(name).as_string()
+
+
+def literal(value: object) -> str:
+    """A value as a statement of PostgreSQL's has it."""
+    return sql.Literal(value).as_string()
+
+
+def sql_text(statement: str) -> sql.SQL:
+    """A statement that was put together from quoted names and literals."""
+    return sql.SQL(statement.replace("%", "%%"))

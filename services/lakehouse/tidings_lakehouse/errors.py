@@ -86,3 +86,10 @@ class MomentError(LakehouseError):
 
     code = "moment"
     default_retry = Retry.NEVER
+
+
+class AuditError(LakehouseError):
+    """The lake cannot be compared with its source."""
+
+    code = "audit"
+    default_retry = Retry.NEVER

@@ -76,18 +76,22 @@ class SourceTables:
         if WATERMARK not in lake.tables:
             raise MomentError("the lakehouse has no watermark yet", hint="start tidings lakehouse run")
         rows = lake.execute(
-            f"SELECT table_name, commit_lsn FROM {lake.view(WATERMARK)}"  # noqa: S608 - names of our own
+            f"SELECT table_name, commit_lsn, topic FROM {lake.view(WATERMARK)}"  # noqa: S608 - names of our own
             " WHERE stream = ? AND starts_with(topic, ?)",
             [TECHNICAL, f"{source}."],
         )
-        logs = {name for name, _ in rows}
+        logs = {name for name, _, _ in rows}
         self.tables = tuple(sorted(name for name in logs if log_of(name) in logs and name in lake.tables))
         if not self.tables:
             raise MomentError(
                 f"the lakehouse has no tables of the source {source}",
                 hint="TIDINGS_SOURCE names the topic prefix",
             )
-        positions = [position for name, position in rows if name in {*self.tables, *map(log_of, self.tables)}]
+        self.topics = {name: topic for name, _, topic in rows if name in self.tables}
+        """Of the tables."""
+        positions = [
+            position for name, position, _ in rows if name in {*self.tables, *map(log_of, self.tables)}
+        ]
         known = [position for position in positions if position is not None]
         self.watermark: int | None = min(known) if len(known) == len(positions) else None
         self._shapes: dict[tuple[str, str], LogShape] = {}

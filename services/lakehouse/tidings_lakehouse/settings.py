@@ -102,6 +102,32 @@ class HistorySettings(WarehouseSettings):
     """Topic prefix of the source."""
 
 
+class AuditSettings(HistorySettings):
+    """What `tidings-lakehouse audit` can be told."""
+
+    lakehouse_audit_database: Hidden = None
+    """URL or connection string of the source, or of a replica of it; a user that may read the tables is enough."""
+    lakehouse_audit_database_file: File = None
+    """A file with it instead."""
+
+    @property
+    def audit_database(self) -> str:
+        """The connection string.
+
+        Raises:
+            SettingsError: none is set, or two are.
+        """
+        given = self.lakehouse_audit_database
+        value = None if given is None else given.get_secret_value()
+        secret = chosen("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", value, self.lakehouse_audit_database_file)
+        if secret is None:
+            raise SettingsError(
+                "TIDINGS_LAKEHOUSE_AUDIT_DATABASE is not set",
+                hint="name the source database, or a replica of it",
+            )
+        return secret.read()
+
+
 class LossSettings(WarehouseSettings, KafkaSettings):
     """What `tidings-lakehouse accept-loss` can be told."""
 
