@@ -181,7 +181,7 @@ def test_a_job_is_killed_goes_on_is_asked_and_stops(
     assert f'tidings_lakehouse_lag_records{{topic="{later.topic}"}}' in metrics
     assert 'tidings_lakehouse_freshness_seconds{table="technical.items"}' in metrics
 
-    both = "select (select count(*) from technical.items) as items, (select count(distinct offset) from technical.items_log) as logged"
+    both = 'select (select count(*) from technical.items) as items, (select count(distinct "offset") from technical.items_log) as logged'
     assert command.sql(both) == [{"items": 19, "logged": 22}]
 
     job.send_signal(signal.SIGTERM)
