@@ -82,6 +82,16 @@ def test_a_plain_install_reaches_what_it_needs_and_no_other_port(render: Render)
     assert ways_out(found["register"]) == {*dns, (8083, "TCP")}
 
 
+def test_the_lakehouse_reaches_the_database_only_to_audit_it(render: Render) -> None:
+    asked = ("--set", "lakehouse.audit.seconds=86400", "--set", "lakehouse.audit.secret=reader")
+    manifests = render("minimal", *asked)
+    assert (5432, "TCP") in ways_out(policies(manifests)["lakehouse"])
+    environment = {one["name"]: one for one in pod(manifests, "lakehouse")["containers"][0]["env"]}
+    assert environment["TIDINGS_LAKEHOUSE_AUDIT_SECONDS"]["value"] == "86400"
+    database = environment["TIDINGS_LAKEHOUSE_AUDIT_DATABASE"]["valueFrom"]
+    assert database == {"secretKeyRef": {"name": "reader", "key": "url"}}
+
+
 def test_ways_in_and_out_by_values(render: Render) -> None:
     found = policies(render("full"))
     ui = {"podSelector": {"matchLabels": {"app": "kafka-ui"}}}

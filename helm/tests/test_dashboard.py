@@ -141,7 +141,9 @@ def _expose(registry: prometheus_client.CollectorRegistry, name: str, descriptio
     else:
         gauge = prometheus_client.Gauge(name, name, labels, registry=registry)
         good = 100_000 if "seconds_to_" in name or "limit_bytes" in name or "safe" in name else 1
-        (gauge.labels(*chosen) if labels else gauge).set(0 if "failed" in name else good)
+        (gauge.labels(*chosen) if labels else gauge).set(
+            0 if any(word in name for word in ("failed", "failing", "wrong")) else good
+        )
 
 
 def _grow(registry: prometheus_client.CollectorRegistry, step: Callable[[], None]) -> None:

@@ -10,6 +10,8 @@ import json
 import math
 import random
 import struct
+import threading
+import time
 import uuid
 from contextlib import closing
 from decimal import Decimal
@@ -19,10 +21,14 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
+from prometheus_client import REGISTRY
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tidings_lakehouse.audit_source import Visible
+from tidings_lakehouse.auditing import Auditing
 from tidings_lakehouse.cli import main
+from tidings_lakehouse.metrics import AUDITED
+from tidings_stack.waiting import wait_for
 
 ROWS = 300
 FAR = 2**62
@@ -263,6 +269,27 @@ def test_a_statement_that_takes_too_long_is_given_up(
         blocking.execute("LOCK TABLE things IN ACCESS EXCLUSIVE MODE")
         assert main(["audit", "--timeout", "0.2"]) == 1
     assert "TIDINGS_LAKEHOUSE_AUDIT_DATABASE" in capsys.readouterr().err
+
+
+@pytest.mark.stack
+def test_the_job_audits_beside_the_streams(lab: AuditLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown() -> tuple[float | None, float | None]:
+        wrong = REGISTRY.get_sample_value("tidings_lakehouse_audit_wrong_rows", {"table": "technical.things"})
+        return wrong, REGISTRY.get_sample_value("tidings_lakehouse_audit_failing")
+
+    lab.rows[8]["note"] = "written by nobody"
+    lab.write()
+    began = time.time()
+    auditing = Auditing(0.1)
+    auditing.start()
+    try:
+        wait_for("the first audit", lambda: AUDITED._value.get() > began, 60)
+        assert shown() == (1, 0)
+        monkeypatch.setenv("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", "host=127.0.0.1 port=1 dbname=none")
+        wait_for("an audit that fails", lambda: shown() == (1, 1), 60)
+    finally:
+        auditing.stop()
+    assert not any(thread.name == "tidings-audit" for thread in threading.enumerate())
 
 
 def test_which_transactions_a_snapshot_sees() -> None:

@@ -162,6 +162,7 @@ def _add_format(command: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.auditing import Auditing  # noqa: PLC0415
     from tidings_lakehouse.job import Job, lock_warehouse  # noqa: PLC0415 - pyspark takes a second to import
     from tidings_lakehouse.kafka_login import KafkaLogin, refuse_remote_tokens  # noqa: PLC0415
     from tidings_lakehouse.registry import Registry  # noqa: PLC0415
@@ -170,6 +171,10 @@ def _run(options: argparse.Namespace) -> int:
     settings = load_settings(LakehouseSettings)
     configure_logging(SERVICE, level=settings.log_level, format=settings.log_format)
     refuse_remote_tokens(settings.kafka_access, settings.lakehouse_master)
+    auditing = None
+    if settings.lakehouse_audit_seconds and not options.available_now:
+        _ = settings.audit_database  # that there is one
+        auditing = Auditing(settings.lakehouse_audit_seconds)
     stop = threading.Event()
     health = Health()
     jobs: list[Job] = []
@@ -198,8 +203,12 @@ def _run(options: argparse.Namespace) -> int:
         try:
             job.start(available_now=options.available_now)
             jobs.append(job)
+            if auditing is not None:
+                auditing.start()
             job.wait(stop)
         finally:
+            if auditing is not None:
+                auditing.stop()
             job.stop()
             session.stop()
             login.close()

@@ -55,6 +55,16 @@ PASSED_WITH_MISSING_ROWS = Counter(
     "tidings_lakehouse_incomplete_commits",
     "Commits that the watermark has passed without all of the rows that their END markers count.",
 )
+AUDIT_WRONG = Gauge("tidings_lakehouse_audit_wrong_rows", "Rows that the last audit found wrong.", ["table"])
+AUDIT_UNDECIDED = Gauge(
+    "tidings_lakehouse_audit_undecided_rows",
+    "Rows that differed and that the watermark had not passed in time.",
+    ["table"],
+)
+AUDITED = Gauge("tidings_lakehouse_audit_timestamp_seconds", "When the last audit ended; 0: none has, yet.")
+AUDIT_FAILING = Gauge(
+    "tidings_lakehouse_audit_failing", "1 while the last audit could not be made to its end."
+)
 LAG = Gauge("tidings_lakehouse_lag_records", "Records on a topic that are not in a table yet.", ["topic"])
 FRESHNESS = Gauge(
     "tidings_lakehouse_freshness_seconds",

@@ -102,8 +102,8 @@ class HistorySettings(WarehouseSettings):
     """Topic prefix of the source."""
 
 
-class AuditSettings(HistorySettings):
-    """What `tidings-lakehouse audit` can be told."""
+class AuditedSettings(WarehouseSettings):
+    """The database that the lakehouse is compared with."""
 
     lakehouse_audit_database: Hidden = None
     """URL or connection string of the source, or of a replica of it; a user that may read the tables is enough."""
@@ -128,11 +128,15 @@ class AuditSettings(HistorySettings):
         return secret.read()
 
 
+class AuditSettings(HistorySettings, AuditedSettings):
+    """What `tidings-lakehouse audit` can be told."""
+
+
 class LossSettings(WarehouseSettings, KafkaSettings):
     """What `tidings-lakehouse accept-loss` can be told."""
 
 
-class LakehouseSettings(WarehouseSettings, KafkaSettings, RegistrySettings):
+class LakehouseSettings(AuditedSettings, KafkaSettings, RegistrySettings):
     """What the streaming job can be told."""
 
     lakehouse_java_options: str = ""
@@ -163,6 +167,8 @@ class LakehouseSettings(WarehouseSettings, KafkaSettings, RegistrySettings):
     """How many snapshots of a table are kept at least."""
     lakehouse_keep_seconds: float = Field(default=3600.0, ge=0)
     """Snapshots of a table that are not older are kept, too: whoever reads one has that long."""
+    lakehouse_audit_seconds: float = Field(default=0.0, ge=0)
+    """The current states are compared with the database so long after the last time; 0 never."""
     lakehouse_transaction_deadline_seconds: float = Field(default=300.0, gt=0)
     """The watermark passes a commit without rows that its END marker counts when they have not come after so long."""
     failpoint: str = ""
