@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
-from tidings_lakehouse.audit import TableResult
+from tidings_lakehouse.metrics import AUDIT_UNDECIDED, AUDIT_WRONG, AUDITED
+
+if TYPE_CHECKING:
+    from tidings_lakehouse.audit import TableResult
 
 
 def told(results: Sequence[TableResult], *, most: int) -> str:
@@ -40,27 +45,25 @@ def as_json(results: Sequence[TableResult]) -> str:
     return "".join(json.dumps(asdict(one)) + "\n" for one in results)
 
 
+def note_result(table: str, *, wrong: int, undecided: int, reason: str) -> None:
+    """Show what was found in a table; nothing of one that was not compared, for the `reason`."""
+    if reason:
+        for metric in (AUDIT_WRONG, AUDIT_UNDECIDED):
+            with contextlib.suppress(KeyError):  # it was never compared
+                metric.remove(table)
+        return
+    AUDIT_WRONG.labels(table).set(wrong)
+    AUDIT_UNDECIDED.labels(table).set(undecided)
+
+
 def write_metrics(results: Sequence[TableResult], file: Path) -> None:
     """Write the text file, which a collector may read at any moment."""
-    registry = CollectorRegistry()
-    wrong = Gauge(
-        "tidings_lakehouse_audit_wrong_rows",
-        "Rows that the last audit found wrong.",
-        ["table"],
-        registry=registry,
-    )
-    undecided = Gauge(
-        "tidings_lakehouse_audit_undecided_rows",
-        "Rows that differed and that the watermark had not passed in time.",
-        ["table"],
-        registry=registry,
-    )
-    at = Gauge("tidings_lakehouse_audit_timestamp_seconds", "When the last audit ended.", registry=registry)
     for one in results:
-        if not one.reason:
-            wrong.labels(one.table).set(len(one.findings))
-            undecided.labels(one.table).set(one.undecided)
-    at.set(time.time())
+        note_result(one.table, wrong=len(one.findings), undecided=one.undecided, reason=one.reason)
+    AUDITED.set(time.time())
+    registry = CollectorRegistry()
+    for metric in (AUDIT_WRONG, AUDIT_UNDECIDED, AUDITED):
+        registry.register(metric)
     part = file.with_name(f".{file.name}.{os.getpid()}")
     part.write_bytes(generate_latest(registry))
     part.replace(file)

@@ -5,7 +5,6 @@ A process can be ended when the job stops, its memory is not the job's, and one 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -15,7 +14,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from tidings_lakehouse.metrics import AUDIT_FAILING, AUDIT_UNDECIDED, AUDIT_WRONG, AUDITED
+from tidings_lakehouse.audit_report import note_result
+from tidings_lakehouse.metrics import AUDIT_FAILING, AUDITED
 from tidings_service import get_logger
 
 _FIRST_SECONDS = 600.0
@@ -109,15 +109,10 @@ class Auditing:
 def _note(line: str) -> None:
     """Show one table's result; keys are values of rows and are not logged."""
     result = json.loads(line)
-    table, wrong, undecided = result["table"], len(result["findings"]), result["undecided"]
-    if result["reason"]:
-        for metric in (AUDIT_WRONG, AUDIT_UNDECIDED):
-            with contextlib.suppress(KeyError):  # it was never compared
-                metric.remove(table)
-        _LOG.warning("a table is not compared", table=table, reason=result["reason"])
-        return
-    AUDIT_WRONG.labels(table).set(wrong)
-    AUDIT_UNDECIDED.labels(table).set(undecided)
+    table, wrong, reason = result["table"], len(result["findings"]), result["reason"]
+    note_result(table, wrong=wrong, undecided=result["undecided"], reason=reason)
+    if reason:
+        _LOG.warning("a table is not compared", table=table, reason=reason)
     if wrong:
         _LOG.error(
             "rows of the lake are not what the database has",

@@ -221,4 +221,4 @@ _PARSERS: Final[Mapping[str, tuple[str, _Parse]]] = {
     "varbit": ("0", _bits),
     "interval": ("00:00:00", _cell),
 }
-"""Placeholder for a function's result, and how a literal is read."""
+"""The literal that stands in place of a function's result, and how a literal is read, by type."""
