@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tidings_connect.config.exactly_once import boundary_problem
-from tidings_connect.config.option import Option, value_problem, worded
+from tidings_connect.config.option import Option, Passed, value_problem, worded
 from tidings_connect.config.option_checks import at_least_one_problem, not_negative_problem
 from tidings_connect.kafka.settings import unknown_settings
 from tidings_connect.kafka.topic_creation import topic_creation_problems
@@ -14,64 +14,142 @@ from tidings_connect.transforms.chain import check_transforms
 DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 PRODUCER_OVERRIDE: Final = "producer.override."
 TRANSFORM_PREFIXES: Final = ("transforms.", "predicates.")
-FRAMEWORK_PREFIXES: Final = (
-    "key.converter.",
-    "value.converter.",
-    "header.converter.",
-    "topic.creation.",
-    *TRANSFORM_PREFIXES,
-    PRODUCER_OVERRIDE,
+_TRANSFORM: Final = "the transform or predicate of that alias, which refuses by name what it does not know; see [transforms.md](transforms.md)"
+FRAMEWORK_TARGETS: Final = (
+    Passed(
+        "key.converter.",
+        "the converter of keys: `org.apache.kafka.connect.json.JsonConverter`, `io.confluent.connect.avro.AvroConverter` or "
+        "`io.apicurio.registry.utils.converter.AvroConverter`; it refuses by name what it does not know",
+    ),
+    Passed("value.converter.", "the converter of values, one of the same"),
+    Passed("header.converter.", "accepted, without effect"),
+    Passed("topic.creation.", "the new topics' configuration (`cleanup.policy` and so on)"),
+    Passed("transforms.", _TRANSFORM),
+    Passed("predicates.", _TRANSFORM),
+    Passed(
+        PRODUCER_OVERRIDE,
+        "the producer; a setting of Kafka's Java producer that librdkafka has no counterpart of is refused. `max.in.flight.requests.per.connection` is 1, as in Kafka Connect: with more, librdkafka may report a producer's first records in a partition as delivered that its new leader refused (`python -m tests.faults.new_topics --in-flight 5`). Records wait for others for at most 25 ms, and while PostgreSQL sends few at a time only until the request before them is acknowledged; `producer.override.linger.ms` sets one time for both",
+    ),
 )
+FRAMEWORK_PREFIXES: Final = tuple(target.prefix for target in FRAMEWORK_TARGETS)
 """Prefixes whose options belong to a converter, a topic, a transform or the producer."""
 
-_TABLE: Final = (
-    Option("name"),
-    Option("connector.class", "class", required=True),
-    Option("tasks.max", "int", "1", check=at_least_one_problem),
-    Option("errors.max.retries", "int", "-1"),
-    Option("errors.retry.delay.initial.ms", "long", "300", check=not_negative_problem),
-    Option("errors.retry.delay.max.ms", "long", "10000", check=not_negative_problem),
-    Option("errors.tolerance", default="none", values=("none", "all"), documentation="all: what cannot be converted or transformed is left out."),
-    Option("errors.log.enable", "boolean", "false"),
-    Option("exactly.once.support", default="requested", values=("requested", "required"), documentation="The worker's exactly.once.source.support decides; required refuses workers where it is not enabled."),
-    Option("transaction.boundary", default="poll", values=("poll", "interval", "connector"), check=boundary_problem),
-    Option("transaction.boundary.interval.ms", "long", check=not_negative_problem, documentation="Default: the worker's offset.flush.interval.ms; at most a quarter of transaction.timeout.ms."),
-    Option("topic.creation.default.partitions", "int", "-1"),
-    Option("topic.creation.default.replication.factor", "int", "-1"),
-    Option("key.converter", "class"),
-    Option("value.converter", "class"),
-    Option("header.converter", "class"),
-    Option("transforms", "list"),
-    Option("predicates", "list"),
-    Option("config.action.reload", default="restart", values=("none", "restart")),
-)  # fmt: skip
-FRAMEWORK_OPTIONS: Final = {option.name: option for option in _TABLE}
+FRAMEWORK_TABLE: Final = (
+    Option("name", documentation="The connector's name, unique in its group of workers."),
+    Option("connector.class", "class", required=True, documentation="The class of the connector."),
+    Option(
+        "tasks.max",
+        "int",
+        "1",
+        check=at_least_one_problem,
+        documentation="How many tasks the connector has at most.",
+    ),
+    Option(
+        "errors.max.retries", "int", "-1", documentation="How often a task is started again; -1: for ever."
+    ),
+    Option(
+        "errors.retry.delay.initial.ms",
+        "long",
+        "300",
+        check=not_negative_problem,
+        documentation="The pause before a failed task is started again, in milliseconds; it doubles with every attempt.",
+    ),
+    Option(
+        "errors.retry.delay.max.ms",
+        "long",
+        "10000",
+        check=not_negative_problem,
+        documentation="The longest pause between two attempts, in milliseconds.",
+    ),
+    Option(
+        "errors.tolerance",
+        default="none",
+        values=("none", "all"),
+        documentation="Whether a record that fails is left out (all) or ends the task (none).",
+        remark="`all`: rows of the stream that cannot be converted, and records that a transform fails on, are left out. Rows of snapshots, connections and malformed messages are errors all the same.",
+    ),
+    Option(
+        "errors.log.enable",
+        "boolean",
+        "false",
+        documentation="Whether each failure of a record is logged.",
+        remark="Every record that is left out is a line in the log, with its position and no value.",
+    ),
+    Option(
+        "exactly.once.support",
+        default="requested",
+        values=("requested", "required"),
+        documentation="Whether the connector insists on exactly once (required); the worker's setting decides.",
+        remark="The worker's `exactly.once.source.support` decides; `required` refuses workers where it is not `enabled`. See [Exactly once](#exactly-once).",
+    ),
+    Option(
+        "transaction.boundary",
+        default="poll",
+        values=("poll", "interval", "connector"),
+        check=boundary_problem,
+        documentation="When a Kafka transaction ends, with exactly once.",
+        remark="`poll`: a Kafka transaction ends when what has arrived is sent, at most 20 times a second; `interval`: after `transaction.boundary.interval.ms`. `connector` is refused, as Debezium refuses it.",
+    ),
+    Option(
+        "transaction.boundary.interval.ms",
+        "long",
+        check=not_negative_problem,
+        documentation="How long a Kafka transaction lasts where the boundary is interval, in milliseconds.",
+        remark="Default: the worker's `offset.flush.interval.ms`; at most a quarter of `transaction.timeout.ms`.",
+    ),
+    Option(
+        "topic.creation.default.partitions",
+        "int",
+        "-1",
+        documentation="How many partitions a topic gets that is created; -1: the broker's default.",
+    ),
+    Option(
+        "topic.creation.default.replication.factor",
+        "int",
+        "-1",
+        documentation="How many replicas a topic gets that is created; -1: the broker's default.",
+    ),
+    Option("key.converter", "class", documentation="How keys become bytes; default: the worker's."),
+    Option("value.converter", "class", documentation="How values become bytes; default: the worker's."),
+    Option(
+        "header.converter",
+        "class",
+        documentation="How header values become bytes.",
+        remark="Accepted; headers are what Kafka Connect's default, SimpleHeaderConverter, writes.",
+    ),
+    Option(
+        "transforms",
+        "list",
+        documentation="Names of the transforms that each record goes through, in order.",
+        remark="See [transforms.md](transforms.md).",
+    ),
+    Option(
+        "predicates",
+        "list",
+        documentation="Names of the predicates that transforms can ask.",
+        remark="See [transforms.md](transforms.md).",
+    ),
+    Option(
+        "config.action.reload",
+        default="restart",
+        values=("none", "restart"),
+        documentation="What happens when a secret that a config provider gave has changed.",
+        remark="Accepted, without effect.",
+    ),
+)
+FRAMEWORK_OPTIONS: Final = {option.name: option for option in FRAMEWORK_TABLE}
 
 FRAMEWORK_TEXTS: Final = {
-    "name": "The connector's name, unique in its group of workers.",
-    "connector.class": "The class of the connector.",
     "connector.plugin.version": "The version of the connector; there is one.",
-    "key.converter": "How keys become bytes; default: the worker's.",
     "key.converter.plugin.version": "The version of the key's converter.",
-    "value.converter": "How values become bytes; default: the worker's.",
     "value.converter.plugin.version": "The version of the value's converter.",
-    "header.converter": "How header values become bytes.",
     "header.converter.plugin.version": "The version of the headers' converter.",
-    "transforms": "Names of the transforms that each record goes through, in order.",
-    "predicates": "Names of the predicates that transforms can ask.",
-    "config.action.reload": "What happens when a secret that a config provider gave has changed.",
     "errors.retry.timeout": "How long a failed step of a record is tried again, in milliseconds.",
-    "errors.retry.delay.max.ms": "The longest pause between two attempts, in milliseconds.",
-    "errors.tolerance": "Whether a record that fails is left out (all) or ends the task (none).",
-    "errors.log.enable": "Whether each failure of a record is logged.",
     "errors.log.include.messages": "Whether the log of a failure holds the record.",
     "topic.creation.groups": "Groups of topics that are created with settings of their own.",
-    "exactly.once.support": "Whether the connector insists on exactly once (required); the worker's setting decides.",
-    "transaction.boundary": "When a Kafka transaction ends, with exactly once.",
-    "transaction.boundary.interval.ms": "How long a Kafka transaction lasts where the boundary is interval, in milliseconds.",
     "offsets.storage.topic": "A topic for the connector's offsets apart from the worker's.",
 }
-"""What they mean, in a sentence each."""
+"""What options of Kafka Connect mean that are not obeyed here, or by some connectors only; a sentence each."""
 
 
 def check_framework(config: Mapping[str, str], options: Mapping[str, Option]) -> dict[str, list[str]]:

@@ -58,8 +58,22 @@ class Option:
     check: Callable[[str], str | None] | None = None
     """A further check; what is wrong, or None."""
     documentation: str = ""
+    """What it means, in a sentence; no Markdown."""
     may_be_empty: bool = True
     """Whether an empty value is as good as none."""
+    only: str | None = None
+    """The one value it takes here, where there is but one behaviour."""
+    remark: str = ""
+    """What the page of options says beside the meaning, in Markdown: what is particular here."""
+    form: str = ""
+    """How its values look, for the page, where type and `values` do not say it; Markdown."""
+    default_text: str = ""
+    """What the page says of a default that no constant is; Markdown."""
+
+    @property
+    def secret(self) -> bool:
+        """Whether its values are hidden from answers, logs and traces."""
+        return self.kind == "password"
 
     def definition(self, group: str, order: int) -> "Definition":
         """The definition of an option that no Kafka Connect has told us."""
@@ -74,6 +88,27 @@ class Option:
             "MEDIUM",
             self.name,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Options whose names follow a pattern."""
+
+    name: str
+    """As the page shows it, with what varies in angle brackets."""
+    recorded: str = ""
+    """The name under which the reference connector describes them; empty: it does not."""
+    documentation: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A prefix of options that somebody else reads."""
+
+    prefix: str
+    goes_to: str = ""
+    """Who reads them, in Markdown."""
 
 
 @dataclass(frozen=True, slots=True)

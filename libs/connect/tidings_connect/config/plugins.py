@@ -73,7 +73,7 @@ def version_of(config: Mapping[str, str]) -> str:
 def secret_names() -> frozenset[str]:
     """The options that one of the connectors calls a password."""
     return frozenset(
-        name for c in connectors().values() for name, option in c.options.items() if option.kind == "password"
+        name for c in connectors().values() for name, option in c.options.items() if option.secret
     )
 
 

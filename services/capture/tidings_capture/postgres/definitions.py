@@ -1,7 +1,7 @@
 """The definitions of the connector's own options: Debezium's as recorded, and ours.
 
 ``connect_definitions.json`` holds what a real Kafka Connect with Debezium says of each option, and which values it
-recommends; it is recorded by ``scripts/record_connect_definitions.py``. The texts are ours (`option_texts`).
+recommends; it is recorded by ``scripts/record_connect_definitions.py``. The texts are ours (`option_table`).
 """
 
 import json
@@ -9,8 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from tidings_capture.postgres.option_table import FIXED, OPTIONS, is_refused
-from tidings_capture.postgres.option_texts import TEXTS
+from tidings_capture.postgres.option_table import FIXED, OPTIONS, is_refused, text_beside_options
 from tidings_connect.config.framework import FRAMEWORK_TEXTS
 from tidings_connect.config.option import OUR_GROUP, Definition, definition_of_fact
 
@@ -46,11 +45,8 @@ def documentation(name: str) -> str:
     if is_refused(name):
         return _REFUSED
     option = OPTIONS.get(name)
-    said = [
-        TEXTS.get(name, "")
-        or FRAMEWORK_TEXTS.get(name, "")
-        or ("" if option is None else option.documentation)
-    ]
+    known = "" if option is None else option.documentation
+    said = [known or text_beside_options(name) or FRAMEWORK_TEXTS.get(name, "")]
     if name in FIXED:
         said.append(f"The only value it takes here is {FIXED[name] or 'an empty one'}.")
     return " ".join(filter(None, said))
