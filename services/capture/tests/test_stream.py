@@ -281,6 +281,45 @@ def test_a_restart_within_a_transaction_that_changes_a_table_tells_of_each_chang
         assert sorted(both) == sorted(whole.sent)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("signals", [{0}, {2}, {5}, {0, 1, 2}, {1, 2, 5}])
+def test_a_signal_is_handled_behind_its_row_and_before_the_next_one(signals, size):
+    """Handled within `process` it would meet a position that does not know the row; handled behind the batch, rows that
+    come after a watermark would count as before it."""
+    whole = Run().process(HISTORY)
+    run, queued, handled = Run(), [], []
+
+    class AsksForSomething(CountingPlan):
+        rows = 0
+
+        def change(self, data, start, context):
+            if not context.repeats:
+                if self.rows in signals:
+                    queued.append(self.rows)
+                    run.stream.end_batch()
+                self.rows += 1
+            return super().change(data, start, context)
+
+    run.stream._routes.by_oid[OID].plan = AsksForSomething()
+    for start in range(0, len(HISTORY), size):
+        rest = HISTORY[start : start + size]
+        while rest:
+            rest = run.stream.process(rest)
+            if queued:
+                handled.append((queued, len(run.sent), run.stream.position(), run.stream.exact))
+                queued = []
+    assert run.sent == whole.sent
+    assert run.stream.events == len(HISTORY)
+    assert run.stream.position() == whole.stream.position()
+    rows = [number for number, (topic, value) in enumerate(whole.sent, 1) if value[-2:] in {b" I", b" D"}]
+    assert [(row, sent) for (row,), sent, _, _ in handled] == [(row, rows[row]) for row in sorted(signals)]
+    for (row,), sent, position, exact in handled:
+        assert exact
+        stored = decode_offset(encode_offset(position))
+        again = Run(stored).process(from_server(HISTORY, stored.done_lsn))
+        assert again.sent == whole.sent[sent:], row
+
+
 def test_begin_is_sent_once_for_a_transaction_that_is_resumed():
     first = Run().process(HISTORY[:8])
     second = Run(first.stream.position()).process(from_server(HISTORY, first.stream.position().done_lsn))

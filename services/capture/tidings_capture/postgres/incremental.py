@@ -64,6 +64,7 @@ class IncrementalSnapshots:
         self._deleted = DeletedRows(parts)
         self._held = False
         self._gathering = False
+        self._reads_again = False
 
     @property
     def waiting(self) -> bool:
@@ -102,7 +103,7 @@ class IncrementalSnapshots:
             _log.info("the table changed: the chunk is read again", connector=self._name)
             self._forget_chunk()
             self._state.chunk_end = self._state.last_sent
-            self._read_chunk()
+            self._reads_again = True  # by `poll`: a row is being converted
 
     # Signals
 
@@ -194,7 +195,7 @@ class IncrementalSnapshots:
         ):
             self._send_window()
             self._read_chunk()
-        elif self._gathering and not self._gathers_keys():
+        elif self._reads_again or (self._gathering and not self._gathers_keys()):
             self._read_chunk()
 
     def close(self) -> None:
@@ -209,6 +210,7 @@ class IncrementalSnapshots:
             self._read_chunk()
 
     def _read_chunk(self) -> None:
+        self._reads_again = False
         self._forget_chunk()
         self._apply_stops()
         state = self._state

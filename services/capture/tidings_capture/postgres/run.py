@@ -171,6 +171,7 @@ class TaskRun:
         _log.info("streaming", connector=config.name, slot=config.slot, lsn=lsn_to_text(resume.done_lsn))
         self._tell_server()
         self._report()
+        self._desk.attach(stream.end_batch)
         self._incremental.attach(stream, resume)
         try:
             self._loop(reader, replication, stream)
@@ -203,9 +204,11 @@ class TaskRun:
         waits = 0
         while not self._is_over(stream):
             messages = reader.read(_BATCH)
-            if messages:
-                stream.process(messages)
+            rest = messages
+            while rest:
+                rest = stream.process(rest)
                 reached("batch.sent")
+                self._desk.handle_streamed()
             self._checkpoints.poll()
             now = time.monotonic()
             self._incremental.hold(self._guard.no_snapshots)

@@ -1,5 +1,6 @@
 """Where signals arrive and who gets them: log, incremental snapshots, and blocking ones, which the task itself takes."""
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from tidings_capture.cdc.cells import Cells
@@ -37,7 +38,22 @@ class SignalDispatch:
         client = {**parts.job.client, **parts.job.consumer}
         self._channels = SignalChannels(self._options, client, parts.config.topic_prefix)
         self._next_poll = 0.0
+        self._streamed: deque[Signal] = deque()
+        self._end_batch: Callable[[], None] = lambda: None
         parts.routes.on_route = self._on_route
+
+    def attach(self, end_batch: Callable[[], None]) -> None:
+        """A stream begins.
+
+        Args:
+            end_batch: ends its batch behind the row that is being converted.
+        """
+        self._end_batch = end_batch
+
+    def handle_streamed(self) -> None:
+        """Do what rows of the signal table ask for; called when the batch that ends with them has been sent."""
+        while self._streamed:
+            self.take(self._streamed.popleft())
 
     def poll(self, now: float, given: Iterable[Signal]) -> None:
         """Look at the channels when it is time; between batches of the stream.
@@ -90,8 +106,10 @@ class SignalDispatch:
                 _log.info(
                     "signal", connector=self._name, signal=signal.id, message=signal.data.get("message")
                 )
-            case "snapshot-window-open" | "snapshot-window-close":
-                self._incremental.window(signal.id, closes=signal.type == "snapshot-window-close")
+            case "snapshot-window-open":
+                self._incremental.window(signal.id, closes=False)
+            case "snapshot-window-close":
+                self._incremental.window(signal.id, closes=True)
             case _:
                 _log.warning("an unknown signal", connector=self._name, signal=signal.id, type=signal.type)
 
@@ -105,10 +123,16 @@ class SignalDispatch:
     def _inserted(self, cells: Cells) -> None:
         signal = signal_of_row(cells)
         if signal is not None:
-            self.take(signal)
+            self._queue(signal)
 
     def _deleted(self, cells: Cells) -> None:
         """The row that opened a window was deleted: the window closes."""
         id_ = cells[0]
         if isinstance(id_, bytes) and id_.endswith(b"-open"):
-            self._incremental.window(id_.decode(), closes=True)
+            self._queue(Signal(id_.decode(), "snapshot-window-close"))
+
+    def _queue(self, signal: Signal) -> None:
+        # Now it would ask the database within the conversion of a row, and what follows in the batch is for after it:
+        # a window closes exactly at its row.
+        self._streamed.append(signal)
+        self._end_batch()

@@ -1,7 +1,8 @@
 """The stream: pgoutput messages in, records out, position kept. The hot loop of capture.
 
 `Stream.process` takes a batch of CopyData messages and sends what they become; it does no I/O but the producer's queue
-and, for a Relation message, the catalog. Position: after every message `position()` is a `SourceOffset` from which a
+and, for a Relation message, the catalog. Whoever has to act at a row, as a signal asks, ends the batch behind it
+(`Stream.end_batch`) and acts when `process` has returned. Position: after every message `position()` is a `SourceOffset` from which a
 restart repeats nothing and misses nothing, given that everything sent has been delivered.
 
 Resuming: PostgreSQL repeats whole transactions. Of a transaction that was sent in part (`SourceOffset.in_transaction`)
@@ -11,7 +12,7 @@ the rows that are done are converted again, so that the numbering stays what it 
 import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -102,6 +103,8 @@ class Stream:
         """Whether a change of a schema was sent behind the last row, which no position can tell."""
         self._stop_lsn: int | None = None
         self._stopped = False
+        self._pending: Iterator[bytes] = iter(())
+        self._rest: list[bytes] = []
         self.received_lsn = resume.done_lsn
         self.transactions = 0
         self.events = 0
@@ -177,8 +180,12 @@ class Stream:
                 self._start, done_lsn=self.received_lsn, lsn=self.received_lsn, snapshot=None
             )
 
-    def process(self, messages: list[bytes]) -> None:  # noqa: C901, PLR0912 - the hot loop: a call per row costs more
-        """Convert and send a batch.
+    def end_batch(self) -> None:
+        """End the batch behind the message that is being converted; `process` gives the rest back."""
+        self._rest = list(self._pending)
+
+    def process(self, messages: list[bytes]) -> list[bytes]:  # noqa: C901, PLR0912 - the hot loop: a call per row costs more
+        """Convert and send a batch; the messages that are left, when it was ended before.
 
         Raises:
             DecodeError: a message is malformed; names its tag, the offset in it, and its LSN.
@@ -191,7 +198,7 @@ class Stream:
         last: bytes | None = None
         changed_behind: bytes | None = None
         data = b""
-        pending = iter(messages)
+        self._pending = pending = iter(messages)
         while True:
             try:
                 for data in pending:
@@ -240,11 +247,14 @@ class Stream:
                 raise DecodeError(
                     "the message is cut short", tag=tag_text, offset=max(len(data) - _TAG, 0)
                 ) from error
+        rest, self._rest = self._rest, []
+        if rest:
+            messages = messages[: -len(rest)]
         if last is not None and self._in_transaction:
             self._change_last &= last is changed_behind
             self._note_last_row(messages, last)
-        if messages:
-            self.events += len(messages)
+        self.events += len(messages)
+        return rest
 
     def _add_position(self, error: DecodeError | ConversionError, data: bytes) -> None:
         # They know the message or the column, not where it stands.
