@@ -417,3 +417,37 @@ def test_unknown_message_is_an_error():
 def test_without_metadata_no_markers_are_sent():
     run = Run(**{"provide.transaction.metadata": "false"}).process(HISTORY)
     assert {topic for topic, _ in run.sent} == {"p.public.a", "p.message"}
+
+
+@pytest.mark.parametrize("messages", [[commit(200, 210)], [begin(1, 200, 100)] * 2])
+def test_messages_out_of_order_are_an_error(messages):
+    with pytest.raises(ConnectError, match="out of order"):
+        Run().process(messages)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_stream_ends_before_the_lsn_that_it_is_to_stop_at(size):
+    run = Run()
+    run.stream.stop_before(300)
+    run.process(HISTORY[:5], size)
+    assert not run.stream.reached_stop
+    run.process(HISTORY[5:9], size)
+    assert not run.stream.reached_stop, "within a transaction"
+    run.process(HISTORY[9:], size)
+    assert run.stream.reached_stop
+    assert {value.split()[0] for _, value in run.sent} == {b"10"}
+    assert run.stream.position().done_lsn == 210
+
+
+def test_an_idle_stream_has_reached_its_stop_with_the_servers_position():
+    run = Run()
+    run.stream.stop_before(300)
+    assert not run.process([keepalive(299)]).stream.reached_stop
+    assert run.process([keepalive(300)]).stream.reached_stop
+
+
+def test_a_transaction_that_is_left_out_does_not_end_the_search_for_the_one_to_resume():
+    first = Run().process(HISTORY[:8])
+    stored = first.stream.position()
+    second = Run(stored).process(HISTORY)  # of a slot that is behind: transaction 10 comes again, too
+    assert second.sent[0] == ("p.public.a", b"11 3 300 I")

@@ -27,11 +27,9 @@ from tidings_capture.postgres.messages import (
     StreamStart,
     StreamStop,
 )
-from tidings_capture.postgres.pgoutput import POSTGRES_EPOCH_US, decode_message
+from tidings_capture.postgres.pgoutput import POSTGRES_EPOCH_US, TAG, XLOG_DATA, decode_message
 from tidings_connect.errors import ConnectError
 
-_XLOG_DATA: Final = ord("w")
-_TAG: Final = 25
 _XID: Final = 26
 _U32: Final = struct.Struct(">I").unpack_from
 _BOUNDARIES: Final = frozenset(b"SEcAbPKrp")
@@ -124,10 +122,10 @@ class Assembler:
         """What goes on at once; up to the first commit of a kept transaction, whose messages are then `_replay`."""
         out: list[bytes] = []
         for place, data in enumerate(messages):
-            if data[0] != _XLOG_DATA or len(data) <= _TAG:
+            if data[0] != XLOG_DATA or len(data) <= TAG:
                 out.append(data)
                 continue
-            tag = data[_TAG]
+            tag = data[TAG]
             if tag in _BOUNDARIES:
                 self._boundary(data)
                 if self._replay is not None:
@@ -145,14 +143,14 @@ class Assembler:
         assert self._streaming is not None
         if tag in _WITH_XID:
             if len(data) < _XID + 4:
-                decode_message(data[_TAG:], streaming=True)  # says what is wrong
+                decode_message(data[TAG:], streaming=True)  # says what is wrong
             (subxid,) = _U32(data, _XID)
             self._spool.append(self._streaming, subxid, data[:_XID] + data[_XID + 4 :])
         elif tag == _ORIGIN and self._first_segment:
             self._spool.append(self._streaming, self._streaming, data)
 
     def _boundary(self, data: bytes) -> None:
-        message = decode_message(data[_TAG:])
+        message = decode_message(data[TAG:])
         match message:
             case StreamStart():
                 self._open(message.xid, data)
@@ -179,7 +177,7 @@ class Assembler:
             case RollbackPrepared():
                 self._forget(message.xid)
             case _:
-                raise ConnectError(f"message {chr(data[_TAG])!r} of the stream stands for nothing")
+                raise ConnectError(f"message {chr(data[TAG])!r} of the stream stands for nothing")
 
     def _open(self, xid: int, data: bytes) -> None:
         if self._streaming is not None or self._preparing is not None:

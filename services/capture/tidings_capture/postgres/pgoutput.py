@@ -66,6 +66,10 @@ __all__ = [
     "decode_message",
 ]
 
+XLOG_DATA: Final = ord("w")
+"""The first byte of a CopyData message with a pgoutput message in it."""
+TAG: Final = 25
+"""Where the pgoutput message starts in such a message."""
 POSTGRES_EPOCH_US: Final = 946_684_800_000_000
 """2000-01-01 in microseconds since the Unix epoch."""
 

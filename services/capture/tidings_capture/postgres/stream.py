@@ -13,7 +13,6 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from tidings_capture.cdc.event_context import EventContext
@@ -26,9 +25,12 @@ from tidings_capture.postgres.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.postgres.logical_messages import MessagePlan
 from tidings_capture.postgres.messages import Begin, Commit, LogicalMessage, Origin, Relation, Truncate, Type
 from tidings_capture.postgres.offset import SourceOffset
-from tidings_capture.postgres.pgoutput import DecodeError, decode_message
+from tidings_capture.postgres.pgoutput import TAG, XLOG_DATA, DecodeError, decode_message
 from tidings_capture.postgres.routes import Routes
 from tidings_capture.postgres.schema_changes import SchemaChangePlan
+from tidings_capture.postgres.stream_position import StreamPosition
+from tidings_capture.postgres.stream_resume import Resumption
+from tidings_capture.postgres.stream_state import Phase, following, phase_at_begin
 from tidings_capture.postgres.tolerance import Tolerance
 from tidings_connect.data.records import Record
 from tidings_connect.errors import ConnectError
@@ -41,16 +43,12 @@ _U32: Final = struct.Struct(">I").unpack_from
 _U64: Final = struct.Struct(">Q").unpack_from
 _LSN_AND_OID: Final = struct.Struct(">xQ17xI").unpack_from
 """The start of an XLogData message with a row: its LSN, and behind the tag the relation's oid."""
-_XLOG_DATA: Final = ord("w")
 _KEEPALIVE: Final = ord("k")
-_TAG: Final = 25
-"""Where the pgoutput message starts in an XLogData message."""
 _OID: Final = 26
 _COMMIT: Final = ord("C")
 _EVENTS: Final = frozenset(b"TM")
 """Events of a transaction beside rows."""
 _ROWS: Final = frozenset(b"IUD")
-_ROW_TYPES: Final = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE", "M": "MESSAGE"}
 
 
 class Stream:
@@ -85,24 +83,14 @@ class Stream:
         self.context = self._context = EventContext(left_out)
         self.recent_transactions: deque[int] = deque(maxlen=1000)
         """The ids (32 bits) of the last transactions of the stream."""
-        self._resume: SourceOffset | None = resume if resume.in_transaction else None
-        self._resuming = False
-        self._resume_seen = 0
-        self._start = resume
+        self._phase = Phase.BETWEEN
+        self._position = StreamPosition(resume, metadata=self._markers is not None)
+        self._resumption = Resumption(resume)
         self._message_context = EventContext()
         self._message_context.ts_us = resume.ts_us or time.time_ns() // 1_000
-        self._done_lsn = resume.done_lsn
-        self._commit_lsn = resume.commit_lsn
-        self._in_transaction = False
-        self._dropping = False
-        self._last_row: tuple[int, int, str] | None = None
-        self._held: list[Record] = []
-        """Changes of schemas behind a row that is done already: sent before, if another such row follows."""
         self._change_sent = False
-        self._change_last = False
-        """Whether a change of a schema was sent behind the last row, which no position can tell."""
+        """Whether the message that was converted last sent a change of a schema."""
         self._stop_lsn: int | None = None
-        self._stopped = False
         self._pending: Iterator[bytes] = iter(())
         self._rest: list[bytes] = []
         self.received_lsn = resume.done_lsn
@@ -114,7 +102,7 @@ class Stream:
 
     @property
     def between_transactions(self) -> bool:
-        return not self._in_transaction
+        return not self._phase.in_transaction
 
     @property
     def busy(self) -> bool:
@@ -138,47 +126,28 @@ class Stream:
     @property
     def reached_stop(self) -> bool:
         """Whether every transaction before the LSN given to `stop_before` has been converted."""
-        if self._stop_lsn is None or self._in_transaction:
+        if self._stop_lsn is None:
             return False
-        return self._stopped or self.received_lsn >= self._stop_lsn
+        return self._phase is Phase.STOPPED or (
+            self._phase is Phase.BETWEEN and self.received_lsn >= self._stop_lsn
+        )
 
     @property
     def exact(self) -> bool:
         """Whether a restart from `position` repeats nothing, not even the BEGIN of a transaction without a row."""
-        if not self._in_transaction or self._resuming or self._dropping:
-            return True
-        return self._last_row is not None and not self._change_last
+        return self._phase is not Phase.SENDING or self._position.knows_row
 
     def position(self) -> SourceOffset:
         """From where a restart goes on, when all that was sent has been delivered."""
-        context = self._context
-        if self._in_transaction:
-            if self._last_row is None or self._resuming or self._dropping:
-                return self._start
-            lsn, count, tag = self._last_row
-            metadata = self._markers is not None
-            return SourceOffset(
-                done_lsn=self._done_lsn,
-                lsn=lsn,
-                commit_lsn=self._commit_lsn,
-                tx_id=context.tx_id,
-                ts_us=context.ts_us,
-                message_type=_ROW_TYPES[tag],
-                events_at_lsn=count,
-                transaction_id=str(context.tx_id) if metadata else None,
-                event_counts=tuple(context.event_counts.items()) if metadata else (),
-                left_out=context.left_out.stored() if metadata else (),
-            )
-        return self._start
+        if self._phase is Phase.SENDING:
+            return self._position.within(self._context)
+        return self._position.between()
 
     def advance(self) -> None:
         """Nothing captured is left on the server up to `received_lsn`: a restart need not read it again."""
         # Before a stop what was received may have been left out: the slot must not be confirmed past it.
-        if self._stop_lsn is None and self.caught_up and self.received_lsn > self._start.done_lsn:
-            self._done_lsn = self.received_lsn
-            self._start = replace(
-                self._start, done_lsn=self.received_lsn, lsn=self.received_lsn, snapshot=None
-            )
+        if self._stop_lsn is None and self.caught_up:
+            self._position.advance(self.received_lsn)
 
     def end_batch(self) -> None:
         """End the batch behind the message that is being converted; `process` gives the rest back."""
@@ -193,6 +162,7 @@ class Stream:
             ConnectError: a row of a relation that was not announced.
         """
         context, by_oid, rows, send = self._context, self._routes.by_oid, _ROWS, self._send
+        sending, position = Phase.SENDING, self._position
         context.now_ns = time.time_ns()
         self.caught_up = False
         last: bytes | None = None
@@ -202,13 +172,10 @@ class Stream:
         while True:
             try:
                 for data in pending:
-                    tag = data[_TAG] if data[0] == _XLOG_DATA else 0
+                    tag = data[TAG] if data[0] == XLOG_DATA else 0
                     if tag in rows:
                         last = data
-                        if self._resuming and not self._is_new(data):
-                            self._repeat(data)
-                            continue
-                        if self._dropping:
+                        if self._phase is not sending and not self._is_sent(data):
                             continue
                         lsn, oid = _LSN_AND_OID(data)
                         try:
@@ -220,16 +187,16 @@ class Stream:
                         if route is None:
                             continue
                         context.lsn = lsn
-                        records = route.plan.change(data, _TAG, context)
+                        records = route.plan.change(data, TAG, context)
                         route.records += len(records)
                         send(route.topic, records)
                     elif tag:
                         self._other(data)
                         if self._change_sent:
-                            self._change_sent, self._change_last, changed_behind = False, True, last
+                            self._change_sent, position.change_follows, changed_behind = False, True, last
                         if tag == _COMMIT:  # rows before it need no position of their own
                             last = None
-                        elif tag in _EVENTS and self._in_transaction:
+                        elif tag in _EVENTS and self._phase.in_transaction:
                             last = data
                     else:
                         self._control(data)
@@ -243,16 +210,16 @@ class Stream:
             except (IndexError, struct.error) as error:
                 if len(data) > _OID + 4:
                     raise
-                tag_text = chr(data[_TAG]) if len(data) > _TAG else "w"
+                tag_text = chr(data[TAG]) if len(data) > TAG else "w"
                 raise DecodeError(
-                    "the message is cut short", tag=tag_text, offset=max(len(data) - _TAG, 0)
+                    "the message is cut short", tag=tag_text, offset=max(len(data) - TAG, 0)
                 ) from error
         rest, self._rest = self._rest, []
         if rest:
             messages = messages[: -len(rest)]
-        if last is not None and self._in_transaction:
-            self._change_last &= last is changed_behind
-            self._note_last_row(messages, last)
+        if last is not None and self._phase.in_transaction:
+            position.change_follows &= last is changed_behind
+            position.note_rows(messages, last)
         self.events += len(messages)
         return rest
 
@@ -261,53 +228,38 @@ class Stream:
         error.args = (f"{error}, at LSN {lsn_to_text(_U64(data, 1)[0])}", *error.args[1:])
 
     def _leave_out(self, error: ConversionError, data: bytes) -> None:
-        if self._tolerance is None or data[_TAG] not in _ROWS:
+        if self._tolerance is None or data[TAG] not in _ROWS:
             raise error
         route = self._routes.by_oid[_U32(data, _OID)[0]]
         assert route is not None
-        repeated = self._resuming  # it has been left out before
+        repeated = self._phase is Phase.REPEATING  # it has been left out before
         if not repeated:
-            self._tolerance.row(error, data[_TAG:], route.table, route.topic)
+            self._tolerance.row(error, data[TAG:], route.table, route.topic)
         if self._markers is not None:
             self._context.fail(route.table.qualified_name, known=repeated)
 
-    def _note_last_row(self, messages: list[bytes], last: bytes) -> None:
-        (lsn,) = _U64(last, 1)
-        count = 0
-        for data in reversed(messages):
-            if data[0] != _XLOG_DATA or data[_TAG] not in b"IUDTM":
-                continue
-            if _U64(data, 1)[0] != lsn:
-                break
-            count += 1
-        else:
-            former = self._last_row
-            if former is not None and former[0] == lsn:
-                count += former[1]
-        self._last_row = (lsn, count, chr(last[_TAG]))
+    def _is_sent(self, data: bytes) -> bool:
+        """Whether a row of another transaction than one that is new as a whole is to be sent."""
+        if self._phase is not Phase.REPEATING:
+            return not self._phase.leaves_out
+        if self._is_new(data):
+            return True
+        self._repeat(data)
+        return False
 
     def _is_new(self, data: bytes) -> bool:
         """Whether a row of the transaction that was sent in part has not been sent yet."""
-        assert self._resume is not None
-        (lsn,) = _U64(data, 1)
-        if lsn == self._resume.lsn:
-            self._resume_seen += 1
-            new = self._resume_seen > self._resume.events_at_lsn
-        else:
-            new = lsn > self._resume.lsn
-        if new:
-            self._resuming = False
-            self._send_held()
-        else:
-            self._held.clear()
-        return new
+        if not self._resumption.is_new(_U64(data, 1)[0]):
+            return False
+        self._phase = following(self._phase, Phase.SENDING)
+        self._send_held()
+        return True
 
     def _send_held(self) -> None:
-        # Nobody knows whether they were sent after the last row that is done: rather twice than not at all.
-        if self._held:
+        held = self._resumption.release()
+        if held:
             assert self._schema_changes is not None
-            self._send(self._schema_changes.topic, self._held)
-            self._held = []
+            self._send(self._schema_changes.topic, held)
 
     def _repeat(self, data: bytes) -> None:
         # Converted for the numbering alone: a plan counts the events that a row becomes.
@@ -316,7 +268,7 @@ class Stream:
             (self._context.lsn,) = _U64(data, 1)
             self._context.repeats = True
             try:
-                route.plan.change(data, _TAG, self._context)
+                route.plan.change(data, TAG, self._context)
             finally:
                 self._context.repeats = False
 
@@ -325,12 +277,12 @@ class Stream:
             raise ConnectError("the server sent an unknown message on the replication stream")
         wal_end, reply = parse_keepalive(data)
         self.reply_requested |= reply
-        if not self._in_transaction:
+        if not self._phase.in_transaction:
             self.received_lsn = max(self.received_lsn, wal_end)
             self.caught_up = True
 
     def _other(self, data: bytes) -> None:
-        message = decode_message(data[_TAG:])
+        message = decode_message(data[TAG:])
         match message:
             case Begin():
                 self._begin(message, _U64(data, 1)[0])
@@ -357,57 +309,50 @@ class Stream:
                 )
 
     def _begin(self, begin: Begin, lsn: int) -> None:
-        context = self._context
-        self._in_transaction = True
+        context, position = self._context, self._position
         self.recent_transactions.append(begin.xid)
-        self._last_row = None
-        # The server starts with the transaction after the requested position; a slot may be behind it.
-        self._dropping = begin.final_lsn < self._done_lsn
-        if self._stop_lsn is not None and begin.final_lsn >= self._stop_lsn:
-            self._dropping = self._stopped = True
-        context.begin(begin.xid, begin.commit_ts_us, self._commit_lsn)
+        position.begin()
+        resume = self._resumption.of(begin.xid)
+        phase = phase_at_begin(
+            commit_lsn=begin.final_lsn,
+            done_lsn=position.done_lsn,
+            stop_lsn=self._stop_lsn,
+            resumes=resume is not None,
+        )
+        self._phase = following(self._phase, phase)
+        context.begin(begin.xid, begin.commit_ts_us, position.commit_lsn)
         context.lsn = lsn
-        if self._dropping:
+        if phase.leaves_out:
             return
-        resume, self._resume_seen = self._resume, 0
-        self._resuming = resume is not None and resume.tx_id == begin.xid
-        if resume is not None and not self._resuming:
-            self._resume = None
-        elif resume is not None:
+        self._resumption.begin(begin.xid)
+        if phase is Phase.REPEATING:
+            assert resume is not None
             context.resume(resume.left_out)
-        if self._markers is not None and not self._resuming:
+        elif self._markers is not None:
             self._send(self._markers.transaction_topic, [self._markers.begin(context)])
 
     def _commit(self, commit: Commit) -> None:
-        context = self._context
-        self._in_transaction = self._change_last = False
+        context, position = self._context, self._position
+        former = self._phase
+        self._phase = following(former, Phase.STOPPED if former is Phase.BEHIND_STOP else Phase.BETWEEN)
+        position.change_follows = False
         self.received_lsn = max(self.received_lsn, commit.end_lsn)
-        if self._dropping:
-            self._dropping = False
+        if former.leaves_out:
             return
         self._send_held()
         context.lsn = commit.end_lsn
         if self._markers is not None:
             self._send(self._markers.transaction_topic, [self._markers.end(context)])
-        self._resume, self._resuming = None, False
-        self._done_lsn = self._commit_lsn = commit.end_lsn
-        self._last_row = None
+        self._resumption.end()
         self.transactions += 1
-        self._start = SourceOffset(
-            done_lsn=commit.end_lsn,
-            lsn=commit.end_lsn,
-            commit_lsn=commit.end_lsn,
-            tx_id=context.tx_id,
-            ts_us=commit.commit_ts_us,
-            message_type="COMMIT",
-        )
+        position.commit(commit.end_lsn, context.tx_id, commit.commit_ts_us)
 
     def _truncate(self, message: Truncate, data: bytes) -> None:
-        if not self._truncates or self._dropping:
+        if not self._truncates or self._phase.leaves_out:
             return
         context = self._context
         (context.lsn,) = _U64(data, 1)
-        repeated = self._resuming and not self._is_new(data)
+        repeated = self._phase is Phase.REPEATING and not self._is_new(data)
         for oid in message.relation_oids:
             route = self._routes.by_oid.get(oid)
             if route is None:
@@ -418,11 +363,11 @@ class Stream:
                 self._send(route.topic, records)
 
     def _message(self, message: LogicalMessage, data: bytes) -> None:
-        if self._dropping:
+        if self._phase.leaves_out:
             return
         context = self._context
         context.lsn = message.lsn
-        repeated = self._resuming and not self._is_new(data)
+        repeated = self._phase is Phase.REPEATING and not self._is_new(data)
         changes = self._schema_changes if message.prefix == MESSAGE_PREFIX else None
         if changes is not None:
             topic, records = changes.topic, changes.of_message(message, context)
@@ -435,33 +380,25 @@ class Stream:
         changes = self._schema_changes
         if changes is not None:
             records = changes.of_relation(relation, self._context)
-            if self._resuming:
-                self._held += records
-            elif records and not self._dropping:
+            if self._phase is Phase.REPEATING:
+                self._resumption.hold(records)
+            elif records and not self._phase.leaves_out:
                 self._send(changes.topic, records)
                 self._change_sent = True
         self._routes.add_relation(relation, self._context.tx_id)
 
     def _message_alone(self, message: LogicalMessage) -> None:
         """A message without a transaction: done as soon as it is sent, like a transaction of its own."""
-        lsn = message.lsn
-        if lsn < self._done_lsn or (self._stop_lsn is not None and lsn >= self._stop_lsn):
+        lsn, position = message.lsn, self._position
+        if lsn < position.done_lsn or (self._stop_lsn is not None and lsn >= self._stop_lsn):
             return
         context = self._message_context
         context.now_ns = self._context.now_ns
         context.ts_us = self._context.ts_us or context.ts_us
         context.origin, context.origin_lsn = self._context.origin, self._context.origin_lsn
-        context.lsn = context.last_commit_lsn = self._commit_lsn = lsn
+        context.lsn = context.last_commit_lsn = position.commit_lsn = lsn
         records = self._messages.records(message, context)
         if records:
             self._send(self._messages.topic, records)
-        # The server sends what begins at the requested position or after it.
-        self._done_lsn = lsn + 1
-        self.received_lsn = max(self.received_lsn, self._done_lsn)
-        self._start = SourceOffset(
-            done_lsn=self._done_lsn,
-            lsn=lsn,
-            commit_lsn=lsn,
-            ts_us=context.ts_us,
-            message_type="MESSAGE",
-        )
+        position.message(lsn, context.ts_us)
+        self.received_lsn = max(self.received_lsn, position.done_lsn)

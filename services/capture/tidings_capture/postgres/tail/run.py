@@ -32,7 +32,7 @@ from tidings_capture.postgres.messages import (
     Type,
     Update,
 )
-from tidings_capture.postgres.pgoutput import decode_message
+from tidings_capture.postgres.pgoutput import TAG, XLOG_DATA, decode_message
 from tidings_capture.postgres.server import check_server
 from tidings_capture.postgres.snapshot_readers import begin_snapshot, copy_statement
 from tidings_capture.postgres.tail.guard import TailGuard
@@ -48,7 +48,6 @@ from tidings_envelope.position import lsn_from_text, lsn_to_text
 
 _BATCH: Final = 1000
 _STATUS_SECONDS: Final = 5.0
-_TAG: Final = 25
 
 
 class _StoppedError(Exception):
@@ -219,7 +218,7 @@ class Tail:
         while not self._stopped():
             messages = replication.read(_BATCH)
             for data in messages:
-                if data[0] == ord("w"):
+                if data[0] == XLOG_DATA:
                     self._show(data)
                 else:
                     self._keepalive(data)
@@ -253,7 +252,7 @@ class Tail:
 
     def _show(self, data: bytes) -> None:
         lsn = int.from_bytes(data[1:9], "big")
-        message = decode_message(data[_TAG:])
+        message = decode_message(data[TAG:])
         match message:
             case Begin():
                 self._moment, self._changes = Moment(lsn, message.xid, message.commit_ts_us), 0
