@@ -3,7 +3,8 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from tidings_capture.postgres.client import Endpoint, _refused
+from tidings_capture.postgres.client import Endpoint
+from tidings_capture.postgres.client.refusals import refused
 from tidings_capture.postgres.errors import PostgresError, retry_of_sqlstate
 from tidings_connect.config.retries import RetryOptions
 from tidings_connect.errors import _KAFKA, retry_of_kafka
@@ -57,7 +58,7 @@ def test_the_names_in_the_table_are_librdkafkas():
     ],
 )
 def test_refused_connections_name_the_setting(words, sqlstate, named):
-    error = _refused(Endpoint("h", 5432, "u", "d", password="hush"), words)
+    error = refused(Endpoint("h", 5432, "u", "d", password="hush"), words)
     assert error.sqlstate == sqlstate
     assert named in str(error)
     assert "hush" not in str(error)

@@ -1,0 +1,6 @@
+"""SQL as text: names in quotes."""
+
+
+def quote(name: str) -> str:
+    """An SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
