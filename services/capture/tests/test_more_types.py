@@ -17,9 +17,10 @@ from tidings_capture.cdc.options import (
     HstoreHandling,
     TimePrecision,
 )
+from tidings_capture.cdc.plan_columns import ColumnEncoder, converted_column
 from tidings_capture.cdc.tables import Column, ElementType, Table
 from tidings_capture.cdc.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
-from tidings_capture.postgres.plan_columns import ColumnEncoder, converted_column
+from tidings_capture.postgres.rows import TYPES
 from tidings_capture.postgres.types.selection import conversion_for
 from tidings_capture.postgres.types.source_types import length_and_scale, source_type_parameters
 from tidings_connect.java.regex import compile_java
@@ -73,7 +74,7 @@ def test_a_cell_of_another_form_is_refused_without_its_content(name: str, cell: 
     with pytest.raises((ValueError, ArithmeticError)):
         conversion(name).convert(cell)
     column = Column("c", 1, -1, name, not_null=True)
-    converted = converted_column(0, column, options())
+    converted = converted_column(0, column, TYPES, options())
     assert converted is not None
     with pytest.raises(ConversionError) as caught:
         ColumnEncoder(converted, JsonCodec()).present(cell)
@@ -178,7 +179,7 @@ def test_what_has_no_representation_is_null_where_the_options_and_the_column_all
     not_null: bool, failures: FailureHandling
 ) -> None:
     converted = converted_column(
-        0, Column("c", 1, (10 << 16 | 2) + 4, "numeric", not_null=not_null), options()
+        0, Column("c", 1, (10 << 16 | 2) + 4, "numeric", not_null=not_null), TYPES, options()
     )
     assert converted is not None
     for codec, null in ((JsonCodec(), b"null"), (AvroCodec(), b"\0")):

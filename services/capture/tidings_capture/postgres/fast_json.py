@@ -7,13 +7,11 @@ allows it. Every snippet must give the same bytes as the codec's encoder does fo
 PostgreSQL's output functions write for the type.
 """
 
-import re
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-import orjson
-
+from tidings_capture.cdc.snippets import TEXT, Snippet
 from tidings_capture.cdc.types.civil import days_from_civil
 from tidings_capture.cdc.types.conversion import Conversion, Kind
 from tidings_capture.postgres.types.numbers import convert_boolean, convert_decimal
@@ -28,15 +26,6 @@ EPOCH: Final = b"1970-01-01 00:01"
 """Timestamps that sort behind this, as text of the same length, are positive."""
 _MEMORY: Final = 4_096
 """Cells that are remembered per column; the memory starts anew when it is full."""
-
-CONTROL: Final = b"\\u00"
-"""What orjson writes for a control character without a short escape, in lower case where Jackson uses upper case."""
-ASTRAL: Final = re.compile(rb"[\xf0-\xff]").search
-"""Finds a character that Jackson writes as two escaped surrogates."""
-
-Snippet = tuple[tuple[str, ...], dict[str, Any]]
-"""Lines of code with ``{c}``, and the names they use."""
-
 
 T = TypeVar("T")
 
@@ -139,14 +128,6 @@ def _other_microseconds(cell: bytes) -> bytes:
 def _date(cell: bytes) -> bytes:
     return b"%d" % convert_date(cell)
 
-
-TEXT: Final[Snippet] = (("{c} = dumps({c}.decode())",), {"dumps": orjson.dumps})
-LOOK_AGAIN: Final[Snippet] = (
-    ("if ESCAPE in {c} and CONTROL in {c} or not {c}.isascii() and ASTRAL({c}): raise ValueError",),
-    {"ESCAPE": b"\\", "CONTROL": CONTROL, "ASTRAL": ASTRAL},
-)
-"""Looks for what `TEXT` leaves out, in a cell's JSON or in a whole row's. Most have no backslash at all, which is the fastest
-thing to look for."""
 
 _DOUBLE: Final[Snippet] = (
     (

@@ -7,36 +7,12 @@ steps, and its groups hand over the parts that a snippet cuts out. `postgres.tup
 
 from binascii import b2a_base64
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final
 
+from tidings_capture.cdc.snippets import Shape
 from tidings_capture.cdc.types.conversion import Conversion, Kind
 from tidings_capture.postgres.fast_json import MINUTES, TWO_DIGITS, Memory
 from tidings_envelope.json_codec import FALSE, TRUE
-
-
-class Shape(NamedTuple):
-    """One form of a column's cells.
-
-    In all source code, ``{c}`` stands for a variable of the column's own; others of its own begin with it.
-    """
-
-    pattern: bytes
-    """Of a whole cell, NUL excluded; one group for each of `parts`."""
-    parts: tuple[str, ...] = ("{c}",)
-    """The variables of the groups; the first one is ``{c}``."""
-    size: str | int = "len({c})"
-    """The cell's length in bytes: computed from the parts, or always the same."""
-    lines: tuple[str, ...] = ()
-    """The code that makes `result` of the parts."""
-    result: tuple[bytes | str, ...] = ("{c}",)
-    """What the cell's JSON consists of: constants and variables."""
-    from_whole: tuple[str, ...] = ()
-    """The code that makes `result` of the whole JSON, which is in ``{c}``."""
-    always: bool = False
-    """Whether every cell that PostgreSQL writes for the type has this form."""
-    names: Mapping[str, Any] = {}
-    """What the code uses."""
-
 
 _QUOTED: Final = (b'"', "{c}", b'"')
 _FROM_QUOTED: Final = ("{c} = {c}[1:-1]",)

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any, Final
 
 from tidings_capture.cdc.left_out import LeftOut
+from tidings_capture.cdc.plan import NEW_KEY_HEADER, OLD_KEY_HEADER
 from tidings_capture.postgres.logical_messages import COLLECTION
-from tidings_capture.postgres.plan import NEW_KEY_HEADER, OLD_KEY_HEADER
 from tidings_capture.postgres.tolerance import Tolerance
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Producer, Record

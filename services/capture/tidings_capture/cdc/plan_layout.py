@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+from tidings_capture.cdc.plan_code import ColumnCode
+from tidings_capture.cdc.plan_columns import ColumnEncoder, ConvertedColumn
+from tidings_capture.cdc.row_format import TypeMap
+from tidings_capture.cdc.snippets import Shape, Snippet
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.cdc.types.conversion import ConversionError
-from tidings_capture.postgres import fast_avro, fast_json, json_shapes
-from tidings_capture.postgres.fast_json import Snippet
-from tidings_capture.postgres.json_shapes import Shape
-from tidings_capture.postgres.plan_code import ColumnCode
-from tidings_capture.postgres.plan_columns import ColumnEncoder, ConvertedColumn
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.codec import Codec
-from tidings_envelope.json_codec import DecimalFormat, JsonCodec
+from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.schema import ConnectSchema
 
 
@@ -56,6 +55,7 @@ def column_codes(
     key_encoders: Sequence[ColumnEncoder],
     value_codec: Codec,
     key_codec: Codec,
+    types: TypeMap,
 ) -> list[ColumnCode]:
     """What the generated function does with each column."""
     in_row = {c.index: (c, encoder) for c, encoder in zip(row, row_encoders, strict=True)}
@@ -71,19 +71,15 @@ def column_codes(
             and _same_bytes(converted.schema, value_codec, key_codec)
         ):
             key_encoder = None
-        fast, shape = (None, None) if converted is None else _direct_ways(converted, value_codec)
+        fast, shape = (None, None) if converted is None else _direct_ways(converted, value_codec, types)
         codes.append(ColumnCode(encoder, fast, shape, key_encoder))
     return codes
 
 
-def _direct_ways(converted: ConvertedColumn, codec: Codec) -> tuple[Snippet | None, Shape | None]:
-    """The direct ways from a column's cells to the codec's bytes, where there are such."""
-    conversion, name = converted.conversion, f"column_{converted.index}"
-    if isinstance(codec, AvroCodec):
-        return fast_avro.snippet(conversion, converted.schema, name), None
-    if isinstance(codec, JsonCodec) and codec.decimal_format is DecimalFormat.BASE64:
-        return fast_json.snippet(conversion, name), json_shapes.shape(conversion)
-    return None, None
+def _direct_ways(
+    converted: ConvertedColumn, codec: Codec, types: TypeMap
+) -> tuple[Snippet | None, Shape | None]:
+    return types.direct_ways(converted.conversion, converted.schema, codec, f"column_{converted.index}")
 
 
 def _same_bytes(schema: ConnectSchema, value_codec: Codec, key_codec: Codec) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidings_capture.cdc.cells import Cell
 from tidings_capture.cdc.column_mappers import Change
@@ -16,12 +16,12 @@ from tidings_capture.cdc.types.conversion import (
     Kind,
     NoRepresentationError,
 )
-from tidings_capture.postgres.types.defaults import default_for
-from tidings_capture.postgres.types.selection import conversion_for
-from tidings_capture.postgres.types.source_types import source_type_parameters
 from tidings_envelope.codec import Codec
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema
 from tidings_service import get_logger
+
+if TYPE_CHECKING:
+    from tidings_capture.cdc.row_format import TypeMap
 
 _log = get_logger("tidings_capture.conversion")
 
@@ -31,7 +31,7 @@ class ConvertedColumn:
     """A column with its conversion and the schema of its field."""
 
     index: int
-    """Its place in pgoutput's tuples."""
+    """Its place in the database's rows."""
     column: Column
     conversion: Conversion
     schema: ConnectSchema
@@ -41,27 +41,31 @@ class ConvertedColumn:
     """What an option makes of the converted value, nulls and placeholders included."""
 
 
-def converted_column(index: int, column: Column, options: ConversionOptions) -> ConvertedColumn | None:
+def converted_column(
+    index: int, column: Column, types: "TypeMap", options: ConversionOptions
+) -> ConvertedColumn | None:
     """A column's conversion; None where Debezium leaves columns of the type out."""
-    conversion = conversion_for(column, options)
+    conversion = types.conversion(column, options)
     if conversion is None:
         return None
     schema = replace(
         conversion.schema,
         optional=conversion.schema.optional or not column.not_null,
-        default=default_for(column, conversion, options),
+        default=types.default(column, conversion, options),
     )
     return ConvertedColumn(
         index, column, conversion, schema, adjusted(column.name, options.field_names, field=True)
     )
 
 
-def mapped_column(converted: ConvertedColumn, table: Table, options: ConversionOptions) -> ConvertedColumn:
+def mapped_column(
+    converted: ConvertedColumn, table: Table, types: "TypeMap", options: ConversionOptions
+) -> ConvertedColumn:
     """The column as it stands in rows: the same, but for a column that an option masks, cuts or describes."""
     column = converted.column
     rule = options.mappers.rule_for(table.schema, table.name, column)
     if rule is None:
-        return _with_source_type(converted, table, options)
+        return _with_source_type(converted, table, types, options)
     schema = converted.schema
     schema = replace(schema, parameters={**schema.parameters, **rule.parameters(column)})
     change = rule.change(column)
@@ -84,10 +88,10 @@ def _changed(converted: ConvertedColumn) -> Callable[[bytes], Any]:
 
 
 def _with_source_type(
-    converted: ConvertedColumn, table: Table, options: ConversionOptions
+    converted: ConvertedColumn, table: Table, types: "TypeMap", options: ConversionOptions
 ) -> ConvertedColumn:
     """The column with the parameters of ``*.propagate.source.type``, which only values carry, never keys."""
-    parameters = source_type_parameters(table, converted.column, options)
+    parameters = types.source_type(table, converted.column, options)
     if not parameters:
         return converted
     schema = converted.schema
@@ -146,7 +150,7 @@ class ColumnEncoder:
             raise self._refusal(str(error)) from error
         except (ValueError, ArithmeticError):
             # without its cause, which may quote the cell
-            raise self._refusal("the value is not in PostgreSQL's text format") from None
+            raise self._refusal("the value is not in the database's text format") from None
 
     def _representation(self, cell: bytes) -> Any:
         """The Python value, None where the schema has no place for it and the options allow a null instead."""

@@ -5,7 +5,7 @@ begins with one. So the places where cells meet can be told from their bytes alo
 every cell's parts in one call. What it finds is only believed where every size in the message says the same.
 
 An expression is for rows with nulls in certain columns and no others; it would be ambiguous otherwise ("a", null and
-"an" look alike but for their sizes), and could take exponential time. `RowReader` makes one for the nulls that it meets.
+"an" look alike but for their sizes), and could take exponential time. `TupleReader` makes one for the nulls that it meets.
 Each column's part is atomic, so that a row that does not match is given up in linear time.
 """
 
@@ -14,21 +14,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from tidings_capture.postgres.fast_json import LOOK_AGAIN, TEXT
-from tidings_capture.postgres.json_shapes import Shape
-from tidings_capture.postgres.plan_code import (
+from tidings_capture.cdc.plan_code import (
     ColumnCode,
     EncodedRow,
     Piece,
     RowLayout,
-    WalkTuple,
     indented,
     interleaved,
     joined,
     key_variable,
     present_lines,
 )
-from tidings_capture.postgres.plan_columns import ColumnEncoder
+from tidings_capture.cdc.plan_columns import ColumnEncoder
+from tidings_capture.cdc.snippets import LOOK_AGAIN, TEXT, Shape
+from tidings_capture.postgres.row_code import RowFunctions
 
 _ANY: Final = Shape(rb"([^\0]*)", always=True)
 _BYTES: Final = bytes(range(256))
@@ -62,19 +61,19 @@ class TupleForm:
     """Those whose cells have more than 255 bytes."""
 
 
-class RowReader:
+class TupleReader:
     """Reads a relation version's messages: Insert, and Update without an old tuple.
 
     Args:
         columns: what becomes of each column.
         layout: where the encoded cells go.
-        walk: takes every tuple that the expressions do not take, or raises.
+        functions: take every tuple that the expressions do not take, or raise.
     """
 
-    def __init__(self, columns: Sequence[ColumnCode], layout: RowLayout, walk: WalkTuple) -> None:
+    def __init__(self, columns: Sequence[ColumnCode], layout: RowLayout, functions: RowFunctions) -> None:
         self._columns = columns
         self._layout = layout
-        self._walk = walk
+        self._walk, self.encode, self.lines = functions
         self._misses = 0
         self._known: dict[TupleForm, ReadRow] = {}
         self._by_count: dict[int, ReadRow] = {}

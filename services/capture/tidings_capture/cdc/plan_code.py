@@ -1,9 +1,8 @@
-"""Generates a relation version's own functions from tuples to the encoded row and key.
+"""Generates a relation version's own function from cells to the encoded row and key, and helps a database to generate others.
 
-`RowFunctions.read` walks pgoutput's TupleData in a message once, column after column without a loop, and replaces each
-cell by its encoded form: by a snippet of `fast_json` where there is one, else by the column's encoder.
-`RowFunctions.encode` does the same for cells that have been taken apart already, and `RowFunctions.lines` for lines of
-COPY. All are strict about the form they know (text cells, nulls, unchanged values) and raise one of `IRREGULAR` on
+`compile_functions` gives `encode_row`, for cells that have been taken apart already; a database adds functions that read its
+own bytes and end alike. Each cell is replaced by its encoded form: by a snippet where there is one, else by the column's
+encoder. All are strict about the form they know (text cells, nulls, unchanged values) and raise one of `IRREGULAR` on
 anything else; the caller then goes the checked way, which says what is wrong, or gives the result.
 """
 
@@ -12,14 +11,11 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.plan_columns import ColumnEncoder
+from tidings_capture.cdc.snippets import LOOK_AGAIN, Shape, Snippet
 from tidings_capture.cdc.types.conversion import ConversionError
-from tidings_capture.postgres.copy_format import parse_copy_line
-from tidings_capture.postgres.fast_json import LOOK_AGAIN, Snippet
-from tidings_capture.postgres.json_shapes import Shape
-from tidings_capture.postgres.plan_columns import ColumnEncoder
 
 IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, struct.error, ConversionError)
 """What the generated function raises for a tuple that it does not take."""
@@ -28,30 +24,8 @@ IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, struct.error, Conv
 EncodedRow: TypeAlias = tuple[bytes, bytes | None]
 """Row and key."""
 
-WalkTuple: TypeAlias = Callable[[bytes, int], tuple[bytes, bytes | None, int]]
-"""From a buffer and a tuple's start to the encoded row, the encoded key, and the position after the tuple."""
-
 Piece: TypeAlias = bytes | str
 """Of a row or a key: a constant, or the name of a variable."""
-
-
-class RowFunctions(NamedTuple):
-    """What is generated for one relation version; each is compiled when it is first called."""
-
-    read: WalkTuple
-    encode: Callable[[Cells], tuple[bytes, bytes | None]]
-    """From cells to the encoded row and the encoded key."""
-    lines: Callable[[Sequence[bytes], Callable[[EncodedRow], None]], None]
-    """From lines of COPY's text format to the encoded row and the encoded key of each, handed on one by one: what is
-    handed on before an exception stays good."""
-
-
-def _irregular(*_: object) -> NoReturn:
-    raise ValueError
-
-
-NO_FUNCTIONS: Final = RowFunctions(_irregular, _irregular, _irregular)
-"""Functions that take nothing, so that every row goes the checked way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,50 +56,67 @@ class RowLayout:
     """Whether the row is JSON, which needs another look for the characters that the snippets leave out."""
 
 
-def compile_row_functions(columns: Sequence[ColumnCode], layout: RowLayout) -> RowFunctions:
-    """Generates the functions for one relation version."""
-    names: dict[str, Any] = {
-        "COUNT": len(columns).to_bytes(2, "big"),
-        **LOOK_AGAIN[1],
-        "PADDING": bytes(4),
-        "kind_and_size": struct.Struct(">BI").unpack_from,
-        "join": b"".join,
-        "TAB": b"\t",
-        "parse_copy_line": parse_copy_line,
-    }
-    read = [
-        "def read_row(data, p):",
-        "    if data[p:p + 2] != COUNT:",
-        "        raise ValueError",
-        "    p += 2",
-        "    data += PADDING  # a last null has no size, but kind_and_size reads one",
-    ]
-    cells = "".join(f"c{index}, " for index in range(len(columns)))
-    encode = ["def encode_row(cells):", f"    {cells or '()'} = cells"]
-    # A backslash is a null or an escape. Most lines have none, and then their cells are what stands between the tabs.
-    lines = [
-        "def encode_lines(lines, add):",
-        "  for line in lines:",
-        "    if ESCAPE in line:",
-        "        add(encode_row(parse_copy_line(line)))",
-        "        continue",
-        f"    {cells or '()'} = line[:-1].split(TAB)",
-    ]
+@dataclass(frozen=True, slots=True)
+class CellCode:
+    """The code that replaces one column's cell by its encoded form."""
+
+    present: list[str]
+    null: list[str]
+    unchanged: list[str]
+
+    @property
+    def used(self) -> bool:
+        """Whether the column comes out at all."""
+        return bool(self.present)
+
+
+@dataclass(slots=True)
+class RowCode:
+    """The code of a relation version's functions, while it is generated."""
+
+    columns: Sequence[ColumnCode]
+    layout: RowLayout
+    names: dict[str, Any]
+    """What the code uses."""
+    cells: list[CellCode]
+    """Of each column; the variable is ``c`` and its number."""
+    result: list[str]
+    """What puts ``row`` and ``key`` together, one level in."""
+
+    @property
+    def variables(self) -> str:
+        """The left side of an assignment of all cells."""
+        return "".join(f"c{index}, " for index in range(len(self.columns))) or "()"
+
+    def compile(self, name: str, lines: Sequence[str]) -> Callable[..., Any]:
+        """A function of these lines, which is compiled when it is first called."""
+        self.names[name] = _compiled_when_called(name, "\n".join(lines), self.names)
+        return self.names[name]  # type: ignore[no-any-return]
+
+
+def row_code(columns: Sequence[ColumnCode], layout: RowLayout) -> RowCode:
+    """What the functions of one relation version have in common."""
+    names: dict[str, Any] = {**LOOK_AGAIN[1], "join": b"".join}
+    cells = []
     for index, column in enumerate(columns):
         used = column.encoder is not None or column.key_encoder is not None
-        present = present_lines(index, column, names) if used else []
-        null = _fixed_lines(index, column, "null", names) if used else []
-        unchanged = _fixed_lines(index, column, "unchanged", names) if used else []
-        read += _read_lines(f"c{index}", present, null, unchanged)
-        encode += _encode_lines(f"c{index}", present, null, unchanged) if used else []
-        lines += [f"    {line}" for line in present]
-    result = _result_lines(columns, layout, names)
-    read += [*result, "    return row, key, p"]
-    encode += [*result, "    return row, key"]
-    lines += [*result, "    add((row, key))"]
-    for name, source in (("read_row", read), ("encode_row", encode), ("encode_lines", lines)):
-        names[name] = _compiled_when_called(name, "\n".join(source), names)
-    return RowFunctions(names["read_row"], names["encode_row"], names["encode_lines"])
+        cells.append(
+            CellCode(
+                present_lines(index, column, names) if used else [],
+                _fixed_lines(index, column, "null", names) if used else [],
+                _fixed_lines(index, column, "unchanged", names) if used else [],
+            )
+        )
+    return RowCode(columns, layout, names, cells, _result_lines(columns, layout, names))
+
+
+def compile_encode(code: RowCode) -> Callable[..., EncodedRow]:
+    """``encode_row``: from cells to the encoded row and the encoded key."""
+    lines = ["def encode_row(cells):", f"    {code.variables} = cells"]
+    for index, cell in enumerate(code.cells):
+        if cell.used:
+            lines += _encode_lines(f"c{index}", cell)
+    return code.compile("encode_row", [*lines, *code.result, "    return row, key"])
 
 
 def _compiled_when_called(name: str, source: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -149,34 +140,15 @@ def _code(source: str) -> CodeType:
     return compile(source, "<row functions>", "exec")
 
 
-def _read_lines(cell: str, present: list[str], null: list[str], unchanged: list[str]) -> list[str]:
-    """The code that reads a cell from the buffer; empty `present` skips it."""
-    return [
-        "    kind, size = kind_and_size(data, p)",
-        "    if kind == 116:",
-        "        q = p + 5",
-        "        p = q + size",
-        *indented(2, [f"{cell} = data[q:p]", *present] if present else []),
-        "    elif kind == 110:",
-        *indented(2, null),
-        "        p += 1",
-        "    elif kind == 117:",
-        *indented(2, unchanged),
-        "        p += 1",
-        "    else:",
-        "        raise ValueError",
-    ]
-
-
-def _encode_lines(cell: str, present: list[str], null: list[str], unchanged: list[str]) -> list[str]:
+def _encode_lines(cell: str, code: CellCode) -> list[str]:
     """The code that replaces a cell that is in its variable already."""
     return [
         f"    if {cell} is None:",
-        *indented(2, null),
+        *indented(2, code.null),
         f"    elif {cell}.__class__ is bytes:",
-        *indented(2, present),
+        *indented(2, code.present),
         "    else:",
-        *indented(2, unchanged),
+        *indented(2, code.unchanged),
     ]
 
 
