@@ -162,7 +162,7 @@ def test_what_is_planted_in_a_database_is_found(
 
 
 def test_what_is_planted_in_a_publication_and_a_slot_is_found(
-    pg_database: str, unique_name: str, write: Write, doctor: Any
+    pg_database: str, unique_name: str, write: Write, doctor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(
         pg_database,
@@ -184,6 +184,9 @@ def test_what_is_planted_in_a_publication_and_a_slot_is_found(
         }  # fmt: skip
     finally:
         run(elsewhere, f"SELECT pg_drop_replication_slot('{unique_name}')")
+    # Without a worker's file a reference is a variable of whoever asks.
+    monkeypatch.setenv("OF_THE_CONNECTOR", "public.c")
+    assert "table-missing" in doctor(write(pg_database, table_include_list="${env:OF_THE_CONNECTOR}"))[1]
     assert "table-missing" in doctor(write(pg_database, table_include_list="public.c"))[1]
     assert (
         "no-publication"

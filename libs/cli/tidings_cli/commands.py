@@ -112,9 +112,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         old_name="tidings-translator readers",
     ),
     "init": Entry(
-        _AUTHOR, "A starting domain from a database's tables.",
-        "tidings_domain.starting.cli", "tidings-domain", {"": f"--database {_DATABASE} --name shop"},
-        old_name="tidings-translator init",
+        _AUTHOR, "A project that runs, from a database's tables; again, what is new in them.",
+        "tidings_cli.project.command", "tidings-domain", {"": f"{_DATABASE} --name shop"},
+        needs="tidings_domain",
     ),
     "schemas": Entry(
         _AUTHOR, "Event classes from contracts, compatibility, registration.",

@@ -18,7 +18,7 @@ from tidings_capture.postgres.config import ConnectorConfig, read_connector_conf
 from tidings_cli.doctor import database, kafka
 from tidings_cli.doctor.findings import ERROR, Finding, as_dict, as_text, error, warning
 from tidings_connect.config.exactly_once import DISABLED
-from tidings_connect.config.providers import ConfigProviders
+from tidings_connect.config.providers import read_config_providers
 from tidings_connect.config.validation import validate
 from tidings_connect.config.worker import WorkerConfig, read_worker_config
 from tidings_connect.data.sizes import parse_size
@@ -29,6 +29,11 @@ from tidings_envelope.registry import RegistryClient
 from tidings_service import TidingsError, configure_logging, print_error
 
 _FOUND: Final = 3
+_ENVIRONMENT: Final = {
+    "config.providers": "env",
+    "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+}
+"""Without a worker's file, `${env:NAME}` in a connector's is a variable of whoever asks."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -136,7 +141,7 @@ def _connector(path: Path, worker: WorkerConfig | None, findings: list[Finding])
     """The connector as capture reads it; what capture would refuse is added to the findings."""
     file = read_connector_file(path)
     options: dict[str, str | None] = {**file.config, "name": file.name}
-    providers = ConfigProviders() if worker is None else worker.providers
+    providers = read_config_providers(_ENVIRONMENT) if worker is None else worker.providers
     problems = validate(options, providers, DISABLED if worker is None else worker.exactly_once).problems
     # That the server does not answer, or not as it must, is the database's business, which asks more.
     own = {name: texts for name, texts in problems.items() if not _is_of_server(texts)}

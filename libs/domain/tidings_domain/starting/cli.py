@@ -35,7 +35,11 @@ addopts = ["-p", "no:asyncio"]
 
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code: 0, 1 when the source cannot be read or a file is there already, 2 for options."""
-    options = parser().parse_args(arguments)
+    return run(parser().parse_args(arguments))
+
+
+def run(options: argparse.Namespace) -> int:
+    """The same, with options that were read."""
     try:
         if not _DOMAIN.match(options.name):
             raise SettingsError(

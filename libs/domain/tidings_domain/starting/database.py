@@ -5,17 +5,38 @@ default handling modes but `decimal.handling.mode=string`.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import msgspec
 
 from tidings_domain.errors import TranslatorError
 from tidings_domain.starting import tables as known
 from tidings_domain.starting.tables import Column, ForeignKey, Kind, Table
 
 _TABLES = """
-select c.oid::bigint as oid, n.nspname || '.' || c.relname as name
+select c.oid::bigint as oid, n.nspname || '.' || c.relname as name, c.relkind = 'p' as partitioned,
+       c.relreplident::text as identity
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p' and n.nspname = any(%(schemas)s)
+    -- An extension's tables are not people's.
+    and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
 order by 2
+"""
+
+_SCHEMAS = """
+select distinct n.nspname as name
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p'
+    and n.nspname <> 'information_schema' and left(n.nspname, 3) <> 'pg_'
+    and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+order by 1
+"""
+
+_LEAVES = """
+select c.oid::bigint as oid, pg_partition_root(c.oid)::oid::bigint as root
+from pg_class c
+where c.relispartition and c.relkind in ('r', 'f') and pg_partition_root(c.oid)::oid = any(%(oids)s::bigint[]::oid[])
 """
 
 # A domain (typtype d) counts as the type below it, as Debezium has it.
@@ -46,9 +67,9 @@ select k.conrelid::bigint as relation, k.contype::text as type, k.confdeltype = 
        (select array_agg(a.attname::text order by p.place) from unnest(k.confkey) with ordinality p(num, place)
         join pg_attribute a on a.attrelid = k.confrelid and a.attnum = p.num) as other_columns
 from pg_constraint k
-left join pg_class c on c.oid = k.confrelid
+left join pg_class c on c.oid = coalesce(pg_partition_root(k.confrelid)::oid, k.confrelid)
 left join pg_namespace n on n.oid = c.relnamespace
-where k.conrelid = any(%(oids)s::bigint[]::oid[]) and k.contype in ('p', 'f') and k.conparentid = 0
+where k.conrelid = any(%(oids)s::bigint[]::oid[]) and k.contype in ('p', 'f') and (k.conparentid = 0 or %(of_partitions)s)
 order by k.conname
 """
 
@@ -81,6 +102,23 @@ class CatalogError(TranslatorError):
     code = "catalog"
 
 
+class Server(msgspec.Struct, frozen=True):
+    """Where a database is, and what its server is like; no password.
+
+    Attributes:
+        version: such as 16.
+        ssl_mode: what the URL asks for; None where it asks for nothing.
+    """
+
+    host: str
+    port: int
+    user: str
+    database: str
+    version: int
+    wal_level: str
+    ssl_mode: str | None = None
+
+
 def read_database(url: str, schemas: list[str]) -> list[Table]:
     """The ordinary and partitioned tables of some schemas.
 
@@ -90,6 +128,55 @@ def read_database(url: str, schemas: list[str]) -> list[Table]:
     Raises:
         CatalogError: psycopg is not installed, the database cannot be reached, or a schema has no table.
     """
+    with _connected(url) as connection:
+        found = connection.execute(_TABLES, {"schemas": schemas}).fetchall()
+        oids = {"oids": [table["oid"] for table in found]}
+        columns = connection.execute(_COLUMNS, oids).fetchall()
+        constraints = connection.execute(_CONSTRAINTS, {**oids, "of_partitions": False}).fetchall()
+        leaves = {leaf["oid"]: leaf["root"] for leaf in connection.execute(_LEAVES, oids).fetchall()}
+        below = connection.execute(_CONSTRAINTS, {"oids": list(leaves), "of_partitions": True}).fetchall()
+    constraints += _foreign_keys_below(constraints, below, leaves)
+    for schema in schemas:
+        if not any(table["name"].startswith(f"{schema}.") for table in found):
+            raise CatalogError(
+                f"schema '{schema}' has no tables that can be seen", hint="--schema, and its USAGE"
+            )
+    return list(_tables(found, columns, constraints))
+
+
+def read_schemas(url: str) -> list[str]:
+    """The schemas that hold tables of people's own, by name.
+
+    Raises:
+        CatalogError: as `read_database`.
+    """
+    with _connected(url) as connection:
+        return [row["name"] for row in connection.execute(_SCHEMAS).fetchall()]
+
+
+def read_server(url: str) -> Server:
+    """Where the database is, as libpq has it once it is connected.
+
+    Raises:
+        CatalogError: as `read_database`.
+    """
+    with _connected(url) as connection:
+        info = connection.info
+        (row,) = connection.execute("select current_setting('wal_level') as level").fetchall()
+        return Server(
+            info.host,
+            info.port,
+            info.user,
+            info.dbname,
+            info.server_version // 10_000,
+            row["level"],
+            info.get_parameters().get("sslmode"),
+        )
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Any]:
+    """A connection that may read only, and whose rows are dictionaries."""
     try:
         import psycopg  # noqa: PLC0415 - only authors need it, the services do not
         from psycopg.rows import dict_row  # noqa: PLC0415
@@ -100,10 +187,7 @@ def read_database(url: str, schemas: list[str]) -> list[Table]:
     try:
         with psycopg.connect(url, row_factory=dict_row, connect_timeout=10) as connection:
             connection.read_only = True
-            found = connection.execute(_TABLES, {"schemas": schemas}).fetchall()
-            oids = {"oids": [table["oid"] for table in found]}
-            columns = connection.execute(_COLUMNS, oids).fetchall()
-            constraints = connection.execute(_CONSTRAINTS, oids).fetchall()
+            yield connection
     except psycopg.ProgrammingError as error:
         if error.sqlstate is None:
             # libpq repeats parts of the text, which may be the password.
@@ -113,12 +197,25 @@ def read_database(url: str, schemas: list[str]) -> list[Table]:
         raise CatalogError(f"--database: the catalog cannot be read: {error.sqlstate}") from error
     except psycopg.Error as error:
         raise CatalogError(f"--database: {str(error).splitlines()[0]}") from error
-    for schema in schemas:
-        if not any(table["name"].startswith(f"{schema}.") for table in found):
-            raise CatalogError(
-                f"schema '{schema}' has no tables that can be seen", hint="--schema, and its USAGE"
-            )
-    return list(_tables(found, columns, constraints))
+
+
+def _foreign_keys_below(
+    above: list[dict[str, Any]], below: list[dict[str, Any]], leaves: dict[int, int]
+) -> Iterator[dict[str, Any]]:
+    """Foreign keys that stand on partitions only, as the partitioned table's; `partial` where some lack them."""
+
+    def named(one: dict[str, Any], relation: int) -> tuple[Any, ...]:
+        return relation, tuple(one["columns"]), one["other"], tuple(one["other_columns"])
+
+    known = {named(one, one["relation"]) for one in above if one["type"] == "f"}
+    holders: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
+    for one in below:
+        if one["type"] == "f" and named(one, leaves[one["relation"]]) not in known:
+            holders.setdefault(named(one, leaves[one["relation"]]), {})[one["relation"]] = one
+    for (root, *_), having in holders.items():
+        partial = len(having) < sum(one == root for one in leaves.values())
+        owned = all(one["owned"] for one in having.values())
+        yield {**next(iter(having.values())), "relation": root, "owned": owned, "partial": partial}
 
 
 def _tables(
@@ -128,32 +225,56 @@ def _tables(
     names = {table["oid"]: table["name"] for table in found}
     key_of = {names[oid]: key for oid, key in keys.items()}
     for table in found:
-        oid, notes = table["oid"], []
-        kept = []
-        for column in columns:
-            if column["relation"] != oid:
-                continue
-            kind = _kind(column)
-            if column["generated"]:
-                notes.append(f"column {column['name']} is generated, and not in the WAL")
-            elif kind is None:
-                notes.append(
-                    f"column {column['name']} has type {column['type']}, which is not captured by default"
-                )
-            else:
-                kept.append(Column(column["name"], kind, column["nullable"]))
-        foreign = []
-        for constraint in constraints:
-            if constraint["relation"] == oid and constraint["type"] == "f":
-                pairs = dict(zip(constraint["other_columns"], constraint["columns"], strict=True))
-                key = key_of.get(constraint["other"])
-                if key is not None and set(pairs) == set(key):
-                    by = tuple(pairs[column] for column in key)
-                    foreign.append(ForeignKey(by, constraint["other"], owned=constraint["owned"]))
-                else:
-                    why = f"{constraint['other']} in a schema that was not read, or not its primary key"
-                    notes.append(f"foreign key {', '.join(constraint['columns'])} refers to {why}")
-        yield Table(table["name"], tuple(kept), keys.get(oid, ()), tuple(foreign), tuple(notes))
+        oid = table["oid"]
+        kept, left_out = _columns([column for column in columns if column["relation"] == oid])
+        own = [one for one in constraints if one["relation"] == oid and one["type"] == "f"]
+        foreign, refused = _foreign_keys(own, key_of)
+        yield Table(
+            table["name"],
+            kept,
+            keys.get(oid, ()),
+            foreign,
+            (*left_out, *refused),
+            partitioned=table["partitioned"],
+            # f: the whole row, i: an index; d is the primary key, n nothing.
+            identity=table["identity"] in "fi" or (table["identity"] == "d" and oid in keys),
+        )
+
+
+def _columns(columns: list[dict[str, Any]]) -> tuple[tuple[Column, ...], list[str]]:
+    """Those that are captured, and what is to be said of the others."""
+    kept, notes = [], []
+    for column in columns:
+        kind = _kind(column)
+        if column["generated"]:
+            notes.append(f"column {column['name']} is generated, and not in the WAL")
+        elif kind is None:
+            notes.append(
+                f"column {column['name']} has type {column['type']}, which is not captured by default"
+            )
+        else:
+            kept.append(Column(column["name"], kind, column["nullable"]))
+    return tuple(kept), notes
+
+
+def _foreign_keys(
+    constraints: list[dict[str, Any]], key_of: dict[str, tuple[str, ...]]
+) -> tuple[tuple[ForeignKey, ...], list[str]]:
+    """Those that refer to a primary key that is known, and what is to be said of the others."""
+    foreign, notes = [], []
+    for constraint in constraints:
+        pairs = dict(zip(constraint["other_columns"], constraint["columns"], strict=True))
+        shown, partial = ", ".join(constraint["columns"]), constraint.get("partial", False)
+        key = key_of.get(constraint["other"])
+        if key is None or set(pairs) != set(key):
+            why = f"{constraint['other']} in a schema that was not read, or not its primary key"
+            notes.append(f"foreign key {shown} refers to {why}")
+            continue
+        by = tuple(pairs[column] for column in key)
+        foreign.append(ForeignKey(by, constraint["other"], owned=constraint["owned"], partial=partial))
+        if partial:
+            notes.append(f"foreign key {shown} stands on some of its partitions only, so nobody promises it")
+    return tuple(foreign), notes
 
 
 def _kind(column: dict[str, Any]) -> Kind | None:

@@ -63,6 +63,12 @@ class Proposal(msgspec.Struct, frozen=True):
     aggregates: tuple[Proposed, ...]
     notes: tuple[str, ...]
 
+    def of(self, aggregate: Proposed) -> "Proposal":
+        """The part of it that one aggregate needs."""
+        members = (aggregate.root, *(child.member for child in aggregate.descendants()))
+        wanted = {held.cls for member in members for held in member.references}
+        return Proposal(tuple(one for one in self.referred if one.cls in wanted), (aggregate,), ())
+
 
 def propose(tables: Iterable[Table], roots: Iterable[str] = ()) -> Proposal:
     """A domain of these tables.
@@ -131,7 +137,11 @@ def _same_types(table: Table, tables: dict[str, Table], key: ForeignKey) -> bool
 
 
 def _parent(table: Table, tables: dict[str, Table], *, leaf: bool) -> tuple[ForeignKey, str] | None:
-    keys = [key for key in table.foreign_keys if key.table in tables and key.table != table.name]
+    keys = [
+        key
+        for key in table.foreign_keys
+        if key.table in tables and key.table != table.name and not key.partial
+    ]
     for key in keys:
         if set(key.columns) < set(table.key) and table.key[: len(key.columns)] == key.columns:
             return key, "its primary key begins with the other's"
@@ -165,7 +175,7 @@ def _references(
             cls = class_name(key.table, used, "Ref")
             used.add(cls)
             referred[key.table] = Member(cls, tables[key.table])
-        required = not key.guessed and not _nullable(table, key)
+        required = key.promised and not _nullable(table, key)
         yield Held(_field(key, taken), key, referred[key.table].cls, required)
 
 

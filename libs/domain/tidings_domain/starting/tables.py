@@ -39,22 +39,37 @@ class ForeignKey(msgspec.Struct, frozen=True):
         table: ``schema.table`` that is referred to.
         owned: the rows go when the other goes (ON DELETE CASCADE).
         guessed: by its name only; the registry knows no foreign keys.
+        partial: only some of the table's partitions have it.
     """
 
     columns: tuple[str, ...]
     table: str
     owned: bool = False
     guessed: bool = False
+    partial: bool = False
+
+    @property
+    def promised(self) -> bool:
+        """Whether the database sees to it that the other row is there."""
+        return not (self.guessed or self.partial)
 
 
 class Table(msgspec.Struct, frozen=True):
-    """One table; `notes` tells what could not be taken over."""
+    """One table.
+
+    Attributes:
+        notes: what could not be taken over.
+        partitioned: its rows are in partitions, which are no tables of their own here.
+        identity: whether PostgreSQL would take its updates and deletes once it is published.
+    """
 
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     foreign_keys: tuple[ForeignKey, ...] = ()
     notes: tuple[str, ...] = ()
+    partitioned: bool = False
+    identity: bool = True
 
     def column(self, name: str) -> Column:
         """The column of that name."""

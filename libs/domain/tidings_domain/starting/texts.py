@@ -9,6 +9,7 @@ from tidings_domain.starting.naming import identifier, kebab
 from tidings_domain.starting.proposal import Child, Held, Member, Proposal, Proposed, key_columns
 from tidings_domain.starting.tables import Column, Table
 
+_DELETE_COLUMNS = "Delete the columns that no rule uses: what is not declared can change in the database without any effect."
 _IMPORTS = (
     ("from datetime import {}", ("UTC", "date", "datetime", "time")),
     ("from decimal import {}", ("Decimal",)),
@@ -59,6 +60,24 @@ def contract(domain: str, aggregate: Proposed) -> dict[str, Any]:
 
 def aggregates_text(proposal: Proposal) -> str:
     """aggregates.py: rows that are referred to, then each aggregate after its children."""
+    body = "\n\n\n".join(aggregate_blocks(proposal))
+    imports = list(_imports(body))
+    if "field(name=" in body:
+        imports += ["", "from msgspec import field"]
+    head = [
+        '"""What the tables mean. Written once by `tidings init`, and now yours.',
+        "",
+        _DELETE_COLUMNS,
+        '"""',
+        "",
+        *([*imports, ""] if imports else []),
+        f"from tidings_domain import {', '.join(_language(body))}",
+    ]
+    return "\n".join(head) + "\n\n\n" + body + "\n"
+
+
+def aggregate_blocks(proposal: Proposal) -> list[str]:
+    """The classes: rows that are referred to, then each aggregate after its children."""
     blocks = [_block(member, f'Row, table="{member.table.name}"', ()) for member in proposal.referred]
     for aggregate in proposal.aggregates:
         blocks += [
@@ -67,25 +86,38 @@ def aggregates_text(proposal: Proposal) -> str:
         ]
         root = aggregate.root
         blocks.append(_block(root, f'Aggregate, root="{root.table.name}"', aggregate.children))
-    body = "\n\n\n".join(blocks)
-    used = [
+    return blocks
+
+
+def module_text(package: str, proposal: Proposal) -> str:
+    """A module with one aggregate and its rule; `proposal` holds that aggregate, and the rows that it refers to."""
+    (aggregate,) = proposal.aggregates
+    body = "\n\n\n".join([*aggregate_blocks(proposal), rule_text(aggregate)])
+    imports = [*_imports(body), "from collections.abc import Iterator"]
+    imports.sort(key=lambda line: line.split()[1])
+    language = sorted({*_language(body), "Change", "rule"}, key=lambda word: (word[0].islower(), word))
+    head = [
+        f'"""What {aggregate.root.table.name} means, and what of it is news. Written once by `tidings init`, and now yours.',
+        "",
+        _DELETE_COLUMNS,
+        '"""',
+        "",
+        *imports,
+        "",
+        *(["from msgspec import field"] if "field(name=" in body else []),
+        f"from tidings_domain import {', '.join(language)}",
+        "",
+        f"from {package}.events import {camel(event_name(aggregate))}",
+    ]
+    return "\n".join(head) + "\n\n\n" + body + "\n"
+
+
+def _language(body: str) -> list[str]:
+    return [
         word
         for word in ("MILLISECONDS", "Aggregate", "Row", "children", "reference")
         if f"{word}(" in body or f"({word}" in body or f", {word}]" in body
     ]
-    imports = list(_imports(body))
-    if "field(name=" in body:
-        imports += ["", "from msgspec import field"]
-    head = [
-        '"""What the tables mean. Written once by `tidings-translator init`, and now yours.',
-        "",
-        "Delete the columns that no rule uses: what is not declared can change in the database without any effect.",
-        '"""',
-        "",
-        *([*imports, ""] if imports else []),
-        f"from tidings_domain import {', '.join(used)}",
-    ]
-    return "\n".join(head) + "\n\n\n" + body + "\n"
 
 
 def _imports(body: str) -> Iterator[str]:
@@ -133,20 +165,9 @@ def rules_text(package: str, proposal: Proposal) -> str:
     """rules.py: one rule for each aggregate, which tells that there is a new one."""
     classes = ", ".join(sorted(aggregate.root.cls for aggregate in proposal.aggregates))
     events = ", ".join(sorted(camel(event_name(aggregate)) for aggregate in proposal.aggregates))
-    blocks = []
-    for aggregate in proposal.aggregates:
-        cls, event = aggregate.root.cls, camel(event_name(aggregate))
-        names = [identifier(column.name) for column in event_fields(aggregate)]
-        fields = ", ".join(f"{name}=change.current.{name}" for name in names)
-        blocks.append(
-            f"@rule({cls}, emits={event})\n"
-            f"def {event_name(aggregate).replace('-', '_')}(change: Change[{cls}]) -> Iterator[{event}]:\n"
-            f'    """There is a new row in {aggregate.root.table.name}."""\n'
-            f"    if change.created:\n"
-            f"        yield {event}({fields})"
-        )
+    blocks = [rule_text(aggregate) for aggregate in proposal.aggregates]
     head = [
-        '"""What is news. Written once by `tidings-translator init`, and now yours: say what your business calls news."""',
+        '"""What is news. Written once by `tidings init`, and now yours: say what your business calls news."""',
         "",
         "from collections.abc import Iterator",
         "",
@@ -155,6 +176,20 @@ def rules_text(package: str, proposal: Proposal) -> str:
         "from tidings_domain import Change, rule",
     ]
     return "\n".join(head) + "\n\n\n" + "\n\n\n".join(blocks) + "\n"
+
+
+def rule_text(aggregate: Proposed) -> str:
+    """The rule that tells that there is a new one."""
+    cls, event = aggregate.root.cls, camel(event_name(aggregate))
+    names = [identifier(column.name) for column in event_fields(aggregate)]
+    fields = ", ".join(f"{name}=change.current.{name}" for name in names)
+    return (
+        f"@rule({cls}, emits={event})\n"
+        f"def {event_name(aggregate).replace('-', '_')}(change: Change[{cls}]) -> Iterator[{event}]:\n"
+        f'    """There is a new row in {aggregate.root.table.name}."""\n'
+        f"    if change.created:\n"
+        f"        yield {event}({fields})"
+    )
 
 
 def _wrapped_import(module: str, names: str) -> list[str]:
@@ -193,7 +228,7 @@ def test_text(package: str, proposal: Proposal) -> str:
     body = "\n\n\n".join(blocks)
     events = ", ".join(sorted(camel(event_name(aggregate)) for aggregate in proposal.aggregates))
     head = [
-        '"""Written once by `tidings-translator init`, and now yours. Rows look as Debezium writes them."""',
+        '"""Written once by `tidings init`, and now yours. Rows look as Debezium writes them."""',
         "",
         *([*imports, ""] if (imports := list(_imports(body))) else []),
         *_wrapped_import(f"{package}.events", events),

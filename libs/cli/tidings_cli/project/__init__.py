@@ -1,0 +1,1 @@
+"""``tidings init``: a project that runs, from what a database is like."""
