@@ -57,6 +57,7 @@ check: $(STAMP) ## format, lint, types, import rules; whether every test can be 
 	@$(BIN)/tidings-schemas generate --check
 	@$(BIN)/tidings-schemas check
 	@$(BIN)/python -m tidings_cli.reference docs/command-line.md --check
+	@$(BIN)/python -m tidings_cli.error_reference docs/errors.md --check
 	@$(BIN)/python -m tidings_capture.postgres.option_page docs/debezium-compatibility.md --check
 	@found=$$($(BIN)/pytest --collect-only -q 2>&1) || { echo "$$found" | grep -v ::; exit 1; }
 
