@@ -2,9 +2,11 @@
 # Builds the images and starts each once.
 #
 #   scripts/build_images.sh [NAME...]              with Docker (capture translator lakehouse shop), and their bills of materials
+#   scripts/build_images.sh --pin                  writes the base image's newest digest into the Dockerfiles
 #   scripts/build_images.sh --stand-in [NAME...]   without a registry of images and without a daemon, to try the steps
 #
-# Docker: the base image is asked for its digest first, and built from by digest; set PYTHON_IMAGE to choose another.
+# Docker: the base image is the one that the Dockerfiles pin by its digest, and the script says when its tag names a newer one,
+# which has security updates: pin it, commit, build again. Set PYTHON_IMAGE to choose another.
 # Stand-in (Debian, as root; apt-get install buildah mmdebstrap): the base is made of Debian's packages with the same
 # distribution and Python, and buildah runs every step in a chroot. What that cannot show: the official image's own
 # files, and how the container runs under a daemon (seccomp, cgroups). Takes about ten minutes; no test runs it.
@@ -12,10 +14,23 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 version="$(sed -n 's/^appVersion: "\(.*\)"/\1/p' helm/tidings/Chart.yaml)"
 stand_in=
-[[ "${1:-}" != --stand-in ]] || { stand_in=1; shift; }
+pin=
+case "${1:-}" in
+    --stand-in) stand_in=1 && shift ;;
+    --pin) pin=1 && shift ;;
+esac
 names=("$@")
 ((${#names[@]})) || names=(capture translator lakehouse shop)
-default_base=python:3.11-slim-bookworm
+dockerfiles=(services/*/Dockerfile examples/*/Dockerfile)
+pinned="$(sed -n 's/^ARG PYTHON_IMAGE=//p' "${dockerfiles[@]}" | sort -u)"
+tag="${pinned%@*}"
+
+newest_base() { # what the tag names now, by digest
+    local digest
+    digest="$(docker buildx imagetools inspect "$tag" --format '{{.Manifest.Digest}}')"
+    [[ "$digest" =~ ^sha256:[0-9a-f]{64}$ ]] || { echo "$tag: the registry tells no digest" >&2; return 1; }
+    echo "$tag@$digest"
+}
 
 arguments() { # arguments NAME: what `docker build` and `buildah build` both take
     case "$1" in
@@ -49,13 +64,20 @@ make_stand_in() {
     [[ ! -e /etc/pip.conf ]] || cp /etc/pip.conf "$root/etc/pip.conf"
 }
 
-if [[ -z "$stand_in" ]]; then
-    base="${PYTHON_IMAGE:-}"
-    if [[ -z "$base" ]]; then
-        digest="$(docker buildx imagetools inspect "$default_base" --format '{{.Manifest.Digest}}')"
-        base="$default_base@$digest"
-    fi
+if [[ -n "$pin" ]]; then
+    base="$(newest_base)"
+    sed -i "s|^ARG PYTHON_IMAGE=.*|ARG PYTHON_IMAGE=$base|" "${dockerfiles[@]}"
     echo "base image: $base"
+    exit 0
+fi
+
+if [[ -z "$stand_in" ]]; then
+    base="${PYTHON_IMAGE:-$pinned}"
+    echo "base image: $base"
+    if [[ "$base" == "$pinned" ]]; then
+        newest="$(newest_base)"
+        [[ "$newest" == "$base" ]] || echo "$tag is now $newest: scripts/build_images.sh --pin takes its updates"
+    fi
     for name in "${names[@]}"; do
         # shellcheck disable=SC2046 # a list of words
         docker build $(arguments "$name") --build-arg "PYTHON_IMAGE=$base" \

@@ -1,7 +1,9 @@
 """The Dockerfiles, as BuildKit's own parser reads them: no step is lost, and each image has what its service needs."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -19,6 +21,7 @@ START = {
     "lakehouse": ["tidings-lakehouse", "run"],
     "shop": ["tidings-shop", "--help"],
 }
+BASE = r"python:3\.11-slim-bookworm@sha256:[0-9a-f]{64}"
 Image = dict[str, Any]
 
 
@@ -168,6 +171,40 @@ def test_an_image_holds_what_its_service_needs(root: Path, images: dict[str, Ima
             for run in steps(image["stages"][-1], "RUN")
             for word in run["CmdLine"]
         )
+
+
+@pytest.mark.tools
+def test_every_stage_is_on_one_base_image_that_is_named_by_its_digest(images: dict[str, Image]) -> None:
+    assert {stage["base"] for image in images.values() for stage in image["stages"]} == {"${PYTHON_IMAGE}"}
+    (base,) = {image["arguments"]["PYTHON_IMAGE"] for image in images.values()}
+    assert re.fullmatch(BASE, base)
+
+
+def test_the_newest_base_image_is_pinned_in_every_dockerfile(root: Path, tmp_path: Path) -> None:
+    paths = [f"{directory}/{name}/Dockerfile" for name, directory in IMAGES.items()]
+    for path in [*paths, "scripts/build_images.sh", "helm/tidings/Chart.yaml"]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / path, tmp_path / path)
+    digest = f"sha256:{'a' * 64}"
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+
+    def pin(answer: str) -> subprocess.CompletedProcess[str]:
+        docker.write_text(f"#!/bin/sh\necho '{answer}'\n")
+        docker.chmod(0o755)
+        environment = os.environ | {"PATH": f"{docker.parent}:{os.environ['PATH']}"}
+        command = [tmp_path / "scripts/build_images.sh", "--pin"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert pin(digest).returncode == 0
+    for path in paths:
+        text = (tmp_path / path).read_text()
+        assert f"\nARG PYTHON_IMAGE=python:3.11-slim-bookworm@{digest}\n" in text
+        assert text.count("\n") == (root / path).read_text().count("\n")
+    refused = pin("no such manifest")
+    assert refused.returncode == 1
+    assert "tells no digest" in refused.stderr
+    assert digest in (tmp_path / paths[0]).read_text()
 
 
 @pytest.mark.tools
