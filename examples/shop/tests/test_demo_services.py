@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,33 @@ def test_pages_that_do_not_answer_are_not_there(tmp_path: Path) -> None:
     assert pages.read_json("http://127.0.0.1:1") is None
     with pytest.raises(DemoError, match=r"PUT http://127\.0\.0\.1:1/x failed"):
         pages.put_json("http://127.0.0.1:1/x", {})
+
+
+def test_what_is_put_waits_for_workers_that_are_finding_each_other() -> None:
+    answers = [409, 409, 200, 400]
+
+    class Worker(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(answers.pop(0))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Worker) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/connectors/shop/config"
+            pages.put_json(url, {})
+            assert answers == [400]
+            with pytest.raises(DemoError, match="refused with 400"):
+                pages.put_json(url, {})
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 METRICS = """

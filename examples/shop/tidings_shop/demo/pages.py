@@ -4,6 +4,7 @@ Everything is on this machine's loopback interface.
 """
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -16,6 +17,8 @@ from tidings_shop.errors import DemoError
 
 _SECONDS = 5.0
 _MOST_OF_AN_ANSWER = 500
+_GROUP_SECONDS = 60.0
+_AGAIN_SECONDS = 0.2
 
 
 class Samples:
@@ -98,11 +101,24 @@ def read_json(url: str) -> object:
 
 
 def put_json(url: str, body: Mapping[str, str]) -> None:
-    """PUT `body` at `url`.
+    """PUT `body` at `url`, again and again for a while as long as the workers are still finding each other (409).
 
     Raises:
         DemoError: with what the service answers when it refuses.
     """
+    deadline = time.monotonic() + _GROUP_SECONDS
+    while True:
+        try:
+            _put_json(url, body)
+            return
+        except DemoError as error:
+            status = getattr(error.__cause__, "code", None)
+            if status != HTTPStatus.CONFLICT or time.monotonic() > deadline:
+                raise
+        time.sleep(_AGAIN_SECONDS)
+
+
+def _put_json(url: str, body: Mapping[str, str]) -> None:
     request = urllib.request.Request(  # noqa: S310 - our own address
         url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="PUT"
     )
