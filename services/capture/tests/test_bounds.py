@@ -2,11 +2,16 @@
 
 import logging
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from tidings_connect.herder.series_bounds import OTHER, SeriesBounds
 from tidings_connect.kafka.topic_bounds import TopicBounds, TopicError
 from tidings_connect.log_levels import MOST_CHARACTERS, MOST_LOGGERS, LogLevels
+from tidings_connect.rest.errors import connect_errors
+from tidings_connect.rest.loggers import LoggersApi
+from tidings_service import serve_application
 
 BOUNDS = TopicBounds(["c", "o", "s"], "shop", "__beat.shop")
 
@@ -69,6 +74,24 @@ def test_levels_of_loggers_that_nobody_uses_are_set_of_some_only() -> None:
     assert levels.may_set("ROOT")
 
 
+async def test_rest_sets_no_logger_too_many() -> None:
+    async def nobody(*_: str) -> None: ...
+
+    levels = LogLevels()
+    levels.changed.update({f"made.up.{number}": "INFO" for number in range(MOST_LOGGERS)})
+    app = web.Application(middlewares=[connect_errors])
+    app.router.add_put("/admin/loggers/{logger}", LoggersApi(levels, nobody).put)
+    server = await serve_application(app, "127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession() as session:
+            for name, status in (("made.up.by.somebody", 400), ("made.up.7", 200)):
+                url = f"{server.url}/admin/loggers/{name}"
+                async with session.put(url, json={"level": "DEBUG"}) as answer:
+                    assert answer.status == status, await answer.text()
+    finally:
+        await server.close()
+
+
 def test_a_worker_refuses_what_has_no_end(
     worker_properties, start_worker, connector_config, sql, read_topic, wait_until
 ):
@@ -112,6 +135,11 @@ def test_a_worker_refuses_what_has_no_end(
         spools = {"tidings.streaming.mode": "on", "tidings.streaming.memory.bytes": "100000"}
         assert worker.request("PUT", f"/connectors/{name}/config", connector_config | spools)[0] == 200
         worker.wait_task(name, "RUNNING")
+        sql("INSERT INTO b VALUES (1)")
+        wait_until(
+            "series of one topic and of all others",
+            lambda: 'topic="other"' in worker.request("GET", "/metrics")[1],
+        )
         sql("INSERT INTO a SELECT generate_series(1, 100000)")
         assert "tidings.spool.max.bytes allows" in worker.wait_task(name, "FAILED")["trace"]
     finally:

@@ -1,10 +1,13 @@
 """Rows that were deleted while nobody looked: found by comparing the topic's keys with the table, and announced."""
 
 import json
+import os
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tidings_capture.cdc.live_keys import LiveKeys
+from tidings_service.disk import OwnDirectory, remove_abandoned
 from tidings_stack.kafka import arrived
 
 MANY_KEYS = """
@@ -132,3 +135,19 @@ def test_a_signal_compares_keys_of_many_types(
     assert len(gone) == 3
     assert gone <= before
     assert len(records) == 13, "a row that is there was declared deleted"
+
+
+def test_what_a_killed_worker_left_of_a_topics_keys_is_removed(tmp_path, monkeypatch):
+    class NoTopic:
+        def batches(self):
+            return iter(())
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    left = OwnDirectory("tidings-keys-", tmp_path)
+    os.close(left.locks[0])  # as if its process were dead
+    keys = LiveKeys(NoTopic(), None)
+    [own] = tmp_path.glob("tidings-keys-*")
+    assert own != left.path
+    assert remove_abandoned("tidings-keys-", tmp_path) == [], "it lives"
+    keys.close()
+    assert list(tmp_path.iterdir()) == []

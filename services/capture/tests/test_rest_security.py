@@ -159,6 +159,19 @@ async def test_guessing_a_password_is_slow_and_the_right_one_is_not(tmp_path: Pa
         assert await get(f"{url}/connectors", **basic("ann:hush")) == (200, "in")
 
 
+async def test_a_worker_answers_wrong_passwords_late():
+    """As the worker makes it, without times of its own."""
+    app = web.Application(middlewares=[authentication({"ann": "hush"})])
+    server = await serve_application(app, "127.0.0.1", 0)
+    try:
+        for seconds in (0.1, 0.2):
+            began = time.monotonic()
+            assert (await get(server.url, **basic("ann:hash")))[0] == 401
+            assert time.monotonic() - began >= seconds
+    finally:
+        await server.close()
+
+
 async def test_few_addresses_are_remembered():
     guesses = Guesses(0.0)
     for number in range(10_050):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from assembling import MARKERS, ORDERS, Reader, Topics, told
@@ -26,6 +27,7 @@ from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
 from tidings_domain.routing.row_bytes import envelope_bytes
 from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.decode import EnvelopeDecoder
+from tidings_translator.base.settings import SequencerSettings
 from tidings_translator.sequencer.assembly.spill import (
     BlockFile,
     DiskBuckets,
@@ -34,6 +36,7 @@ from tidings_translator.sequencer.assembly.spill import (
     limit_spill,
     spilled_bytes,
 )
+from tidings_translator.sequencer.sequencer import Sequencer
 
 WIDE = "lorem ipsum " * 4_000
 
@@ -270,6 +273,22 @@ def test_rows_on_disk_take_no_more_than_they_may(tmp_path):
     with pytest.raises(SequenceError, match="TIDINGS_SPILL_FREE_BYTES"):
         other.append([b"x"])
     other.close()
+
+
+def test_a_sequencer_bounds_its_rows_on_disk(tmp_path):
+    settings = SequencerSettings(
+        kafka="nobody:1",
+        registry="http://nobody",
+        source="s",
+        domain="d",
+        spill_directory=tmp_path,
+        spill_max_bytes=1_000_000,
+    )
+    Sequencer(settings, Mock(tables=[], aggregates={}), Mock())
+    file = BlockFile(tmp_path, bytes)
+    with pytest.raises(SequenceError, match="TIDINGS_SPILL_MAX_BYTES allows 1000000"):
+        file.append(b"x" * 1_000 for _ in range(10_000))
+    file.close()
 
 
 @pytest.mark.stack

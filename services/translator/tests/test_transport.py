@@ -2,7 +2,10 @@
 
 import asyncio
 import inspect
+import os
+import tempfile
 from importlib.metadata import version
+from pathlib import Path
 
 import aiokafka
 import aiokafka.consumer.fetcher
@@ -16,6 +19,7 @@ from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import ConsumerMessage
 
+from tidings_service.disk import OwnDirectory, remove_abandoned
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.base.records import Batch
 from tidings_translator.group.faust_batches import (
@@ -165,6 +169,24 @@ async def test_a_member_has_no_place_in_the_group_before_its_consumer_has_starte
     thread._consumer = type("Starting", (), {"_coordinator": None})()
     assert consumer.membership() == Membership("g", "", -1, None)
     assert not consumer.joined
+
+
+async def test_what_a_killed_stage_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> None: ...
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = OwnDirectory("tidings-faust-")
+    os.close(left.locks[0])  # as if its process were dead
+    consumer = GroupConsumer(
+        kafka=KafkaAccess("127.0.0.1:1"), group="g", instance="i", topics=["t"],
+        handle=nothing, on_revoked=nothing, on_gone=nothing,
+    )  # fmt: skip
+    [own] = tmp_path.glob("tidings-faust-*")
+    assert own != left.path
+    assert remove_abandoned("tidings-faust-", tmp_path) == [], "it lives"
+    await consumer.stop(15)
 
 
 @pytest.mark.stack
