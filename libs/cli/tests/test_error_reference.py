@@ -15,7 +15,7 @@ def troubles() -> Troubles:
 
 def test_errors_are_read_with_their_hints_and_with_names_for_values(troubles: Troubles) -> None:
     found = {message.text: message for message in troubles.messages}
-    assert found["no table of the lake has a name like that"].hint == "tidings lakehouse tables"
+    assert found["no table of the lake has a name like that"].hint == "`tidings lakehouse tables` lists them"
     assert (
         found[
             "publication <updates> exists without <inserts>: tail has not made it, or an earlier version has"

@@ -110,7 +110,7 @@ def statement_of(session: SparkSession, brokers: Brokers, topic: str, *, to_end:
         names = ", ".join(sorted(one.topic for _, one in found))
         raise LossError(
             f"the topic {topic} is not set aside",
-            hint=f"set aside: {names}" if names else "no topic is set aside",
+            hint=f"topics that are set aside: {names}" if names else "no topic is set aside",
         )
     stream, aside = here
     losses = _losses(brokers, aside, to_end=to_end)

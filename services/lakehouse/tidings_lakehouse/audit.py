@@ -88,7 +88,9 @@ class Audit:
                 if wanted(name)
             ]
             if not tables:
-                raise AuditError("no table of the lake has a name like that", hint="tidings lakehouse tables")
+                raise AuditError(
+                    "no table of the lake has a name like that", hint="`tidings lakehouse tables` lists them"
+                )
             planned = [_planned(database, lake, name, topic) for name, topic in tables]
         finally:
             lake.close()

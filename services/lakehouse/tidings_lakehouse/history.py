@@ -55,7 +55,10 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
         frames.append(_lines(log, topic))
         spans.append(log.select(sf.lit(topic).alias("topic"), "topic_id", "partition", "offset"))
     if not frames:
-        raise HistoryError(f"the lakehouse has no log of a table of source {source}", hint="TIDINGS_SOURCE")
+        raise HistoryError(
+            f"the lakehouse has no log of a table of source {source}",
+            hint="set TIDINGS_SOURCE to the connector's topic.prefix",
+        )
     topics = [transaction_topic(source), *logs.values()]
     for table, condition in (
         (TRANSACTION_LOG, sf.lit(True)),

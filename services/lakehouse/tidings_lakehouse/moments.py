@@ -85,7 +85,7 @@ class SourceTables:
         if not self.tables:
             raise MomentError(
                 f"the lakehouse has no tables of the source {source}",
-                hint="TIDINGS_SOURCE names the topic prefix",
+                hint="set TIDINGS_SOURCE to the connector's topic.prefix",
             )
         self.topics = {name: topic for name, _, topic in rows if name in self.tables}
         """Of the tables."""

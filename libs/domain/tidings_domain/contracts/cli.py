@@ -201,7 +201,7 @@ def _asyncapi(layout: Layout, contracts: Contracts, options: argparse.Namespace)
     if chosen not in domains:
         raise ContractError(
             f"there is no domain '{chosen}' in {layout.schemas}" if chosen else "there are several domains",
-            hint=f"--domain: {', '.join(domains)}",
+            hint=f"choose one with --domain: {', '.join(domains)}",
         )
     document = asyncapi(chosen, contracts.values(), version=options.document_version, server=options.server)
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -139,7 +139,8 @@ def read_database(url: str, schemas: list[str]) -> list[Table]:
     for schema in schemas:
         if not any(table["name"].startswith(f"{schema}.") for table in found):
             raise CatalogError(
-                f"schema '{schema}' has no tables that can be seen", hint="--schema, and its USAGE"
+                f"schema '{schema}' has no tables that can be seen",
+                hint="choose another --schema, or grant the role USAGE on it",
             )
     return list(_tables(found, columns, constraints))
 
@@ -192,7 +193,7 @@ def _connected(url: str) -> Iterator[Any]:
         if error.sqlstate is None:
             # libpq repeats parts of the text, which may be the password.
             raise CatalogError(
-                "--database is not a PostgreSQL URL", hint="postgresql://user@host/db"
+                "--database is not a PostgreSQL URL", hint="write --database postgresql://user@host/db"
             ) from None
         raise CatalogError(f"--database: the catalog cannot be read: {error.sqlstate}") from error
     except psycopg.Error as error:

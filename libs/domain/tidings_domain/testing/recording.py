@@ -145,7 +145,9 @@ class Recorder:
         before = {table: dict(rows) for table, rows in tables.rows.items()}
         transactions = [self._transaction(txid, tables) for txid in txids[start:stop]]
         if not transactions:
-            raise RecordingError("the transactions end before they begin", hint="--from, --to, --last")
+            raise RecordingError(
+                "the transactions end before they begin", hint="choose others with --from, --to or --last"
+            )
         given = list(self._given(before, transactions))
         return Recording(
             self._source,

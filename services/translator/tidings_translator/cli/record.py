@@ -83,7 +83,8 @@ def _read(settings: RecordSettings, recorder: Recorder, domain: Domain) -> None:
     wanted = [transactions, *(f"{settings.source}.{table}" for table in sorted(domain.tables))]
     if transactions not in have:
         raise TranslatorError(
-            f"there is no topic {transactions}", hint="TIDINGS_SOURCE; provide.transaction.metadata=true"
+            f"there is no topic {transactions}",
+            hint="set TIDINGS_SOURCE to the connector's topic.prefix, and provide.transaction.metadata=true in the connector",
         )
     places = [Partition(topic, number) for topic in wanted for number in range(have.get(topic, 0))]
     with ExitStack() as stack:

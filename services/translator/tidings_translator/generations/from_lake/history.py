@@ -145,12 +145,12 @@ class Lake:
         except (OSError, msgspec.DecodeError) as error:
             raise GenerationError(
                 f"{directory} is not what the lakehouse has written: {_MANIFEST} cannot be read",
-                hint="tidings-lakehouse history DIRECTORY",
+                hint="have it written with `tidings-lakehouse history DIRECTORY`",
             ) from error
         if manifest.source != source:
             raise GenerationError(
                 f"{directory} has the history of source {manifest.source}, not of {source}",
-                hint="TIDINGS_SOURCE",
+                hint="set TIDINGS_SOURCE to the source whose history it is",
             )
         self.topic_ids = {topic: one.id for topic, one in manifest.topics.items()}
         self.spans = {
@@ -203,7 +203,7 @@ class Lake:
                 whole = not any(firsts.values())
                 raise GenerationError(
                     f"history is not whole: the log of {partition} begins at offset {begins}",
-                    hint="the topics are: start without --from-lake"
+                    hint="the topics hold all of it: start without --from-lake"
                     if whole
                     else "the lakehouse was started after Kafka had deleted the beginning",
                 )
