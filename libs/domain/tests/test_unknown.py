@@ -149,6 +149,26 @@ def test_rules_do_not_run_while_children_may_be_missing(box_domain: Load) -> Non
     assert names(boxes.when(box(state="packed"), item(7))) == ["BoxPacked", "ItemAdded"]
 
 
+def test_children_that_are_committed_before_their_root_are_counted_until_it_comes(box_domain: Load) -> None:
+    """Nobody can tell them from those of a root that was there before; once it is inserted, nothing has been missed."""
+    boxes = Rehearsal(box_domain())
+    state, seen = None, []
+    transactions: list[list[Statement]] = [
+        [item(1)],
+        [item(2)],
+        [box(state="packed")],
+        [item(3)],
+    ]
+    for one in transactions:
+        for change_set in boxes.change_sets(*one):
+            found = boxes.evaluator.apply(state, change_set)
+            state = found.new_state
+            seen.append((found.partial, [str(event.payload.get("weight")) for event in found.events]))
+    assert [partial for partial, _ in seen] == [True, True, False, False]
+    assert seen[2][1][0] == "3.000", "the creation has both items"
+    assert [len(events) for _, events in seen] == [0, 0, 4, 1]
+
+
 def test_a_snapshot_of_all_its_tables_makes_an_aggregate_known(box_domain: Load) -> None:
     boxes = forgotten(box_domain(), box(), item(1), item(2))
     boxes.when(update("public.boxes", id=1, note="x"))
