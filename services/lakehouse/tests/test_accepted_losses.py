@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from prometheus_client import REGISTRY
 
 from tidings_lakehouse.cli import main
+from tidings_lakehouse.losses import Loss, tell
+from tidings_lakehouse.metrics import ACCEPTED_LOSSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +83,15 @@ def set_aside(lake: Lake, table: TableTopic) -> list[str]:
     return [row[0] for row in lake.rows(f"select code from tidings.set_aside where topic = '{table.topic}'")]
 
 
+def told(topic: str) -> tuple[float | None, float | None]:
+    """Losses and records that the metrics tell of."""
+    losses, records = (
+        REGISTRY.get_sample_value(f"tidings_lakehouse_accepted_loss{what}", {"topic": topic})
+        for what in ("es", "_records")
+    )
+    return losses, records
+
+
 def loss(table: TableTopic, partition: int, first: int, following: int | None) -> dict[str, Any]:
     return {
         "topic": table.topic,
@@ -109,6 +121,7 @@ def test_what_retention_took_is_skipped_when_it_is_accepted(
     assert "incremental snapshot" in said
     lake.drain()
     assert set_aside(lake, table) == []
+    assert told(table.topic) == (1, 1)
     assert ids(lake, table) == [1, 3, 4, 5]
     write(table, 6)
     lake.drain()
@@ -136,6 +149,9 @@ def test_what_cannot_be_written_is_skipped_when_it_is_given_up(
     lake.drain()
     assert set_aside(lake, table) == []
     assert ids(lake, table) == [1, 6]
+    ACCEPTED_LOSSES.clear()
+    lake.drain()  # another life of the job
+    assert told(table.topic) == (2, 4)
 
 
 def test_a_deleted_topic_is_forgotten_when_its_loss_is_accepted(
@@ -149,4 +165,22 @@ def test_a_deleted_topic_is_forgotten_when_its_loss_is_accepted(
     assert (code, rows) == (0, [loss(table, 0, 0, None), loss(table, 1, 1, None)])
     lake.drain()
     assert set_aside(lake, table) == []
+    assert told(table.topic) == (2, 0)
     assert ids(lake, table) == [1]
+
+
+@pytest.mark.parametrize(
+    ("spans", "wanted"),
+    [
+        ([(0, 0, 5), (1, 0, 5)], (2, 10)),
+        ([(0, 0, 5), (0, 0, 5)], (1, 5)),
+        ([(0, 0, 5), (0, 3, 9)], (2, 9)),
+        ([(0, 3, 4), (0, 0, 9)], (2, 9)),
+        ([(0, 0, 5), (0, 7, None)], (2, 5)),
+    ],
+)
+def test_offsets_that_are_accepted_twice_are_lost_once(
+    spans: list[tuple[int, int, int | None]], wanted: tuple[int, int], unique_name: str
+) -> None:
+    tell([Loss(unique_name, "one", *span, "data_loss") for span in spans])
+    assert told(unique_name) == wanted

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import types as st
-
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import LossError
 from tidings_lakehouse.kafka import Brokers
+from tidings_lakehouse.losses import SCHEMA, Loss
 from tidings_lakehouse.names import known_names
 from tidings_lakehouse.rows import Rows
 from tidings_lakehouse.set_aside import Aside, asides
@@ -24,32 +23,6 @@ from tidings_lakehouse.topics import ACCEPTED_LOSSES, TECHNICAL, log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SCHEMA = st.StructType(
-    [
-        st.StructField("topic", st.StringType()),
-        st.StructField("topic_id", st.StringType()),
-        st.StructField("partition", st.IntegerType()),
-        st.StructField("first_offset", st.LongType()),
-        st.StructField("next_offset", st.LongType()),
-        st.StructField("code", st.StringType()),
-        st.StructField("accepted_at", st.TimestampType()),
-    ]
-)
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Offsets of a partition that will not be read."""
-
-    topic: str
-    topic_id: str
-    partition: int
-    first: int
-    next: int | None
-    """The first offset that is read again; None when the topic has been deleted."""
-    code: str
-    """Why the topic is set aside."""
 
 
 @dataclass(frozen=True)

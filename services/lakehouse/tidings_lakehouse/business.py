@@ -31,7 +31,7 @@ from tidings_lakehouse.kafka import Brokers
 from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.parallel import Workers
-from tidings_lakehouse.poison import find_poison
+from tidings_lakehouse.poison import survey_one
 from tidings_lakehouse.positions import PartitionId
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
@@ -55,6 +55,11 @@ class _Decoded:
     records: DataFrame
     decoder: EventDecoder
     events: DataFrame
+
+    def keep(self, rows: DataFrame) -> None:
+        """Have events instead of those that it has."""
+        self.events.unpersist()
+        self.events = rows.persist(StorageLevel.MEMORY_AND_DISK)
 
 
 class BusinessWriter:
@@ -121,7 +126,7 @@ class BusinessWriter:
             mark_commits(session, query_id="set-aside", batch_id=-1, topics=topics)
             one = self._decode(kept, missed.topic, missed.topic_id, survey)
             try:
-                statistics = _survey_one(one)[one.topic]
+                statistics = survey_one(one, _statistics)[one.topic]
                 self._write_one(session, one, statistics)
                 self._put_in_quarantine([one], {one.topic: statistics}, {one.topic: missed.topic_id})
             finally:
@@ -204,7 +209,7 @@ class BusinessWriter:
                 raise
         found: dict[str, Any] = {}
         for one in decoded:
-            found |= self._attempt(one.survey, one.topic, lambda one=one: _survey_one(one)) or {}
+            found |= self._attempt(one.survey, one.topic, lambda one=one: survey_one(one, _statistics)) or {}
         return found
 
     def _write_one(self, session: SparkSession, one: _Decoded, statistics: Any) -> list[str]:
@@ -262,18 +267,3 @@ def _statistics(decoded: list[_Decoded]) -> dict[str, Any]:
         .collect()
     )
     return {row["topic"]: row for row in rows}
-
-
-def _survey_one(one: _Decoded) -> dict[str, Any]:
-    """The counts of one topic; records that end the decoder become rows that say so."""
-    try:
-        return _statistics([one])
-    except Exception as error:
-        if trouble_of_topic(error) is None:
-            raise
-        one.events.unpersist()
-        poison = find_poison(one.records, one.survey.offsets, one.decoder.decode)
-        if not poison:
-            raise
-        one.events = one.decoder.decode(one.records, poison).persist(StorageLevel.MEMORY_AND_DISK)
-        return _statistics([one])

@@ -41,6 +41,16 @@ SET_ASIDE = Gauge(
     "1 for a topic that cannot be written, while the others go on; nothing of it is skipped.",
     ["topic", "reason"],
 )
+ACCEPTED_LOSSES = Gauge(
+    "tidings_lakehouse_accepted_losses",
+    "Losses of a topic's records that a person has accepted for good, one for each partition and time.",
+    ["topic"],
+)
+ACCEPTED_LOSS_RECORDS = Gauge(
+    "tidings_lakehouse_accepted_loss_records",
+    "Records at most that accepted losses of a topic have together; those of a deleted topic are not known.",
+    ["topic"],
+)
 POSSIBLE_RENAMES = Counter(
     "tidings_lakehouse_possible_renames",
     "Times that a column came as another one went, so that values of older rows may stand under the former name.",

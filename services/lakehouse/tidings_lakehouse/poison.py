@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from tidings_lakehouse.batches import TopicSurvey
 from tidings_lakehouse.troubles import trouble_of_topic
 
 _MOST = 50
@@ -29,6 +31,51 @@ class Poison:
 
 class TooMuchPoisonError(ValueError):
     """So many records of a topic end its decoder that they are no exceptions."""
+
+
+class Decoder(Protocol):
+    """Of the records of a topic."""
+
+    def decode(self, records: DataFrame, poison: Sequence[Poison] = ()) -> DataFrame:
+        """The rows of records, those of poison untried."""
+
+
+class Decoded(Protocol):
+    """The part of a batch that one topic has; what it decodes to is kept by whoever has it."""
+
+    survey: TopicSurvey
+    records: DataFrame
+    """As they are on the topic."""
+
+    @property
+    def decoder(self) -> Decoder | None:
+        """None when there is none that could fail."""
+
+    def keep(self, rows: DataFrame) -> None:
+        """Have rows instead of those that it has."""
+
+
+D = TypeVar("D", bound=Decoded)
+R = TypeVar("R")
+
+
+def survey_one(one: D, survey: Callable[[list[D]], R]) -> R:
+    """Survey the rows of one topic; records that end the decoder become rows that say so.
+
+    Args:
+        survey: decodes the rows, and raises what the decoder raises.
+    """
+    try:
+        return survey([one])
+    except Exception as error:
+        decoder = one.decoder
+        if decoder is None or trouble_of_topic(error) is None:
+            raise
+        poison = find_poison(one.records, one.survey.offsets, decoder.decode)
+        if not poison:
+            raise
+        one.keep(decoder.decode(one.records, poison))
+        return survey([one])
 
 
 def find_poison(

@@ -15,7 +15,7 @@ import datetime as dt
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,9 +27,10 @@ from tidings_lakehouse.batches import TopicSurvey
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.kafka import Brokers, Offsets, read_range
 from tidings_lakehouse.kafka_login import KafkaLogin
+from tidings_lakehouse.losses import Loss, accepted_losses
 from tidings_lakehouse.metrics import SET_ASIDE
 from tidings_lakehouse.tables import Table, frame_of
-from tidings_lakehouse.topics import ACCEPTED_LOSSES, SET_ASIDE_TABLE
+from tidings_lakehouse.topics import SET_ASIDE_TABLE
 from tidings_lakehouse.troubles import Trouble, trouble_of_topic
 from tidings_service import get_logger
 
@@ -82,6 +83,7 @@ class SetAside:
         """By topic, the moment from which it is tried again."""
         for aside in self._topics.values():
             SET_ASIDE.labels(aside.topic, aside.trouble.code).set(1)
+        accepted_losses(session)  # told also when none of their topics is set aside any more
 
     def __bool__(self) -> bool:
         return bool(self._topics)
@@ -256,7 +258,7 @@ class CatchUp:
 
     def _step(self, aside: Aside, write: Write) -> bool:
         topic = aside.topic
-        accepted = _accepted(self._session, topic)
+        accepted = _accepted(accepted_losses(self._session), topic)
         if None in accepted.get(aside.topic_id, {}).values() and not self._brokers.has(topic):
             _LOG.warning("a topic has been deleted, and the loss of what it had is accepted", topic=topic)
             self._aside.rejoin(topic)
@@ -291,12 +293,10 @@ class CatchUp:
         return True
 
 
-def _accepted(session: SparkSession, topic: str) -> dict[str, dict[str, int | None]]:
+def _accepted(losses: Iterable[Loss], topic: str) -> dict[str, dict[str, int | None]]:
     """By the id of the topic's incarnation and by partition, the offset behind a loss that is accepted; None: all of it is."""
-    if not session.catalog.tableExists(ACCEPTED_LOSSES):
-        return {}
     found: dict[str, dict[str, int | None]] = {}
-    rows = session.table(ACCEPTED_LOSSES).where(sf.col("topic") == topic).orderBy("accepted_at").collect()
-    for row in rows:
-        found.setdefault(row["topic_id"], {})[str(row["partition"])] = row["next_offset"]
+    for one in losses:
+        if one.topic == topic:
+            found.setdefault(one.topic_id, {})[str(one.partition)] = one.next
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -40,6 +41,16 @@ class Decoded:
     records: DataFrame
     """As they are on the topic."""
     changes: DataFrame
+
+    @property
+    def decoder(self) -> ChangeDecoder | None:
+        """The table's."""
+        return self.target.decoder
+
+    def keep(self, rows: DataFrame) -> None:
+        """Have changes instead of those that it has."""
+        self.changes.unpersist()
+        self.changes = rows.persist(StorageLevel.MEMORY_AND_DISK)
 
 
 LOG_NOTE = "log"

@@ -48,6 +48,7 @@ from tidings_lakehouse.kafka import Brokers, Offsets
 from tidings_lakehouse.metrics import QUARANTINED
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.parallel import Workers
+from tidings_lakehouse.poison import survey_one
 from tidings_lakehouse.positions import PartitionId, spans_of
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.renames import Renames
@@ -59,7 +60,6 @@ from tidings_lakehouse.tables import Table
 from tidings_lakehouse.targets import Decoded, Target, held_rows, progress_of
 from tidings_lakehouse.technical_rows import (
     statistics_of,
-    survey_one,
     tell_freshness,
     watermarks_of,
     without_values,
@@ -182,7 +182,7 @@ class TechnicalWriter:
             mark_commits(session, query_id="set-aside", batch_id=self._batch_id, topics=topics)
             one = self._decode(kept, topic, topic_id, survey)
             try:
-                found = survey_one(one)
+                found = survey_one(one, statistics_of)
                 self._tables.begin()
                 self._write_one(session, one, found.get(topic, []))
                 self._put_in_quarantine([one], {topic: topic_id}, found)
@@ -365,7 +365,12 @@ class TechnicalWriter:
                 raise
         found: dict[str, list[Any]] = {}
         for one in decoded:
-            found |= self._attempt(one.target.topic, read, one.survey, lambda one=one: survey_one(one)) or {}
+            found |= (
+                self._attempt(
+                    one.target.topic, read, one.survey, lambda one=one: survey_one(one, statistics_of)
+                )
+                or {}
+            )
         return found
 
     def _write_one(self, session: SparkSession, one: Decoded, rows: list[Any]) -> list[str]:

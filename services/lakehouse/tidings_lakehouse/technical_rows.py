@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -14,11 +13,9 @@ from tidings_lakehouse.change_decoder import HEADERS
 from tidings_lakehouse.changes import PLACE
 from tidings_lakehouse.kafka import Offsets
 from tidings_lakehouse.metrics import FRESHNESS
-from tidings_lakehouse.poison import find_poison
 from tidings_lakehouse.positions import statistics
 from tidings_lakehouse.system_tables import Watermark
 from tidings_lakehouse.targets import Decoded
-from tidings_lakehouse.troubles import trouble_of_topic
 
 
 def without_values(lacking: DataFrame, table: str) -> DataFrame:
@@ -68,22 +65,6 @@ def statistics_of(decoded: list[Decoded]) -> dict[str, list[Any]]:
     for row in rows:
         found.setdefault(row["topic"], []).append(row)
     return found
-
-
-def survey_one(one: Decoded) -> dict[str, list[Any]]:
-    """The statistics of one topic; records that end the decoder become rows that say so."""
-    try:
-        return statistics_of([one])
-    except Exception as error:
-        decoder = one.target.decoder
-        if decoder is None or trouble_of_topic(error) is None:
-            raise
-        one.changes.unpersist()
-        poison = find_poison(one.records, one.survey.offsets, decoder.decode)
-        if not poison:
-            raise
-        one.changes = decoder.decode(one.records, poison).persist(StorageLevel.MEMORY_AND_DISK)
-        return statistics_of([one])
 
 
 def tell_freshness(one: Decoded, rows: list[Any]) -> None:
