@@ -6,6 +6,7 @@ repeated with ``--seed <its seed> --schedules 1 --verbose``.
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from faultlab.servers import Lab, open_lab
 from lakehouselab.job import Warehouse
-from lakehouselab.run import Run
+from lakehouselab.run import MOST_SECONDS, Run
 from lakehouselab.schedule import make_schedule
 
 
@@ -28,7 +29,7 @@ def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[in
         for seed in range(given.seed, given.seed + given.schedules):
             if time.monotonic() > until:
                 break
-            schedule = make_schedule(seed, faults=given.faults)
+            schedule = make_schedule(seed, faults=given.faults, transactions=given.transactions)
             line: dict[str, object] = {"seed": seed, "faults": [str(fault) for fault in schedule.faults]}
             try:
                 outcome = Run(
@@ -37,6 +38,7 @@ def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[in
                     schedule,
                     print if given.verbose else lambda _: None,
                     patience=given.patience,
+                    most=given.most,
                 ).run()
                 line |= {
                     "seconds": round(outcome.seconds, 1),
@@ -70,8 +72,13 @@ def main() -> int:
         default=60.0,
         help="seconds for which the job may stand still before a commit is in the lake",
     )
+    parser.add_argument(
+        "--transactions", type=int, default=200, help="of a phase: fewer for a machine with much to do"
+    )
+    parser.add_argument("--most", type=float, default=MOST_SECONDS, help="seconds for which it may get on")
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     with open_lab(registry=True, group="faults-lakehouse") as lab:
         total, failed = _run_all(lab, given)
     print(json.dumps(dict(total)), "failed:", failed or "none")

@@ -26,7 +26,7 @@ from tidings_jvm import SilentProgress
 from tidings_stack.kafka import KafkaServer
 from tidings_stack.ports import PortReservations
 from tidings_stack.postgres import PostgresServer
-from tidings_stack.registry import RegistryServer
+from tidings_stack.registry import RegistryServer, set_compatibility
 from tidings_stack.server import Place
 from tidings_stack.waiting import wait_for
 
@@ -60,6 +60,13 @@ class ProxiedKafka(KafkaServer):
         self.proxy.close()
 
 
+class LenientRegistry(RegistryServer):
+    """Takes every schema: who alters tables as the schedules do, in Avro, has agreed on that with all readers."""
+
+    def _after_start(self) -> None:
+        set_compatibility(self.url, "NONE")
+
+
 class Lab:
     """PostgreSQL, Kafka and (when asked for) the registry behind proxies, and a worker."""
 
@@ -80,7 +87,7 @@ class Lab:
             settings={"wal_sender_timeout": "5s", "checkpoint_timeout": "30s", **(pg_settings or {})},
         )
         self.kafka = ProxiedKafka(self._place, kafka_settings)
-        self._registry = RegistryServer(self._place) if registry else None
+        self._registry = LenientRegistry(self._place) if registry else None
         self.pg_proxy = Proxy(self.pg.port)
         self.kafka_proxy = self.kafka.proxy
         self.registry_proxy = Proxy(self.registry.port) if registry else None

@@ -27,6 +27,10 @@ from tidings_stack.postgres import create_database, drop_database
 PARTITIONS = 3
 PATIENCE_SECONDS = 60.0
 """The watermark's: it passes what was committed when the job has had nothing to do for so long."""
+MOST_SECONDS = 600.0
+"""For which the job may get on before it has come there."""
+_LOOK_SECONDS = 3.0
+"""Between looks at the watermark while no batch is written; each is a query, which takes its part of the machine."""
 _FAULT_BATCHES = 4
 """In how many batches a point is waited for; one may have nothing of its table."""
 
@@ -54,12 +58,14 @@ class Run(LabFaults):
         say: Callable[[str], None] = lambda _: None,
         *,
         patience: float = PATIENCE_SECONDS,
+        most: float = MOST_SECONDS,
     ) -> None:
         super().__init__(lab, lambda _: None)
         self._warehouse = warehouse
         self._schedule = schedule
         self._say = say
         self._patience = patience
+        self._most = most
         self._name = f"l{secrets.token_hex(4)}"
         self._outcome = Outcome()
         self._gap = False
@@ -73,7 +79,8 @@ class Run(LabFaults):
                 self._settle("the initial snapshot")
                 for number, fault in enumerate(self._schedule.faults):
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
-                    with Traffic(self._store, self._schedule.seed * 100 + number) as traffic:
+                    seed = self._schedule.seed * 100 + number
+                    with Traffic(self._store, seed, many=self._schedule.transactions) as traffic:
                         _until(lambda: traffic.transactions >= fault.records, self._patience)  # noqa: B023
                         self.strike(fault)
                         self._audit(fault)
@@ -179,16 +186,20 @@ class Run(LabFaults):
         self.lab.heal()
         self.lab.worker.wait_task(self._name)
         lsn, began = self._store.pulse(), time.monotonic()
-        audited = 0
+        audited, looked = 0, 0.0
 
         def has_passed() -> bool:
-            nonlocal audited
-            if audited != self._job.batches:  # also while it is behind, it claims nothing that is not there
+            nonlocal audited, looked
+            has_written = audited != self._job.batches
+            if not has_written and time.monotonic() - looked < _LOOK_SECONDS:
+                return False
+            looked = time.monotonic()
+            if has_written:  # also while it is behind, it claims nothing that is not there
                 audited = self._job.batches
                 self._audit(Fault(after))
             return (self._job.watermark() or 0) > lsn
 
-        if not self._job.wait(has_passed, self._patience):
+        if not self._job.wait(has_passed, self._patience, most=self._most):
             seconds = time.monotonic() - began
             self._outcome.problems.append(
                 f"after {after}: the watermark is {self._job.watermark()}, and {lsn} was committed {seconds:.0f} s ago"

@@ -24,10 +24,12 @@ class Schedule:
     faults: tuple[Fault, ...]
     tables: tuple[str, ...] = TABLES
     """Kinds of tables that are captured; every one takes its time in a batch."""
+    transactions: int = 200
+    """Of a phase; the writers go on slowly behind them."""
 
 
-def make_schedule(seed: int, *, faults: int = 5) -> Schedule:
-    """The schedule of a seed, of `faults` faults at most."""
+def make_schedule(seed: int, *, faults: int = 5, transactions: int = 200) -> Schedule:
+    """The schedule of a seed, of `faults` faults at most, and so many transactions in a phase."""
     chance = random.Random(seed)
     kinds = [chance.choice(KINDS) for _ in range(chance.randint(2, faults))]
     return Schedule(
@@ -44,4 +46,5 @@ def make_schedule(seed: int, *, faults: int = 5) -> Schedule:
             )
             for kind in kinds
         ),
+        transactions=transactions,
     )

@@ -28,10 +28,6 @@ INSERT INTO resting_{n} SELECT nextval('ids_{n}'), i FROM generate_series(1, 20)
 """
 
 
-_MANY = 200
-"""Transactions of a phase, behind which there are few, or the job would not come to its end."""
-
-
 class Store:
     """The tables of one database; their names are its own, since all databases share a lake."""
 
@@ -104,14 +100,19 @@ class Store:
 
 
 class Traffic(Writers):
-    """Inserts, updates with and without values out of line, deletes, changes of keys, TRUNCATE, rollbacks."""
+    """Inserts, updates with and without values out of line, deletes, changes of keys, TRUNCATE, rollbacks.
 
-    def __init__(self, store: Store, seed: int, *, pause: float = 0.02) -> None:
+    Args:
+        many: transactions behind which there are few, or the job would not come to its end.
+    """
+
+    def __init__(self, store: Store, seed: int, *, many: int, pause: float = 0.02) -> None:
+        self._many = many
         super().__init__(store.url, seed, pause=pause)
         self._name = store.name
 
     def transaction(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
-        if self.transactions > _MANY:
+        if self.transactions > self._many:
             self._stop.wait(0.5)
         if chance.random() < 0.02:
             self._insert(connection, chance, chance.randint(100, 400))

@@ -140,12 +140,12 @@ class Strikes(LabFaults):
             return bool(promotions)
 
         logs = self.pipeline.logs
-        assert wait_until(promoted, 120), f"generation {name} was not ready\n{logs()}"
+        assert wait_until(promoted, 300), f"generation {name} was not ready\n{logs()}"
         (self.resnapshot, self.join_sequencer, self.kill_sequencer, self.kill_translator)[fault.amount % 4](
             fault
         )
         self.pipeline.stage("sequencer", 2, name).start()
-        assert generations.watch(promotions[0], lambda _: None, timeout_seconds=180), (
+        assert generations.watch(promotions[0], lambda _: None, timeout_seconds=300), (
             f"{name} hangs\n{logs()}"
         )
         self.pipeline.retire(name)
