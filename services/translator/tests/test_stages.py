@@ -183,8 +183,9 @@ def test_a_snapshot_builds_state_silently_and_streaming_goes_on_from_it(run: Run
         ("public.payments", {"id": 5, "order_id": 1}),
     ]
     topics.write([snapshot_record(run.name, table, row, lsn=900) for table, row in rows])
+    unknown = run.commit(order(2, "paid", "u"))
     paid = run.commit(order(1, "paid", "u"))
-    topics.write(run.records(paid))
+    topics.write(run.records(unknown, paid))
     sequencer, translator = run.make_stage("sequencer"), run.make_stage("translator")
     wait_for(
         lambda: published(run.bootstrap, run.name),
@@ -193,6 +194,8 @@ def test_a_snapshot_builds_state_silently_and_streaming_goes_on_from_it(run: Run
         seconds=240,
         every=0.3,
     )
+    unknown_one = 'tidings_translator_partial_change_sets_total{aggregate="Order"} 1.0'
+    wait_for(lambda: unknown_one in translator.metrics(), "the metric of the order that nobody has told of")
     [event] = published(run.bootstrap, run.name)
     assert event.topic == f"{run.name}.order-paid.v1"
     assert event.payload == {"order_id": 1, "payments": 1}, "the snapshot's payment is in the state"
