@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidings_capture.cdc.incremental_state import Key
 from tidings_capture.cdc.tables import Column, Table
-from tidings_capture.postgres.client import quote
+from tidings_capture.postgres.sql_text import quote
 
 
 def literal(text: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tidings_capture.cdc.incremental_state import Collection, restored_state
 from tidings_capture.cdc.notifications import LOSS
+from tidings_capture.cdc.start import SnapshotWork, Start
 from tidings_capture.postgres.chunk_query import chunk_columns
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.errors import LossError, PublicationError
@@ -20,7 +21,6 @@ from tidings_capture.postgres.losses import Found
 from tidings_capture.postgres.offset import SourceOffset
 from tidings_capture.postgres.parts import TaskParts
 from tidings_capture.postgres.server import create_slot, drop_slot
-from tidings_capture.postgres.start_decision import SnapshotWork, Start
 from tidings_capture.postgres.wal.options import LossChoice
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
@@ -38,7 +38,7 @@ def recover(
     offset: SourceOffset,
     found: Found,
     tables: list[tuple[str, str]],
-) -> Start:
+) -> Start[SourceOffset]:
     """Go on after a loss.
 
     Args:
@@ -88,7 +88,7 @@ def recover(
 
 def _snapshot(
     parts: TaskParts, tables: list[tuple[str, str]], stored: SourceOffset | None, selects: dict[str, str]
-) -> SnapshotWork:
+) -> SnapshotWork[SourceOffset]:
     """Everything is read again; behind it the stream begins with the search for what was deleted."""
     state = restored_state(None if stored is None else stored.incremental)
     signals = parts.config.signals

@@ -36,6 +36,7 @@ from typing import Final
 
 from tidings_capture.cdc.fault_points import reached
 from tidings_capture.cdc.notifications import INITIAL
+from tidings_capture.cdc.start import SnapshotWork
 from tidings_capture.postgres.catalog import Catalog
 from tidings_capture.postgres.client import Replication, Session
 from tidings_capture.postgres.errors import PostgresError
@@ -44,7 +45,6 @@ from tidings_capture.postgres.parts import TaskParts
 from tidings_capture.postgres.server import fails_over, patience, read_slot
 from tidings_capture.postgres.snapshot_readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.postgres.snapshot_rows import SnapshotPoint, SnapshotRows, TableRows
-from tidings_capture.postgres.start_decision import SnapshotWork
 from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 from tidings_service import Retry, get_logger
@@ -69,7 +69,7 @@ class SnapshotRun:
         self._config = parts.config
         self._catch_up = catch_up
 
-    def take(self, work: SnapshotWork) -> SourceOffset:
+    def take(self, work: SnapshotWork[SourceOffset]) -> SourceOffset:
         """Take a snapshot; the offset that ends it, which has been stored: from there the stream goes on."""
         parts, config = self._parts, self._config
         tables = self._ordered(work)
@@ -145,7 +145,7 @@ class SnapshotRun:
         )
         return end
 
-    def _ordered(self, work: SnapshotWork) -> list[tuple[tuple[str, str], int | None]]:
+    def _ordered(self, work: SnapshotWork[SourceOffset]) -> list[tuple[tuple[str, str], int | None]]:
         """The tables in the order of reading, with the rows that the server's statistics estimate."""
         found = {(schema, name): rows for schema, name, rows in self._parts.session.rows(_ESTIMATES)}
         tables = [(table, rows if (rows := found.get(table, -1)) >= 0 else None) for table in work.tables]
@@ -159,7 +159,7 @@ class SnapshotRun:
         session: Session,
         point: SnapshotPoint,
         tables: list[tuple[tuple[str, str], int | None]],
-        work: SnapshotWork,
+        work: SnapshotWork[SourceOffset],
         stored: SourceOffset,
     ) -> int:
         parts, config = self._parts, self._config
@@ -220,7 +220,7 @@ class SnapshotRun:
         return rows.rows
 
     def _notifications(
-        self, tables: list[tuple[tuple[str, str], int | None]], work: SnapshotWork
+        self, tables: list[tuple[tuple[str, str], int | None]], work: SnapshotWork[SourceOffset]
     ) -> tuple[Callable[..., None], str]:
         """What tells of this snapshot, and all its tables' names, the signal table's among them as in Debezium."""
         tell = partial(self._parts.notifier.tell, INITIAL)

@@ -1,6 +1,6 @@
-"""Decides what a task does when it starts: stream from the stored offset, take a snapshot, or rest.
+"""A task's start: checks the server, finds what may be lost, and does what `cdc.start` decides.
 
-All of ``snapshot.mode`` is here. The server has been checked before; whatever is decided is logged.
+The table of decisions is there; what PostgreSQL says, and what is done about it, is here.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ from dataclasses import replace
 from tidings_capture.cdc.fault_points import reached
 from tidings_capture.cdc.filters import matches
 from tidings_capture.cdc.signals import Signal, condition_for, conditions_of, table_pattern
+from tidings_capture.cdc.start import Begin, SnapshotWork, Start, Stored, begin, rest_of
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.errors import LossError
 from tidings_capture.postgres.history import history_now, read_publication, with_publication
@@ -29,7 +30,6 @@ from tidings_capture.postgres.server import (
     server_lsn,
     warn_of_refused_updates,
 )
-from tidings_capture.postgres.start_decision import SnapshotWork, Start
 from tidings_capture.postgres.wal.options import LossChoice
 from tidings_connect.errors import ConnectError
 from tidings_connect.java.regex import JavaPattern
@@ -39,7 +39,7 @@ from tidings_service import get_logger
 _log = get_logger(__name__)
 
 
-def decide(parts: TaskParts) -> Start:
+def decide(parts: TaskParts) -> Start[SourceOffset]:
     """What to do, by ``snapshot.mode``, the stored offset and the slot.
 
     Raises:
@@ -61,33 +61,53 @@ def decide(parts: TaskParts) -> Start:
     _publish(parts, captured, found, loss, choice)
     # A signal is no data: what the signal table holds has been said to somebody before.
     tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
+    decision = begin(
+        options,
+        _kind_of(data, stored),
+        log_kept=slot is not None and slot.wal_status != "lost",
+        lost=loss is not None,
+        loss_choice=choice,
+    )
     if stored is None:
-        if options.never:
-            return Start(resume=_start_without_data(parts, slot)) if options.streams else Start()
-        # Debezium was interrupted within its snapshot: what it sent is older than the slot's changes, or among them.
-        interrupted = data is not None and slot is not None and slot.wal_status != "lost" and options.streams
-        start = (
-            SourceOffset(done_lsn=slot.confirmed_lsn, lsn=slot.confirmed_lsn)
-            if slot is not None and interrupted
-            else None
-        )
-        return Start(snapshot=SnapshotWork(tables, catch_up=start, selects=dict(options.selects)))
+        return _first_start(parts, decision, tables, slot)
     parts.checkpoints.start_from(stored)
-    if not options.streams:
-        if stored.unfinished is None and not options.always:
+    match decision:
+        case Begin.SNAPSHOT_ALONE:
+            return Start(snapshot=rest_of(tables, stored.unfinished or (), None, options.selects))
+        case Begin.SNAPSHOT_BEHIND_STREAM:
+            return Start(snapshot=rest_of(tables, stored.unfinished or (), stored, options.selects))
+        case Begin.RECOVER:
+            assert loss is not None
+            return recover(parts, loss, choice, stored, found, tables)
+        case Begin.REST:
             return Start()
-        return Start(snapshot=_rest(tables, stored, None, options.selects))
-    if loss is not None:
-        return recover(parts, loss, choice, stored, found, tables)
-    if options.never and choice in {
-        "fail",
-        "continue",
-    }:  # one that a loss has asked for is taken in every mode
-        stored = replace(stored, unfinished=None)
-    if stored.unfinished is not None or options.always:
-        return Start(snapshot=_rest(tables, stored, stored, options.selects))
+        case Begin.STREAM_WITHOUT_SNAPSHOT:
+            stored = replace(stored, unfinished=None)
     _log.info("resuming", connector=config.name, lsn=lsn_to_text(stored.done_lsn))
     return Start(resume=stored)
+
+
+def _kind_of(data: bytes | None, stored: SourceOffset | None) -> Stored:
+    if stored is None:
+        return Stored.NOTHING if data is None else Stored.INTERRUPTED
+    return Stored.POSITION if stored.unfinished is None else Stored.PART
+
+
+def _first_start(
+    parts: TaskParts, decision: Begin, tables: list[tuple[str, str]], slot: SlotState | None
+) -> Start[SourceOffset]:
+    """A start without a position."""
+    selects = dict(parts.config.snapshot.selects)
+    match decision:
+        case Begin.STREAM_FROM_NOW:
+            return Start(resume=_start_without_data(parts, slot))
+        case Begin.SNAPSHOT_BEHIND_LOG:
+            assert slot is not None
+            kept = SourceOffset(done_lsn=slot.confirmed_lsn, lsn=slot.confirmed_lsn)
+            return Start(snapshot=SnapshotWork(tables, catch_up=kept, selects=selects))
+        case Begin.SNAPSHOT:
+            return Start(snapshot=SnapshotWork(tables, selects=selects))
+    return Start()
 
 
 def _look_back(
@@ -152,17 +172,6 @@ def _is_in(members: Mapping[tuple[str, str], tuple[int, tuple[int, ...]]], table
     return bool(members.get(table, (0, ()))[1])
 
 
-def _rest(
-    tables: list[tuple[str, str]],
-    stored: SourceOffset,
-    catch_up: SourceOffset | None,
-    selects: Mapping[str, str],
-) -> SnapshotWork:
-    done = stored.unfinished or ()
-    left = [(schema, table) for schema, table in tables if f"{schema}.{table}" not in done]
-    return SnapshotWork(left, catch_up, done, dict(selects))
-
-
 def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffset:
     if slot is None:
         with contextlib.closing(Replication(parts.config.endpoint)) as replication:
@@ -189,7 +198,7 @@ def blocking_patterns(signal: Signal) -> list[JavaPattern]:
     return [table_pattern(name.replace('"', ""), re.IGNORECASE) for name in names]
 
 
-def blocking_work(parts: TaskParts, signal: Signal, position: SourceOffset) -> SnapshotWork:
+def blocking_work(parts: TaskParts, signal: Signal, position: SourceOffset) -> SnapshotWork[SourceOffset]:
     """The snapshot that a signal asks for in the middle of the stream; its filters are whole SELECT statements."""
     names = signal.names() or []
     patterns = blocking_patterns(signal)
