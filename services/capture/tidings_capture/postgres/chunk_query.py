@@ -16,20 +16,6 @@ def literal(text: str) -> str:
     return f"E'{quoted.replace(chr(92), chr(92) * 2)}'" if "\\" in quoted else f"'{quoted}'"
 
 
-def chunk_columns(table: Table, surrogate_key: str) -> tuple[Column, ...]:
-    """The columns that a table's chunks go by; none where there is no key.
-
-    Raises:
-        LookupError: the surrogate key is no column.
-    """
-    if not surrogate_key:
-        return table.key_columns
-    found = tuple(column for column in table.columns if column.name == surrogate_key)
-    if not found:
-        raise LookupError(f"surrogate-key {surrogate_key} is no column of {table.qualified_name}")
-    return found
-
-
 def chunk_query(
     table: Table, columns: Sequence[Column], condition: str, after: Key | None, maximum: Key | None, rows: int
 ) -> str:
@@ -55,6 +41,23 @@ def maximum_query(table: Table, columns: Sequence[Column], condition: str) -> st
 def count_query(table: Table, condition: str) -> str:
     """How many rows there are to read."""
     return f"SELECT count(*) FROM {_table(table)}{_where([f'({condition})'] if condition else [])}"  # noqa: S608
+
+
+def gone_query(table: Table, columns: Sequence[Column], types: Sequence[str], keys: Sequence[Key]) -> str:
+    """The numbers of the keys that no row of the table has."""
+    names = [f"k{place}" for place in range(len(columns))]
+    lines = ", ".join(f"({number}, {', '.join(map(_nullable, key))})" for number, key in enumerate(keys))
+    equal = " AND ".join(
+        f"t.{quote(column.name)} = CAST(v.{name} AS {type_})"
+        if column.not_null
+        else f"t.{quote(column.name)} IS NOT DISTINCT FROM CAST(v.{name} AS {type_})"
+        for column, name, type_ in zip(columns, names, types, strict=True)
+    )
+    source = f"{quote(table.schema)}.{quote(table.name)}"
+    return (
+        f"SELECT n FROM (VALUES {lines}) AS v(n, {', '.join(names)}) "  # noqa: S608
+        f"WHERE NOT EXISTS (SELECT FROM {source} t WHERE {equal}) ORDER BY n"
+    )
 
 
 def _beyond(columns: Sequence[Column], key: Key) -> str:
@@ -84,3 +87,7 @@ def _where(conditions: Sequence[str]) -> str:
 
 def _table(table: Table) -> str:
     return f"{quote(table.schema)}.{quote(table.name)}"
+
+
+def _nullable(text: str | None) -> str:
+    return "NULL" if text is None else literal(text)

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
+from tidings_capture.cdc.errors import DatabaseError
 from tidings_connect.errors import ConnectError
 from tidings_service.errors import Retry
 
 
-class PostgresError(ConnectError):
+class PostgresError(DatabaseError):
     """PostgreSQL refused something or could not be reached.
 
     Args:

@@ -10,10 +10,10 @@ the tables, behind the reading (`deleted_rows`).
 import contextlib
 from dataclasses import replace
 
+from tidings_capture.cdc.chunks import chunk_columns
 from tidings_capture.cdc.incremental_state import Collection, restored_state
 from tidings_capture.cdc.notifications import LOSS
 from tidings_capture.cdc.start import SnapshotWork, Start
-from tidings_capture.postgres.chunk_query import chunk_columns
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.errors import LossError, PublicationError
 from tidings_capture.postgres.history import Publication
@@ -156,7 +156,7 @@ def _by_key(
     parts: TaskParts, tables: list[tuple[str, str]]
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Tables that can be read in chunks, and those that cannot."""
-    catalog = parts.catalog(False)
+    catalog = parts.database.catalog()
     keyed: list[tuple[str, str]] = []
     keyless: list[tuple[str, str]] = []
     for table, known in zip(tables, catalog.tables_by_name(tables, parts.config.publication), strict=True):

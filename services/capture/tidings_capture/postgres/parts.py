@@ -9,16 +9,13 @@ from dataclasses import dataclass, field, replace
 from tidings_capture.cdc.left_out import LeftOut
 from tidings_capture.cdc.markers import compile_markers
 from tidings_capture.cdc.notifications import Notifier
-from tidings_capture.postgres.catalog import Catalog
-from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.config import ConnectorConfig
-from tidings_capture.postgres.errors import PostgresError
+from tidings_capture.postgres.database import PostgresDatabase
 from tidings_capture.postgres.history import History
 from tidings_capture.postgres.logical_messages import MessagePlan
 from tidings_capture.postgres.offset import SourceOffset, encode_offset, offset_key
 from tidings_capture.postgres.routes import Routes
 from tidings_capture.postgres.schema_changes import SchemaChangePlan
-from tidings_capture.postgres.server import captured_tables, server_lsn
 from tidings_capture.postgres.tolerance import Tolerance
 from tidings_capture.postgres.transform_output import TransformedOutput
 from tidings_connect.converters.encoding import Converter, make_converter
@@ -28,9 +25,6 @@ from tidings_connect.task.channel import TableProgress
 from tidings_connect.task.topics import TaskTopics
 from tidings_connect.task.transport import Delivery, TaskContext
 from tidings_connect.transforms.chain import make_chain
-from tidings_service import get_logger
-
-_log = get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -64,8 +58,7 @@ class TaskParts:
         self.config = config
         self.breathe = on_wait
         self.progress = TaskProgress()
-        self._session: Session | None = None
-        self._catalog: Catalog | None = None
+        self.database = PostgresDatabase(config)
         self.topics = TaskTopics(
             context.transport.topics(),
             config.topic_creation,
@@ -122,12 +115,12 @@ class TaskParts:
                 config,
                 converters,
                 self.prepare_topic,
-                lambda types: self.catalog(False).type_names(types),
+                lambda types: self.database.catalog().type_names(types),
             )
         self.notifier = Notifier(
             config.signals, config.topic_prefix, converters, self.send, self.prepare_topic
         )
-        self.routes = Routes(config, self.catalog, converters, self.prepare_topic)
+        self.routes = Routes(config, self.database.catalog, converters, self.prepare_topic)
 
     @property
     def converters(self) -> tuple[Converter, Converter]:
@@ -135,23 +128,9 @@ class TaskParts:
         return self._converters
 
     @property
-    def session(self) -> Session:
-        """The session for catalog reads; opened when it is first asked for."""
-        if self._session is None:
-            self._session = Session(self.config.endpoint)
-        return self._session
-
-    def catalog(self, fresh: bool) -> Catalog:
-        """The catalog; `fresh`: through a new session."""
-        if fresh:
-            self.drop_session()
-        if self._catalog is None:
-            self._catalog = Catalog(self.session, self.config.columns, self.config.keys)
-        return self._catalog
-
-    def captured(self) -> list[tuple[str, str]]:
-        """The tables the filters choose, as they are now."""
-        return captured_tables(self.session, self.config)
+    def consumer_settings(self) -> dict[str, str]:
+        """librdkafka's, of the worker's consumers."""
+        return {**self.job.client, **self.job.consumer}
 
     def stored_offset(self) -> bytes | None:
         """The connector's offset as it stands in the offsets topic, or in a standalone worker's file."""
@@ -166,32 +145,6 @@ class TaskParts:
         stored = self.checkpoints.stored
         return 0 if stored is None else stored.done_lsn
 
-    def run_heartbeat_action(self) -> None:
-        """Run ``heartbeat.action.query``. A statement that fails does not stop the stream: the next heartbeat tries
-        again, through a new session."""
-        try:
-            self.session.execute(self.config.heartbeat_action)
-        except PostgresError as error:
-            _log.warning("heartbeat.action.query failed", connector=self.config.name, reason=str(error))
-            self.drop_session()
-
-    def wal_end(self) -> int | None:
-        """The end of the server's WAL; None, with a warning, when it could not be asked."""
-        try:
-            return server_lsn(self.session)
-        except PostgresError as error:
-            _log.warning(
-                "the end of the WAL could not be read", connector=self.config.name, reason=str(error)
-            )
-            self.drop_session()
-            return None
-
-    def drop_session(self) -> None:
-        """Close the session; who asks for it next gets a new one."""
-        if self._session is not None:
-            self._session.close()
-            self._session = self._catalog = None
-
     def prepare_topic(self, topic: str) -> None:
         """Create a topic that plans are about to write to; with transforms a record may never come to it."""
         if self._output is None:
@@ -204,6 +157,6 @@ class TaskParts:
 
     def close(self) -> None:
         """Close the session, the transforms and the converters; what is not stored is given up."""
-        for part in (self.checkpoints, self._session, self._output, *self._converters):
+        for part in (self.checkpoints, self.database, self._output, *self._converters):
             if part is not None:
                 part.close()

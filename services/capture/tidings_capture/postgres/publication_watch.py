@@ -40,10 +40,10 @@ class PublicationWatch:
         if history is None:
             return
         try:
-            publication = read_publication(parts.session, config.publication)
+            publication = read_publication(parts.database.session, config.publication)
         except PostgresError as error:
             _log.warning("the publication could not be looked at", connector=config.name, reason=str(error))
-            parts.drop_session()
+            parts.database.drop_session()
             return
         members = {} if publication is None else publication.members
         captured = [table for table in members if config.tables.captures(*table)]

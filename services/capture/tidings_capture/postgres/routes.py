@@ -6,6 +6,7 @@ are created before the first record, because a broker need not create them itsel
 
 from collections.abc import Callable
 
+from tidings_capture.cdc.route import Route
 from tidings_capture.cdc.tables import Table
 from tidings_capture.postgres.catalog import Catalog
 from tidings_capture.postgres.config import ConnectorConfig
@@ -16,18 +17,6 @@ from tidings_connect.converters.encoding import Converter
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)
-
-
-class Route:
-    """A captured table's plan, and how many records it has made."""
-
-    __slots__ = ("plan", "records", "table", "topic")
-
-    def __init__(self, table: Table, plan: Plan, topic: str) -> None:
-        self.table = table
-        self.plan = plan
-        self.topic = topic
-        self.records = 0
 
 
 class Routes:
@@ -81,6 +70,10 @@ class Routes:
     def add_table(self, table: Table) -> Route:
         """A table that a snapshot reads."""
         return self._add(table)
+
+    def of_table(self, table: Table) -> Route | None:
+        """The stream's route of a table; None when the stream has not announced it."""
+        return self.by_oid.get(table.oid)
 
     def detached(self, table: Table) -> Route:
         """A route that the stream does not use: its next rows may be of an older version of the table."""

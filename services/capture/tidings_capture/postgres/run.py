@@ -8,31 +8,37 @@ decides whether to try again.
 import contextlib
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from tidings_capture.cdc.chunks import ChunkTable
+from tidings_capture.cdc.deleted_rows import DeletedRows
 from tidings_capture.cdc.fault_points import reached
 from tidings_capture.cdc.heartbeat_lag import HeartbeatLag
+from tidings_capture.cdc.incremental import IncrementalSnapshots
 from tidings_capture.cdc.notifications import INITIAL
-from tidings_capture.cdc.signals import Signal, signal_of_json
+from tidings_capture.cdc.signal_dispatch import SignalDispatch
+from tidings_capture.cdc.signals import Signal, SignalChannels, signal_of_json
 from tidings_capture.cdc.spool import Spool
 from tidings_capture.postgres.assembler import Assembler
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.config import ConnectorConfig
 from tidings_capture.postgres.errors import PostgresError
 from tidings_capture.postgres.idle_timeout import IdleTimeout
-from tidings_capture.postgres.incremental import IncrementalSnapshots
 from tidings_capture.postgres.loss_recovery import CORRELATION
 from tidings_capture.postgres.offset import SourceOffset
 from tidings_capture.postgres.parts import TaskParts
 from tidings_capture.postgres.publication_watch import PublicationWatch
+from tidings_capture.postgres.rows import ROWS
 from tidings_capture.postgres.server import start_streaming
-from tidings_capture.postgres.signal_dispatch import SignalDispatch
 from tidings_capture.postgres.snapshot import SnapshotRun
 from tidings_capture.postgres.start import blocking_patterns, blocking_work, decide
 from tidings_capture.postgres.stream import Stream
 from tidings_capture.postgres.wal.task_guard import TaskGuard
+from tidings_capture.postgres.watermarks import PostgresWatermarks
 from tidings_connect.errors import BrokerError
+from tidings_connect.kafka.topic_keys import TopicKeys
 from tidings_connect.task.channel import Report
 from tidings_connect.task.transport import TaskContext
 from tidings_envelope.position import lsn_to_text
@@ -79,8 +85,17 @@ class TaskRun:
         self._pulse = HeartbeatLag()
         self._publication = PublicationWatch(parts)
         self._guard = TaskGuard(supervision, parts.progress)
-        self._incremental = IncrementalSnapshots(parts, self._breathe)
-        self._desk = SignalDispatch(parts, self._incremental, self._block, self._settle)
+        self._incremental = incremental_snapshots(parts, self._breathe)
+        self._desk = SignalDispatch(
+            config.signals,
+            config.name,
+            SignalChannels(config.signals, parts.consumer_settings, config.topic_prefix),
+            ROWS,
+            self._incremental,
+            self._block,
+            self._settle,
+        )
+        parts.routes.on_route = self._desk.on_route
 
     def run(self) -> None:
         """Work until stopped.
@@ -172,7 +187,7 @@ class TaskRun:
         self._tell_server()
         self._report()
         self._desk.attach(stream.end_batch)
-        self._incremental.attach(stream, resume)
+        self._incremental.attach(stream, resume.incremental)
         try:
             self._loop(reader, replication, stream)
         except StopRequested:
@@ -244,8 +259,8 @@ class TaskRun:
 
     def _heartbeat(self) -> None:
         if self._config.heartbeat_action and not self._guard.stream_only:
-            self._parts.run_heartbeat_action()
-        if not self._pulse.waiting and (end := self._parts.wal_end()) is not None:
+            self._parts.database.run_heartbeat_action()
+        if not self._pulse.waiting and (end := self._parts.database.wal_end()) is not None:
             self._pulse.begin(end)
         self._parts.send(self._markers.heartbeat_topic, [self._markers.heartbeat(time.time_ns())])
 
@@ -369,3 +384,26 @@ class TaskRun:
         if self._assembler is not None:
             self._assembler.close()
         self._parts.close()
+
+
+def incremental_snapshots(parts: TaskParts, breathe: Callable[[], None]) -> IncrementalSnapshots:
+    """A task's incremental snapshots, with PostgreSQL's side of them."""
+    config, database, routes, notifier = parts.config, parts.database, parts.routes, parts.notifier
+    return IncrementalSnapshots(
+        config.signals,
+        config.name,
+        database.captured,
+        PostgresWatermarks(config.signals, database, breathe),
+        ChunkTable(database, routes, config.name, counts=notifier.enabled),
+        DeletedRows(
+            database,
+            routes,
+            config.name,
+            parts.converters,
+            lambda topic: TopicKeys(parts.consumer_settings, topic),
+            tombstones=config.conversion.tombstones_on_delete,
+        ),
+        routes,
+        notifier,
+        parts.send,
+    )

@@ -77,7 +77,7 @@ class SnapshotRun:
         parts.progress.begin_snapshot(tables)
         only = not config.snapshot.streams
         with contextlib.closing(Replication(config.endpoint)) as replication:
-            slot = read_slot(parts.session, config)
+            slot = read_slot(parts.database.session, config)
             if slot is not None and slot.wal_status == "lost":
                 replication.drop_slot(config.slot)
                 slot = None
@@ -106,7 +106,7 @@ class SnapshotRun:
                 caught_up = self._catch_up(work.catch_up, lsn)
                 stored = replace(stored, commit_lsn=caught_up.commit_lsn, incremental=caught_up.incremental)
             parts.progress.state = "snapshot"
-            session = parts.session
+            session = parts.database.session
             tx_id = session.value("SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END")
             point = SnapshotPoint(
                 created.snapshot or "",
@@ -147,7 +147,7 @@ class SnapshotRun:
 
     def _ordered(self, work: SnapshotWork[SourceOffset]) -> list[tuple[tuple[str, str], int | None]]:
         """The tables in the order of reading, with the rows that the server's statistics estimate."""
-        found = {(schema, name): rows for schema, name, rows in self._parts.session.rows(_ESTIMATES)}
+        found = {(schema, name): rows for schema, name, rows in self._parts.database.session.rows(_ESTIMATES)}
         tables = [(table, rows if (rows := found.get(table, -1)) >= 0 else None) for table in work.tables]
         order = self._config.snapshot.order
         if order != "disabled":

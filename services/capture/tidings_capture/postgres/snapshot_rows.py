@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.postgres.routes import Route
+from tidings_capture.cdc.route import Route
 from tidings_connect.data.records import Record
 from tidings_envelope.as_of import HEADER
 

@@ -46,7 +46,7 @@ def decide(parts: TaskParts) -> Start[SourceOffset]:
         CatalogError: the server or the options do not allow to start.
         LossError: what follows the stored offset cannot be had in full, and nobody has chosen what to do then.
     """
-    config, session = parts.config, parts.session
+    config, session = parts.config, parts.database.session
     options = config.snapshot
     check_server(session)
     captured = captured_tables(session, config)
@@ -114,7 +114,7 @@ def _look_back(
     parts: TaskParts, slot: SlotState | None, stored: SourceOffset | None, captured: list[tuple[str, str]]
 ) -> tuple[Found, SourceOffset | None, LossError | None]:
     """What the server says, the offset in its present history, and what may have been lost since."""
-    config, session = parts.config, parts.session
+    config, session = parts.config, parts.database.session
     publication = read_publication(session, config.publication)
     with contextlib.closing(Replication(config.endpoint)) as replication:
         history = history_now(replication, publication, captured)
@@ -135,7 +135,7 @@ def _publish(
     choice: LossChoice,
 ) -> None:
     """See to the publication and the replica identities; from here on every offset says what it is a position of."""
-    config, session = parts.config, parts.session
+    config, session = parts.config, parts.database.session
     ensure_publication(session, config, captured)
     publication = read_publication(session, config.publication)
     if loss is not None:
@@ -202,7 +202,11 @@ def blocking_work(parts: TaskParts, signal: Signal, position: SourceOffset) -> S
     """The snapshot that a signal asks for in the middle of the stream; its filters are whole SELECT statements."""
     names = signal.names() or []
     patterns = blocking_patterns(signal)
-    tables = [(schema, table) for schema, table in parts.captured() if matches(patterns, f"{schema}.{table}")]
+    tables = [
+        (schema, table)
+        for schema, table in parts.database.captured()
+        if matches(patterns, f"{schema}.{table}")
+    ]
     selects = {f"{s}.{t}": text for s, t in tables if (text := condition_for(signal, f"{s}.{t}"))}
     _log.info("blocking snapshot asked for", connector=parts.config.name, signal=signal.id, tables=names)
     return SnapshotWork(tables, catch_up=position, selects=selects, blocking=True)

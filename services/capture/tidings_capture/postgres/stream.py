@@ -104,6 +104,10 @@ class Stream:
     def between_transactions(self) -> bool:
         return not self._phase.in_transaction
 
+    def has_reached(self, lsn: int) -> bool:
+        """Whether everything that was committed before an LSN has been converted."""
+        return self.between_transactions and self.received_lsn >= lsn
+
     @property
     def busy(self) -> bool:
         """Whether the last batch held a transaction: what it was committed at says how far behind the task is."""

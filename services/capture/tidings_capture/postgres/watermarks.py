@@ -6,26 +6,29 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tidings_capture.cdc.incremental_state import Collection
+from tidings_capture.cdc.signal_options import SignalOptions
 from tidings_capture.postgres.chunk_query import literal
-from tidings_capture.postgres.client import quote
-from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.database import PostgresDatabase
 from tidings_capture.postgres.server import server_lsn
+from tidings_capture.postgres.sql_text import quote
 
 _OPEN: Final = "snapshot-window-open"
 _CLOSE: Final = "snapshot-window-close"
 _VISIBILITY_SECONDS: Final = 0.01
 
 
-class Watermarks:
+class PostgresWatermarks:
     """Sets the watermarks around the reading of a chunk, as `incremental` says.
 
     Args:
         breathe: called while it waits.
     """
 
-    def __init__(self, parts: TaskParts, breathe: Callable[[], None]) -> None:
-        self._parts = parts
-        self._options = parts.config.signals
+    def __init__(
+        self, options: SignalOptions, database: PostgresDatabase, breathe: Callable[[], None]
+    ) -> None:
+        self._options = options
+        self._database = database
         self._breathe = breathe
         self._chunk_id = self._opened_at = ""
         self._about = Collection("")
@@ -40,10 +43,10 @@ class Watermarks:
     def close(self) -> int | None:
         """The high watermark; the LSN that the stream must have reached, None where a row shows it."""
         if self._options.read_only:
-            return server_lsn(self._parts.session)
+            return server_lsn(self._database.session)
         if self._options.close_by_delete:
             opened = literal(f"{self._chunk_id}-open")
-            self._parts.session.execute(f"DELETE FROM {self._table()} WHERE id = {opened}")  # noqa: S608
+            self._database.session.execute(f"DELETE FROM {self._table()} WHERE id = {opened}")  # noqa: S608
         else:
             times = {"openWindowTimestamp": self._opened_at, "closeWindowTimestamp": _now()}
             self._write(f"{self._chunk_id}-close", _CLOSE, times)
@@ -52,7 +55,7 @@ class Watermarks:
     def wait_for_visibility(self, streamed: Iterable[int]) -> None:
         """Wait until a new snapshot shows all these transactions (ids of 32 bits), which the stream has shown."""
         while True:
-            text = str(self._parts.session.value("SELECT pg_current_snapshot()::text"))
+            text = str(self._database.session.value("SELECT pg_current_snapshot()::text"))
             _, upper, running = text.split(":")
             hidden = {int(xid) & 0xFFFFFFFF for xid in running.split(",") if xid}
             first_unknown = int(upper)
@@ -69,7 +72,7 @@ class Watermarks:
         data["dataCollectionId"] = about.name
         text = ", ".join(f'"{name}": {_json(value)}' for name, value in data.items())
         values = ", ".join(literal(value) for value in (id_, type_, f"{{{text}}}"))
-        self._parts.session.execute(f"INSERT INTO {self._table()} VALUES ({values})")  # noqa: S608
+        self._database.session.execute(f"INSERT INTO {self._table()} VALUES ({values})")  # noqa: S608
 
     def _table(self) -> str:
         assert self._options.table is not None

@@ -18,23 +18,24 @@ whose rows were still waiting for their high watermark again. Watermarks of a fo
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.chunks import ChunkTable
+from tidings_capture.cdc.database import ChangeStream, TableId, TableRoutes, Watermarks
+from tidings_capture.cdc.deleted_rows import DeletedRows
+from tidings_capture.cdc.errors import DatabaseError
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.fault_points import reached
 from tidings_capture.cdc.incremental_notices import IncrementalNotices
 from tidings_capture.cdc.incremental_state import Collection, IncrementalState, expanded, restored_state
+from tidings_capture.cdc.notifications import Notifier
+from tidings_capture.cdc.observers import WatchingPlan
+from tidings_capture.cdc.route import Route
+from tidings_capture.cdc.signal_options import SignalOptions
 from tidings_capture.cdc.signals import Signal, condition_for, table_pattern
-from tidings_capture.postgres.chunks import ChunkTable
-from tidings_capture.postgres.deleted_rows import DeletedRows
-from tidings_capture.postgres.errors import PostgresError
-from tidings_capture.postgres.observers import WatchingPlan
-from tidings_capture.postgres.offset import SourceOffset
-from tidings_capture.postgres.parts import TaskParts
-from tidings_capture.postgres.routes import Route
-from tidings_capture.postgres.stream import Stream
-from tidings_capture.postgres.watermarks import Watermarks
+from tidings_connect.data.records import Record
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)
@@ -44,42 +45,65 @@ class IncrementalSnapshots:
     """A task's incremental snapshots.
 
     Args:
-        breathe: called while it waits.
+        name: the connector's, for the log.
+        captured: the tables that the filters choose now.
+        rows: reads the rows that are there.
+        deleted: finds the rows that are gone.
+        routes: of the stream's tables.
+        send: queues records for a topic.
     """
 
-    def __init__(self, parts: TaskParts, breathe: Callable[[], None]) -> None:
-        self._parts = parts
-        self._options = parts.config.signals
+    def __init__(
+        self,
+        options: SignalOptions,
+        name: str,
+        captured: Callable[[], list[TableId]],
+        watermarks: Watermarks,
+        rows: ChunkTable,
+        deleted: DeletedRows,
+        routes: TableRoutes,
+        notifier: Notifier,
+        send: Callable[[str, list[Record]], None],
+    ) -> None:
+        self._options = options
+        self._name = name
+        self._captured = captured
+        self._watermarks = watermarks
+        self._table = self._rows = rows
+        self._deleted = deleted
+        self._routes = routes
+        self._send = send
         self._state = IncrementalState()
-        self._notices = IncrementalNotices(parts.notifier)
-        self._stream: Stream | None = None
+        self._notices = IncrementalNotices(notifier)
+        self._stream: ChangeStream | None = None
         self._context = EventContext()
         self._window: dict[bytes | int, Cells] = {}
         self._watched: WatchingPlan | None = None
         self._window_open = False
         self._chunk_id: str | None = None
-        self._watermarks = Watermarks(parts, breathe)
-        self._close_lsn: int | None = None
-        self._table = self._rows = ChunkTable(parts)
-        self._deleted = DeletedRows(parts)
+        self._close_mark: Any = None
         self._held = False
         self._gathering = False
         self._reads_again = False
 
     @property
     def waiting(self) -> bool:
-        """Whether the next chunk waits for the stream to reach an LSN."""
-        return self._close_lsn is not None
+        """Whether the next chunk waits for the stream to reach a mark."""
+        return self._close_mark is not None
 
     def asked_by(self, correlation_id: str) -> bool:
         """Whether a table is left to be read that was asked for under this id."""
         return any(collection.correlation_id == correlation_id for collection in self._state.collections)
 
-    def attach(self, stream: Stream, resume: SourceOffset) -> None:
-        """A stream begins; an incremental snapshot that was under way goes on."""
+    def attach(self, stream: ChangeStream, stored: Mapping[str, Any] | None) -> None:
+        """A stream begins; an incremental snapshot that was under way goes on.
+
+        Args:
+            stored: what the position has of it (see `state`).
+        """
         self._stream = stream
         if not self._state.running:
-            self._state = restored_state(resume.incremental)
+            self._state = restored_state(stored)
         self._forget_chunk()
         if self._state.running:
             _log.info("incremental snapshot goes on", connector=self._name, tables=self._state.names())
@@ -127,7 +151,7 @@ class IncrementalSnapshots:
             Collection(
                 name, condition_for(signal, name), key if key.strip() else "", signal.id, deleted=deleted
             )
-            for name in expanded(names, self._parts.captured())
+            for name in expanded(names, self._captured())
         ]
         idle = not self._state.running
         self._state.collections = [*self._state.collections, *new]
@@ -187,12 +211,7 @@ class IncrementalSnapshots:
     def poll(self) -> None:
         """Called between batches of the stream: closes a window that has no row to close it."""
         stream = self._stream
-        if (
-            self._close_lsn is not None
-            and stream is not None
-            and stream.between_transactions
-            and stream.received_lsn >= self._close_lsn
-        ):
+        if self._close_mark is not None and stream is not None and stream.has_reached(self._close_mark):
             self._send_window()
             self._read_chunk()
         elif self._reads_again or (self._gathering and not self._gathers_keys()):
@@ -225,7 +244,7 @@ class IncrementalSnapshots:
                     break
                 self._table_done(status)
             self._close_window()
-        except PostgresError as error:
+        except DatabaseError as error:
             if error.retry is Retry.TIMED:
                 raise
             self._give_up(error)
@@ -238,7 +257,7 @@ class IncrementalSnapshots:
         )
         return self._gathering
 
-    def _give_up(self, error: PostgresError) -> None:
+    def _give_up(self, error: DatabaseError) -> None:
         # A signal table that is not there or must not be written to, as a rule. Nothing would ever read the next chunk,
         # and whoever asks again, when it has been put right, would wait behind this for ever.
         _log.error("incremental snapshot given up", connector=self._name, reason=str(error))
@@ -257,8 +276,8 @@ class IncrementalSnapshots:
                 status = "EMPTY" if state.maximum is None else None
             if status is None and not self._fill_window():
                 status = "SUCCEEDED"
-        except (PostgresError, LookupError) as error:
-            if isinstance(error, PostgresError) and error.retry is Retry.TIMED:
+        except (DatabaseError, LookupError) as error:
+            if isinstance(error, DatabaseError) and error.retry is Retry.TIMED:
                 raise  # the connection: a restart goes on from here
             _log.warning(
                 "incremental snapshot leaves a table out",
@@ -292,12 +311,12 @@ class IncrementalSnapshots:
         if self._window:
             assert stream is not None
             route = self._table.route
-            context, send = self._context, self._parts.send
+            context, send = self._context, self._send
             context.now_ns = time.time_ns()
             context.follow(stream.context)
             for cells in self._window.values():
                 send(route.topic, self._table.records(cells, context))
-            self._parts.routes.count(route.topic, len(self._window))
+            self._routes.count(route.topic, len(self._window))
             reached("window.sent")
         if self._chunk_id is not None and self._state.running and self._state.chunk_end is not None:
             self._state.last_sent = self._state.chunk_end
@@ -306,7 +325,7 @@ class IncrementalSnapshots:
     def _forget_chunk(self) -> None:
         if self._watched is not None:
             self._watched.stop()
-        self._watched = self._chunk_id = self._close_lsn = None
+        self._watched = self._chunk_id = self._close_mark = None
         self._window_open = False
         self._window = {}
 
@@ -337,7 +356,7 @@ class IncrementalSnapshots:
         state = self._state
         if not state.stopping:
             return
-        names, state.stopping = expanded(state.stopping, self._parts.captured()), []
+        names, state.stopping = expanded(state.stopping, self._captured()), []
         if not state.running:
             return
         current, *others = state.collections
@@ -358,8 +377,8 @@ class IncrementalSnapshots:
         self._watermarks.open(self._chunk_id, self._state.collections[0])
 
     def _close_window(self) -> None:
-        self._close_lsn = self._watermarks.close()
-        if self._close_lsn is not None:
+        self._close_mark = self._watermarks.close()
+        if self._close_mark is not None:
             self._watch()
 
     def _watch(self) -> None:
@@ -367,12 +386,6 @@ class IncrementalSnapshots:
         self._window_open = True
         if not self._table.known or self._watched is not None:
             return
-        route = self._parts.routes.by_oid.get(self._table.route.table.oid)
+        route = self._routes.of_table(self._table.route.table)
         if route is not None:
             self._watched = WatchingPlan(route, self._window)
-
-    # Parts
-
-    @property
-    def _name(self) -> str:
-        return self._parts.config.name

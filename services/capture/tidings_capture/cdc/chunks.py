@@ -1,26 +1,44 @@
 """The table that an incremental snapshot is reading: what it is now, its largest key, its next rows."""
 
-from contextlib import AbstractContextManager, nullcontext
-
 from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.database import Database, TableRoutes
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.incremental_state import Collection, Key
-from tidings_capture.cdc.tables import Column
-from tidings_capture.postgres.chunk_query import chunk_columns, chunk_query, count_query, maximum_query
-from tidings_capture.postgres.copy_format import parse_copy_line
-from tidings_capture.postgres.parts import TaskParts
-from tidings_capture.postgres.routes import Route
+from tidings_capture.cdc.route import Route
+from tidings_capture.cdc.tables import Column, Table
 from tidings_connect.data.records import Record
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
 
 
-class ChunkTable:
-    """Reads one table after the other."""
+def chunk_columns(table: Table, surrogate_key: str) -> tuple[Column, ...]:
+    """The columns that a table's chunks go by; none where there is no key.
 
-    def __init__(self, parts: TaskParts) -> None:
-        self._parts = parts
+    Raises:
+        LookupError: the surrogate key is no column.
+    """
+    if not surrogate_key:
+        return table.key_columns
+    found = tuple(column for column in table.columns if column.name == surrogate_key)
+    if not found:
+        raise LookupError(f"surrogate-key {surrogate_key} is no column of {table.qualified_name}")
+    return found
+
+
+class ChunkTable:
+    """Reads one table after the other.
+
+    Args:
+        name: the connector's, for the log.
+        counts: whether somebody is told how many rows there are.
+    """
+
+    def __init__(self, database: Database, routes: TableRoutes, name: str, *, counts: bool) -> None:
+        self._database = database
+        self._routes = routes
+        self._name = name
+        self._counts = counts
         self._route: Route | None = None
         self._columns: tuple[Column, ...] = ()
         self._condition = ""
@@ -49,37 +67,30 @@ class ChunkTable:
         Raises:
             LookupError: the surrogate key is no column.
         """
-        parts = self._parts
-        catalog, captures = parts.catalog(False), parts.config.tables.captures
-        place = next((t for t in collection.tables if captures(*t) and catalog.has_table(*t)), None)
-        if place is None:
-            _log.warning("no such captured table", connector=parts.config.name, table=collection.name)
+        table = self._current(collection)
+        if table is None:
+            _log.warning("no such captured table", connector=self._name, table=collection.name)
             return "UNKNOWN_SCHEMA"
-        schema, name = place
-        table = catalog.table_by_name(schema, name, parts.config.publication)
         if self._route is None or self._route.table != table:
-            self._route = parts.routes.detached(table)
+            self._route = self._routes.detached(table)
         self._condition = collection.condition
         self._columns = chunk_columns(table, collection.surrogate_key)
         if not self._columns:
-            _log.warning("the table has no key", connector=parts.config.name, table=collection.name)
+            _log.warning("the table has no key", connector=self._name, table=collection.name)
             return "NO_PRIMARY_KEY"
         return None
 
     def largest_key(self) -> Key | None:
         """The largest key; None where there is no row."""
-        found = self._lines(maximum_query(self.route.table, self._columns, self._condition))
-        if not found:
-            return None
-        if self._parts.notifier.enabled:
-            with self._reading():
-                self.total = self._parts.session.slow_value(count_query(self.route.table, self._condition))
-        return [_text(cell) for cell in parse_copy_line(found[0])]
+        found = self._database.largest_key(self.route.table, self._columns, self._condition)
+        if found is not None and self._counts:
+            self.total = self._database.count(self.route.table, self._condition)
+        return found
 
     def rows(self, after: Key | None, maximum: Key | None, limit: int) -> list[Cells]:
         """The next rows by key."""
-        query = chunk_query(self.route.table, self._columns, self._condition, after, maximum, limit)
-        found = [parse_copy_line(line) for line in self._lines(query)]
+        table = self.route.table
+        found = self._database.chunk(table, self._columns, self._condition, after, maximum, limit)
         self.end = self.key_of(found[-1]) if found else None
         return found
 
@@ -97,13 +108,13 @@ class ChunkTable:
         places = {column.name: place for place, column in enumerate(self.route.table.columns)}
         return [_text(cells[places[column.name]]) for column in self._columns]
 
-    def _lines(self, statement: str) -> list[bytes]:
-        with self._reading():
-            return [line for lines in self._parts.session.copy_out(statement) for line in lines]
-
-    def _reading(self) -> AbstractContextManager[None]:
-        """A signal's filter may call a function that writes: then it is read in a transaction that cannot."""
-        return self._parts.session.read_only() if self._condition else nullcontext()
+    def _current(self, collection: Collection) -> Table | None:
+        for schema, name in collection.tables:
+            if self._database.captures(schema, name):
+                table = self._database.table(schema, name)
+                if table is not None:
+                    return table
+        return None
 
 
 def _text(cell: object) -> str | None:

@@ -4,11 +4,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.incremental import IncrementalSnapshots
+from tidings_capture.cdc.observers import SignalPlan
+from tidings_capture.cdc.route import Route
+from tidings_capture.cdc.row_format import RowFormat
+from tidings_capture.cdc.signal_options import SignalOptions
 from tidings_capture.cdc.signals import Signal, SignalChannels, signal_of_row
-from tidings_capture.postgres.incremental import IncrementalSnapshots
-from tidings_capture.postgres.observers import SignalPlan
-from tidings_capture.postgres.parts import TaskParts
-from tidings_capture.postgres.routes import Route
 from tidings_connect.errors import ConnectError
 from tidings_service import Retry, get_logger
 
@@ -19,28 +20,33 @@ class SignalDispatch:
     """A task's signals.
 
     Args:
+        name: the connector's, for the log.
+        channels: the file and the topic.
+        rows: takes the signal table's rows apart.
         block: called with a signal that asks for a blocking snapshot.
         settle: called when signals have been dealt with that must not come again after a crash: stores the position.
     """
 
     def __init__(
         self,
-        parts: TaskParts,
+        options: SignalOptions,
+        name: str,
+        channels: SignalChannels,
+        rows: RowFormat,
         incremental: IncrementalSnapshots,
         block: Callable[[Signal], None],
         settle: Callable[[], None],
     ) -> None:
-        self._options = parts.config.signals
-        self._name = parts.config.name
+        self._options = options
+        self._name = name
+        self._channels = channels
+        self._rows = rows
         self._incremental = incremental
         self._block = block
         self._settle = settle
-        client = {**parts.job.client, **parts.job.consumer}
-        self._channels = SignalChannels(self._options, client, parts.config.topic_prefix)
         self._next_poll = 0.0
         self._streamed: deque[Signal] = deque()
         self._end_batch: Callable[[], None] = lambda: None
-        parts.routes.on_route = self._on_route
 
     def attach(self, end_batch: Callable[[], None]) -> None:
         """A stream begins.
@@ -113,11 +119,12 @@ class SignalDispatch:
             case _:
                 _log.warning("an unknown signal", connector=self._name, signal=signal.id, type=signal.type)
 
-    def _on_route(self, route: Route) -> None:
+    def on_route(self, route: Route) -> None:
+        """A relation was announced: the signal table's rows are listened to."""
         options = self._options
         if (route.table.schema, route.table.name) == options.table and "source" in options.channels:
             deleted = self._deleted if options.close_by_delete else None
-            route.plan = SignalPlan(route.plan, self._inserted, deleted)  # type: ignore[assignment]  # see watching
+            route.plan = SignalPlan(route.plan, self._rows, self._inserted, deleted)  # type: ignore[assignment]  # see observers
         self._incremental.on_route(route)
 
     def _inserted(self, cells: Cells) -> None:

@@ -10,19 +10,16 @@ way back to cells (`key_cells`). A topic that a transform sends the table's reco
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.chunks import ChunkTable
+from tidings_capture.cdc.database import Database, TableRoutes
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.incremental_state import Collection, Key
 from tidings_capture.cdc.key_cells import NoWayBackError
 from tidings_capture.cdc.live_keys import IsDelete, LiveKeys
-from tidings_capture.cdc.tables import Column, Table
-from tidings_capture.postgres.chunk_query import literal
-from tidings_capture.postgres.chunks import ChunkTable
-from tidings_capture.postgres.client import quote
-from tidings_capture.postgres.parts import TaskParts
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_connect.errors import BrokerError, ConnectError
@@ -54,14 +51,30 @@ class _Reader:
 
 
 class DeletedRows(ChunkTable):
-    """Gives the rows that are gone from one table after the other. A chunk's end is the last compared key, in hexadecimal."""
+    """Gives the rows that are gone from one table after the other. A chunk's end is the last compared key, in hexadecimal.
 
-    def __init__(self, parts: TaskParts) -> None:
-        super().__init__(parts)
-        self._keys, self._values = (_Reader(converter) for converter in parts.converters)
+    Args:
+        converters: the connector's own, for keys and values.
+        keys_of: reads a topic once.
+        tombstones: whether every delete has one.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        routes: TableRoutes,
+        name: str,
+        converters: tuple[Converter, Converter],
+        keys_of: Callable[[str], TopicKeys],
+        *,
+        tombstones: bool,
+    ) -> None:
+        super().__init__(database, routes, name, counts=False)
+        self._keys, self._values = (_Reader(converter) for converter in converters)
+        self._keys_of = keys_of
+        self._tombstones = tombstones
         self._live: LiveKeys | None = None
         self._failed = ""
-        self._types: list[str] = []
         self._found = self._unknown = 0
 
     def gathered(self, collection: Collection) -> bool:
@@ -74,7 +87,7 @@ class DeletedRows(ChunkTable):
             return True
         try:
             if self._live is None:
-                self._live = LiveKeys(self._topic(), self._is_delete())
+                self._live = LiveKeys(self._keys_of(self.route.topic), self._is_delete())
             return self._live.ready
         except ConnectError as error:
             if error.retry is Retry.TIMED:
@@ -88,15 +101,11 @@ class DeletedRows(ChunkTable):
         if status is None and self._failed:
             _log.error(
                 "rows that were deleted are not looked for",
-                connector=self._parts.config.name,
+                connector=self._name,
                 table=collection.name,
                 reason=self._failed,
             )
             status = "FAILED"
-        if status is None and not self._types:
-            # Without modifiers: a value is to be compared, not cut.
-            types = [(column.type_oid, -1) for column in self._columns]
-            self._types = self._parts.catalog(False).type_names(types)
         return status
 
     def largest_key(self) -> Key | None:
@@ -133,24 +142,20 @@ class DeletedRows(ChunkTable):
         if self._live is not None:
             _log.info(
                 "rows that were deleted unnoticed were looked for",
-                connector=self._parts.config.name,
+                connector=self._name,
                 table=self.route.table.qualified_name,
                 found=self._found,
                 not_comparable=self._unknown,
                 topic_begins_late_in=self._live.trimmed,
             )
             self._live.close()
-        self._live, self._failed, self._types = None, "", []
+        self._live, self._failed = None, ""
         self._found = self._unknown = 0
         super().leave()
 
-    def _topic(self) -> TopicKeys:
-        job = self._parts.job
-        return TopicKeys({**job.client, **job.consumer}, self.route.topic)
-
     def _is_delete(self) -> IsDelete | None:
         """How a delete is told where it has no tombstone."""
-        if self._parts.config.conversion.tombstones_on_delete:
+        if self._tombstones:
             return None
 
         def told(value: bytes) -> bool:
@@ -179,26 +184,5 @@ class DeletedRows(ChunkTable):
         """Those of the rows that the table does not have."""
         if not rows:
             return []
-        query = gone_query(self.route.table, self._columns, self._types, [self.key_of(row) for row in rows])
-        return [rows[number] for (number,) in self._parts.session.rows(query)]
-
-
-def gone_query(table: Table, columns: Sequence[Column], types: Sequence[str], keys: Sequence[Key]) -> str:
-    """The numbers of the keys that no row of the table has."""
-    names = [f"k{place}" for place in range(len(columns))]
-    lines = ", ".join(f"({number}, {', '.join(map(_literal, key))})" for number, key in enumerate(keys))
-    equal = " AND ".join(
-        f"t.{quote(column.name)} = CAST(v.{name} AS {type_})"
-        if column.not_null
-        else f"t.{quote(column.name)} IS NOT DISTINCT FROM CAST(v.{name} AS {type_})"
-        for column, name, type_ in zip(columns, names, types, strict=True)
-    )
-    source = f"{quote(table.schema)}.{quote(table.name)}"
-    return (
-        f"SELECT n FROM (VALUES {lines}) AS v(n, {', '.join(names)}) "  # noqa: S608
-        f"WHERE NOT EXISTS (SELECT FROM {source} t WHERE {equal}) ORDER BY n"
-    )
-
-
-def _literal(text: str | None) -> str:
-    return "NULL" if text is None else literal(text)
+        keys = [self.key_of(row) for row in rows]
+        return [rows[number] for number in self._database.gone(self.route.table, self._columns, keys)]

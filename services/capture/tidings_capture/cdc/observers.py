@@ -8,9 +8,9 @@ from typing import Any
 
 from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.postgres.pgoutput import Delete, Insert, decode_message
-from tidings_capture.postgres.plan import Plan
-from tidings_capture.postgres.routes import Route
+from tidings_capture.cdc.plan import Plan
+from tidings_capture.cdc.route import Route
+from tidings_capture.cdc.row_format import RowFormat
 from tidings_connect.data.records import Record
 
 
@@ -50,14 +50,20 @@ class SignalPlan:
     """Hands the rows of a signal table on.
 
     Args:
+        rows: takes a change apart.
         inserted: called with a new row's cells.
         deleted: called with a deleted row's cells, where that means anything.
     """
 
     def __init__(
-        self, plan: Plan, inserted: Callable[[Cells], None], deleted: Callable[[Cells], None] | None
+        self,
+        plan: Plan,
+        rows: RowFormat,
+        inserted: Callable[[Cells], None],
+        deleted: Callable[[Cells], None] | None,
     ) -> None:
         self._plan = plan
+        self._rows = rows
         self._inserted = inserted
         self._deleted = deleted
 
@@ -65,13 +71,11 @@ class SignalPlan:
         """See `Plan.change`. A row that is converted again only for the numbering is no signal."""
         records = self._plan.change(data, start, context)
         if not context.repeats:
-            match decode_message(data[start:]):
-                case Insert(new=cells):
-                    self._inserted(cells)
-                case Delete(old=cells) if self._deleted is not None:
-                    self._deleted(cells)
-                case _:
-                    pass
+            change = self._rows.decode(data, start)
+            if change.op == "c" and change.new is not None:
+                self._inserted(change.new)
+            elif change.op == "d" and change.old is not None and self._deleted is not None:
+                self._deleted(change.old)
         return records
 
     def __getattr__(self, name: str) -> Any:
