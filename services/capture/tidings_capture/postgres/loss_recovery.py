@@ -20,6 +20,7 @@ from tidings_capture.postgres.history import Publication
 from tidings_capture.postgres.losses import Found
 from tidings_capture.postgres.offset import SourceOffset
 from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.positions import position_at
 from tidings_capture.postgres.server import create_slot, drop_slot
 from tidings_capture.postgres.wal.options import LossChoice
 from tidings_envelope.position import lsn_to_text
@@ -149,7 +150,7 @@ def _new_position(parts: TaskParts, found: Found, *, usable: bool) -> SourceOffs
     else:
         with contextlib.closing(Replication(parts.config.endpoint)) as replication:
             lsn = create_slot(replication, parts.config, parts.breathe)
-    return SourceOffset(done_lsn=lsn, lsn=lsn)
+    return position_at(lsn)
 
 
 def _by_key(

@@ -4,16 +4,16 @@
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tidings_capture.cdc.left_out import LeftOut
 from tidings_capture.cdc.markers import compile_markers
 from tidings_capture.cdc.notifications import Notifier
 from tidings_capture.postgres.config import ConnectorConfig
 from tidings_capture.postgres.database import PostgresDatabase
-from tidings_capture.postgres.history import History
 from tidings_capture.postgres.logical_messages import MessagePlan
 from tidings_capture.postgres.offset import SourceOffset, encode_offset, offset_key
+from tidings_capture.postgres.positions import Positions
 from tidings_capture.postgres.routes import Routes
 from tidings_capture.postgres.schema_changes import SchemaChangePlan
 from tidings_capture.postgres.tolerance import Tolerance
@@ -78,9 +78,7 @@ class TaskParts:
                 config.exactly_once_required,
             )
         )
-        self.checkpoints.sign = self._signed
-        self.history: History | None = None
-        """What every offset says it is a position of; None: what it says itself."""
+        self.positions = Positions(self.checkpoints)
         key = make_converter(config.converters, is_key=True)
         value = make_converter(config.converters, is_key=False)
         converters = self._converters = (key, value)
@@ -135,15 +133,6 @@ class TaskParts:
     def stored_offset(self) -> bytes | None:
         """The connector's offset as it stands in the offsets topic, or in a standalone worker's file."""
         return self._transport.stored(self._offset_key)
-
-    def _signed(self, position: SourceOffset) -> SourceOffset:
-        return position if self.history is None else replace(position, history=self.history)
-
-    @property
-    def confirmed_lsn(self) -> int:
-        """Up to where the slot may be confirmed; 0 before the first checkpoint."""
-        stored = self.checkpoints.stored
-        return 0 if stored is None else stored.done_lsn
 
     def prepare_topic(self, topic: str) -> None:
         """Create a topic that plans are about to write to; with transforms a record may never come to it."""

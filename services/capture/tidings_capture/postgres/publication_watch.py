@@ -36,7 +36,7 @@ class PublicationWatch:
             return
         self._next = now + _EVERY_SECONDS
         parts, config = self._parts, self._parts.config
-        history = parts.history
+        history = parts.positions.history
         if history is None:
             return
         try:
@@ -48,9 +48,11 @@ class PublicationWatch:
         members = {} if publication is None else publication.members
         captured = [table for table in members if config.tables.captures(*table)]
         try:
-            check_publication(history, publication, captured, config, lsn_to_text(parts.confirmed_lsn))
+            check_publication(
+                history, publication, captured, config, lsn_to_text(parts.positions.confirmed_lsn)
+            )
         except PublicationError as error:
             if choice_of(config) != "fail":
                 error.retry = Retry.TIMED  # the next start does what was chosen
             raise
-        parts.history = with_publication(history, publication, captured)
+        parts.positions.history = with_publication(history, publication, captured)

@@ -9,7 +9,6 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from tidings_capture.cdc.chunks import ChunkTable
@@ -76,7 +75,6 @@ class TaskRun:
         self._told_lsn = 0
         self._assembler: Assembler | None = None
         self._former_transactions = self._former_events = 0
-        self._unfinished: tuple[str, ...] | None = None
         self._parts = parts = TaskParts(context, config, self._breathe)
         self._progress = parts.progress
         self._producer, self._checkpoints = parts.producer, parts.checkpoints
@@ -86,6 +84,7 @@ class TaskRun:
         self._publication = PublicationWatch(parts)
         self._guard = TaskGuard(supervision, parts.progress)
         self._incremental = incremental_snapshots(parts, self._breathe)
+        parts.positions.incremental = self._incremental.state
         self._desk = SignalDispatch(
             config.signals,
             config.name,
@@ -166,7 +165,7 @@ class TaskRun:
                 replication,
                 Spool(protocol.memory_bytes, self._job.spool_bytes, self._job.spool_free_bytes),
             )
-        self._unfinished = resume.unfinished
+        self._parts.positions.follow(resume)
         self._stream = stream = Stream(
             config,
             self._routes,
@@ -193,7 +192,7 @@ class TaskRun:
         except StopRequested:
             self._finish(replication, stream)
             raise
-        position = self._position(stream)
+        position = self._parts.positions.of_stream(stream.position())
         self._checkpoints.take(position)
         self._replication = self._stream = None
         self._pulse.forget()
@@ -202,14 +201,6 @@ class TaskRun:
         self._former_transactions += stream.transactions
         self._former_events += stream.events
         return position
-
-    def _position(self, stream: Stream) -> SourceOffset:
-        """What is stored for where the stream stands."""
-        position = stream.position()
-        incremental = self._incremental.state()
-        if self._unfinished is None and incremental is None:
-            return position
-        return replace(position, unfinished=self._unfinished, incremental=incremental)
 
     def _loop(self, reader: "Replication | Assembler", replication: Replication, stream: Stream) -> None:
         silence = IdleTimeout(self._config.receive_timeout_seconds)
@@ -233,14 +224,14 @@ class TaskRun:
             if stream.caught_up and (now >= next_idle or stream.reply_requested):
                 next_idle = now + _IDLE_ADVANCE_SECONDS
                 stream.advance()
-                self._checkpoints.take(self._position(stream))
+                self._checkpoints.take(self._parts.positions.of_stream(stream.position()))
             elif self._checkpoints.due(now, drained=len(messages) < _BATCH, exact=stream.exact):
-                self._checkpoints.take(self._position(stream))
+                self._checkpoints.take(self._parts.positions.of_stream(stream.position()))
             if self._config.heartbeat_seconds and now >= next_heartbeat:
                 next_heartbeat = now + self._config.heartbeat_seconds
                 self._heartbeat()
             self._pulse.reached(stream.received_lsn)
-            if stream.reply_requested or self._parts.confirmed_lsn > self._told_lsn:
+            if stream.reply_requested or self._parts.positions.confirmed_lsn > self._told_lsn:
                 stream.reply_requested = False
                 self._tell_server()
             self._breathe()
@@ -279,13 +270,13 @@ class TaskRun:
 
     def _settle(self) -> None:
         if self._stream is not None:
-            self._checkpoints.take_and_wait(self._position(self._stream))
+            self._checkpoints.take_and_wait(self._parts.positions.of_stream(self._stream.position()))
 
     def _finish(self, replication: Replication, stream: Stream) -> None:
         self._deadline = time.monotonic() + _STOP_FLUSH_SECONDS
         try:
             if stream.exact or not self._job.exactly_once:  # else what is sent is aborted, and sent again
-                self._checkpoints.take_and_wait(self._position(stream))
+                self._checkpoints.take_and_wait(self._parts.positions.of_stream(stream.position()))
             self._told_lsn = 0
             self._tell_server()
         except (BrokerError, PostgresError, StopRequested) as error:
@@ -300,7 +291,7 @@ class TaskRun:
     def _tell_server(self, *, reply: bool = False) -> None:
         if self._replication is None or self._stream is None:
             return
-        confirmed = self._parts.confirmed_lsn
+        confirmed = self._parts.positions.confirmed_lsn
         told = confirmed if self._assembler is None else self._assembler.confirmable(confirmed)
         self._replication.send_status(max(self._stream.received_lsn, told), told, reply=reply)
         if confirmed > self._told_lsn:
@@ -363,7 +354,7 @@ class TaskRun:
                 disk_bytes=0 if self._assembler is None else self._assembler.disk_bytes,
                 spilled_bytes=0 if self._assembler is None else self._assembler.spilled_bytes,
                 received_lsn=stream.received_lsn if stream is not None else 0,
-                confirmed_lsn=self._parts.confirmed_lsn,
+                confirmed_lsn=self._parts.positions.confirmed_lsn,
                 outstanding=self._producer.outstanding(),
                 record_errors=self._parts.tolerance.errors,
                 records_skipped=self._parts.tolerance.skipped,

@@ -30,7 +30,6 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -42,6 +41,7 @@ from tidings_capture.postgres.client import Replication, Session
 from tidings_capture.postgres.errors import PostgresError
 from tidings_capture.postgres.offset import SourceOffset
 from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.positions import SnapshotPosition
 from tidings_capture.postgres.server import fails_over, patience, read_slot
 from tidings_capture.postgres.snapshot_readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.postgres.snapshot_rows import SnapshotPoint, SnapshotRows, TableRows
@@ -100,11 +100,10 @@ class SnapshotRun:
                 created = replication.create_slot(name, temporary=True, export=True, meanwhile=meanwhile)
             reached("slot.created")
             lsn = lsn_from_text(created.consistent_lsn)
-            stored = SourceOffset(done_lsn=lsn, lsn=lsn, unfinished=work.done, incremental=work.afterwards)
+            stored = SnapshotPosition(lsn, work.done, work.afterwards)
             if work.catch_up is not None:
                 _log.info("catching up with the snapshot", connector=config.name, lsn=created.consistent_lsn)
-                caught_up = self._catch_up(work.catch_up, lsn)
-                stored = replace(stored, commit_lsn=caught_up.commit_lsn, incremental=caught_up.incremental)
+                stored.catch_up(self._catch_up(work.catch_up, lsn))
             parts.progress.state = "snapshot"
             session = parts.database.session
             tx_id = session.value("SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END")
@@ -117,7 +116,7 @@ class SnapshotRun:
                 follows=work.catch_up is not None or work.afterwards is not None,
             )
             if not work.blocking:
-                parts.checkpoints.take_and_wait(stored)
+                parts.checkpoints.take_and_wait(stored.so_far())
             reached("snapshot.begun")
             try:
                 rows = self._copy_tables(session, point, tables, work, stored)
@@ -128,11 +127,9 @@ class SnapshotRun:
                 # A mistake in the signal's own SQL, as a rule, and no reason for the stream to end.
                 session.execute("ROLLBACK")
                 _log.error("blocking snapshot given up", connector=config.name, reason=str(error))
-                return replace(stored, unfinished=None)
+                return stored.given_up()
         reached("snapshot.sent")
-        end = replace(stored, tx_id=tx_id, ts_us=point.ts_us, snapshot="INITIAL", unfinished=None)
-        if work.blocking:
-            end = replace(end, snapshot=None)
+        end = stored.end(tx_id, point.ts_us, blocking=work.blocking)
         parts.checkpoints.take_and_wait(end)
         seconds = round(time.monotonic() - began, 3)
         _log.info(
@@ -160,17 +157,16 @@ class SnapshotRun:
         point: SnapshotPoint,
         tables: list[tuple[tuple[str, str], int | None]],
         work: SnapshotWork[SourceOffset],
-        stored: SourceOffset,
+        stored: SnapshotPosition,
     ) -> int:
         parts, config = self._parts, self._config
-        done = list(work.done)
 
         def sent(table: TableRows) -> None:
-            done.append(table.name)
+            stored.table_sent(table.name)
             parts.progress.tables[table.name].state = "done"
             _log.info("table read", connector=config.name, table=table.name, rows=table.rows)
             if not work.blocking and parts.checkpoints.due(time.monotonic()):
-                parts.checkpoints.take(replace(stored, unfinished=tuple(done)))
+                parts.checkpoints.take(stored.so_far())
 
         rows = SnapshotRows(point, parts.send, sent)
         tell, names = self._notifications(tables, work)

@@ -19,6 +19,7 @@ from tidings_capture.postgres.loss_recovery import check_published, recover
 from tidings_capture.postgres.losses import Found, choice_of, find_losses
 from tidings_capture.postgres.offset import SourceOffset, decode_offset
 from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.positions import position_at
 from tidings_capture.postgres.replica_identities import set_identities
 from tidings_capture.postgres.server import (
     SlotState,
@@ -103,7 +104,7 @@ def _first_start(
             return Start(resume=_start_without_data(parts, slot))
         case Begin.SNAPSHOT_BEHIND_LOG:
             assert slot is not None
-            kept = SourceOffset(done_lsn=slot.confirmed_lsn, lsn=slot.confirmed_lsn)
+            kept = position_at(slot.confirmed_lsn)
             return Start(snapshot=SnapshotWork(tables, catch_up=kept, selects=selects))
         case Begin.SNAPSHOT:
             return Start(snapshot=SnapshotWork(tables, selects=selects))
@@ -165,7 +166,7 @@ def _publish(
                 tables=short[:20],
                 count=len(short),
             )
-    parts.history = with_publication(found.history, publication, captured)
+    parts.positions.history = with_publication(found.history, publication, captured)
 
 
 def _is_in(members: Mapping[tuple[str, str], tuple[int, tuple[int, ...]]], table: tuple[str, str]) -> bool:
@@ -179,7 +180,7 @@ def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffse
         reached("slot.created")
     else:
         lsn = slot.confirmed_lsn
-    start = SourceOffset(done_lsn=lsn, lsn=lsn)
+    start = position_at(lsn)
     # Stored at once: a slot that is dropped before the first record must be noticed, too.
     parts.checkpoints.take_and_wait(start)
     return start
