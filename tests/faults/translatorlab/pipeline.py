@@ -106,7 +106,7 @@ class Pipeline:
             },
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         if done.returncode:
