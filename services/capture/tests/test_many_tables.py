@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from tidings_capture.postgres import catalog
 from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.config import read_connector_config
+from tidings_capture.postgres.messages import Relation, RelationColumn
 from tidings_capture.postgres.run import TaskRun
 from tidings_connect.task.channel import Report, TaskJob
 from tidings_connect.task.transport import KafkaTransport, TaskContext
@@ -66,8 +67,53 @@ def database(pg_url: str, unique_name: str) -> Iterator[str]:
     drop_database(pg_url, unique_name)
 
 
+def test_what_was_read_ahead_is_for_transactions_that_had_ended(database: str, unique_name: str) -> None:
+    own = {"topic.prefix": unique_name}
+    config = read_connector_config(unique_name, connector_settings(database, **own), {}, "run")
+    session = Session(config.endpoint)
+    try:
+        found = catalog.Catalog(session, config.columns)
+        tables = {number: found.table_by_name("public", f"t{number}", "none") for number in range(3)}
+
+        def relation(number: int) -> Relation:
+            columns = tuple(
+                RelationColumn(c.name, c.type_oid, c.typmod, c.key_position is not None)
+                for c in tables[number].columns
+            )
+            return Relation(tables[number].oid, "public", f"t{number}", "d", columns)
+
+        def altered(number: int) -> int:
+            with psycopg.connect(database) as connection:
+                connection.execute(f"ALTER TABLE t{number} ALTER COLUMN amount SET NOT NULL")  # type: ignore[arg-type]  # ours
+                row = connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+            assert row is not None
+            return int(row[0])
+
+        def is_known_as_not_null(number: int, tx_id: int) -> bool:
+            table = found.table_of_relation(relation(number), tx_id)
+            return next(column.not_null for column in table.columns if column.name == "amount")
+
+        before = altered(0)
+        found.read_ahead([("public", "t0"), ("public", "t1"), ("public", "gone")], before)
+        assert found.is_ahead(tables[0].oid, before)
+        assert not found.is_ahead(tables[2].oid, before)
+        assert is_known_as_not_null(0, before)
+        assert not found.is_ahead(tables[0].oid, before), "a second relation tells of another change"
+        assert not is_known_as_not_null(2, before)
+        after = altered(1)
+        assert not found.is_ahead(tables[1].oid, after)
+        assert is_known_as_not_null(1, after)
+    finally:
+        session.close()
+
+
 def test_servers_are_asked_about_all_tables_at_once(
-    database: str, kafka_bootstrap: str, unique_name: str, tmp_path, monkeypatch: pytest.MonkeyPatch
+    database: str,
+    kafka_bootstrap: str,
+    unique_name: str,
+    tmp_path,
+    monkeypatch: pytest.MonkeyPatch,
+    read_topic,
 ) -> None:
     asked: Counter[str] = Counter()
     rows, create_topics = Session.rows, AdminClient.create_topics
@@ -114,7 +160,14 @@ def test_servers_are_asked_about_all_tables_at_once(
     with psycopg.connect(database, autocommit=True) as connection:
         for number in range(TABLES):
             connection.execute(f"INSERT INTO t{number} (moods) VALUES ('{{glad}}')")  # type: ignore[arg-type]  # ours
-    run(TABLES)  # a restart: the first change of every table, each in a transaction of its own
+        # Tables that have changed twice, before and after something was read of them at once.
+        for number in (1, TABLES - 1):
+            connection.execute(f"ALTER TABLE t{number} ADD COLUMN note text NOT NULL DEFAULT 'late'")  # type: ignore[arg-type]  # ours
+            connection.execute(f"INSERT INTO t{number} (moods) VALUES ('{{sad}}')")  # type: ignore[arg-type]  # ours
+    run(TABLES + 2)  # a restart: the first change of every table, each in a transaction of its own
     assert asked["create topics"] == 0
-    assert asked[catalog._COLUMNS] == TABLES, "what a Relation message shows is looked up when it comes"
+    assert asked[catalog._COLUMNS] < 15, "where the stream is behind, Relation messages are looked up at once"
+    for number in (1, TABLES - 1):
+        rows = [record.value["payload"]["after"] for record in read_topic(f"{unique_name}.public.t{number}")]
+        assert [row.get("note") for row in sorted(rows, key=lambda row: row["id"])] == [None, None, "late"]
     assert asked[catalog._VISIBLE] <= 5, "transactions that had ended before the first look need none"

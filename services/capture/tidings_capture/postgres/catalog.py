@@ -111,6 +111,28 @@ class _Attribute:
     identity: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """At the open transactions."""
+
+    oldest: int
+    """The id (32 bits) of the oldest one."""
+    at: float
+    """On the monotonic clock."""
+
+    def is_behind(self, tx_id: int) -> bool:
+        """Whether a transaction had ended before it; not known of one that is compared too late."""
+        near = time.monotonic() - self.at < _OLD_SECONDS
+        return near and 0 < (self.oldest - tx_id) % (1 << 32) < 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    look: _Look
+    """Taken before the columns were read."""
+    attributes: dict[int, list[_Attribute]]
+
+
 class Catalog:
     """Reads tables through one session."""
 
@@ -119,8 +141,8 @@ class Catalog:
         self._filter = columns
         self._keys = keys
         self._known_types: dict[int, _Type] = {}
-        self._oldest_open: tuple[int, float] | None = None
-        """The id (32 bits) of the oldest transaction that was open, and when, on the monotonic clock."""
+        self._last_look: _Look | None = None
+        self._ahead: _Ahead | None = None
 
     def table_of_relation(self, relation: Relation, tx_id: int | None = None) -> Table:
         """The table a Relation message describes.
@@ -128,10 +150,8 @@ class Catalog:
         Args:
             tx_id: the transaction that the message came in.
         """
-        if tx_id is not None:
-            self._wait_until_visible(tx_id)
         schema = relation.schema or "pg_catalog"
-        attributes = {a.name: a for a in self._attributes([relation.oid]).get(relation.oid, [])}
+        attributes = {a.name: a for a in self._attributes_of(relation.oid, tx_id)}
         types = self._types(column.type_oid for column in relation.columns)
         keyed = any(a.key is not None for a in attributes.values())
         columns = []
@@ -154,6 +174,30 @@ class Catalog:
             replica_identity=ReplicaIdentity(relation.replica_identity),
             excluded_columns=excluded,
         )
+
+    def has_ended(self, tx_id: int) -> bool:
+        """Whether a transaction had ended at the last look: the stream is behind the server."""
+        return self._last_look is not None and self._last_look.is_behind(tx_id)
+
+    def is_ahead(self, oid: int, tx_id: int) -> bool:
+        """Whether a relation of a transaction needs no query any more."""
+        return self._ahead is not None and oid in self._ahead.attributes and self._ahead.look.is_behind(tx_id)
+
+    def read_ahead(self, tables: Sequence[tuple[str, str]], tx_id: int) -> None:
+        """Read the columns of tables at once, each for the next relation of a transaction that has ended by now.
+
+        What such a transaction did is visible, as it is to a query that waits for the relation.
+
+        Args:
+            tables: those beyond a thousand are left for another time, those that have gone are left out.
+            tx_id: any transaction.
+        """
+        wanted = tables[:_TABLES_AT_ONCE]
+        self._look(tx_id)
+        assert self._last_look is not None
+        names = [schema for schema, _ in wanted], [name for _, name in wanted]
+        oids = [oid for _, _, oid, _ in self._session.rows(_RELATIONS, names)]
+        self._ahead = _Ahead(self._last_look, self._attributes(oids))
 
     def has_table(self, schema: str, name: str) -> bool:
         """Whether there is such a table."""
@@ -241,17 +285,18 @@ class Catalog:
         A commit is in the WAL, and here, a moment before that. The wait is short, because a commit that waits for
         synchronous replication, perhaps for this very stream, is not visible before.
         """
-        now = time.monotonic()
-        if self._oldest_open is not None and now - self._oldest_open[1] < _OLD_SECONDS:
-            behind = (self._oldest_open[0] - tx_id) % (1 << 32)
-            if 0 < behind < 1 << 31:
-                return
-        while True:
-            ((visible, oldest),) = self._session.rows(_VISIBLE, {"xid": tx_id})
-            self._oldest_open = (oldest, now)
-            if visible or time.monotonic() > now + _VISIBLE_SECONDS:
-                return
+        if self.has_ended(tx_id):
+            return
+        until = time.monotonic() + _VISIBLE_SECONDS
+        while not self._look(tx_id) and time.monotonic() <= until:
             time.sleep(0.001)
+
+    def _look(self, tx_id: int) -> bool:
+        """Whether others see what a transaction did; which ones are open is known afterwards."""
+        now = time.monotonic()
+        ((visible, oldest),) = self._session.rows(_VISIBLE, {"xid": tx_id})
+        self._last_look = _Look(oldest, now)
+        return bool(visible)
 
     def _keyed(self, schema: str, table: str, columns: list[Column]) -> tuple[Column, ...]:
         """The columns, with the key that the options choose."""
@@ -260,6 +305,14 @@ class Catalog:
             return tuple(columns)
         places = {name: place for place, name in enumerate(chosen, start=1)}
         return tuple(replace(column, key_position=places.get(column.name)) for column in columns)
+
+    def _attributes_of(self, oid: int, tx_id: int | None) -> list[_Attribute]:
+        """A relation's, as what a transaction did has left them, or later."""
+        if tx_id is not None:
+            if self._ahead is not None and self.is_ahead(oid, tx_id):
+                return self._ahead.attributes.pop(oid)  # the next relation has changed
+            self._wait_until_visible(tx_id)
+        return self._attributes([oid]).get(oid, [])
 
     def _attributes(self, oids: list[int]) -> dict[int, list[_Attribute]]:
         found: dict[int, list[_Attribute]] = {}

@@ -4,7 +4,8 @@ A Relation message makes a route, once per version of a relation; a relation tha
 are created before the first record, because a broker need not create them itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from tidings_capture.cdc.route import Route
 from tidings_capture.cdc.tables import Table
@@ -17,6 +18,8 @@ from tidings_connect.converters.encoding import Converter
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)
+_LOOKED_UP_ALONE: Final = 8
+"""After so many relations of a stream that is behind, the tables that it has not met yet are looked up at once."""
 
 
 class Routes:
@@ -41,6 +44,9 @@ class Routes:
         self.by_oid: dict[int, Route | None] = {}
         self._relations: dict[int, Relation] = {}
         self._former_records: dict[str, int] = {}
+        self._expected: Sequence[tuple[str, str]] = ()
+        self._looked_up = 0
+        """Relations that were looked up one by one while the stream was behind."""
         self.on_route: Callable[[Route], None] | None = None
         """Called with every route that is made."""
 
@@ -56,6 +62,10 @@ class Routes:
             return
         self._relations[relation.oid] = relation
         self._add(self._table(relation, tx_id))
+
+    def expect(self, tables: Sequence[tuple[str, str]]) -> None:
+        """Say which tables are captured, by schema and name: where many are met at once, they are looked up at once."""
+        self._expected = tables
 
     def renew(self, oid: int) -> Plan:
         """The plan of a relation as the catalog shows it now; the same one when nothing has changed."""
@@ -92,7 +102,18 @@ class Routes:
         return total
 
     def _table(self, relation: Relation, tx_id: int | None) -> Table:
-        return self._fresh(lambda catalog: catalog.table_of_relation(relation, tx_id))
+        return self._fresh(lambda catalog: self._look_up(catalog, relation, tx_id))
+
+    def _look_up(self, catalog: Catalog, relation: Relation, tx_id: int | None) -> Table:
+        if tx_id is not None and catalog.has_ended(tx_id) and not catalog.is_ahead(relation.oid, tx_id):
+            self._looked_up += 1
+            if self._looked_up % _LOOKED_UP_ALONE == 0 and (others := self._not_met()):
+                catalog.read_ahead(others, tx_id)
+        return catalog.table_of_relation(relation, tx_id)
+
+    def _not_met(self) -> list[tuple[str, str]]:
+        met = {(relation.schema or "pg_catalog", relation.name) for relation in self._relations.values()}
+        return [table for table in self._expected if table not in met]
 
     def _fresh(self, read: Callable[[Catalog], Table]) -> Table:
         try:

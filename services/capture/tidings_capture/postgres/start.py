@@ -51,6 +51,7 @@ def decide(parts: TaskParts) -> Start[SourceOffset]:
     options = config.snapshot
     check_server(session)
     captured = captured_tables(session, config)
+    parts.routes.expect(captured)
     data = parts.stored_offset()
     stored = None if data is None else decode_offset(data)
     slot = read_slot(session, config)
