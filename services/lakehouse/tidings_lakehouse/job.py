@@ -27,7 +27,7 @@ from tidings_lakehouse.failpoints import Failpoint, failpoint_from
 from tidings_lakehouse.kafka import Brokers, Offsets, explained, read_topics
 from tidings_lakehouse.kafka_login import KafkaLogin
 from tidings_lakehouse.maintenance import Maintenance
-from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG
+from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG, begin
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.set_aside import CatchUp
@@ -158,6 +158,7 @@ class Job:
         ):
             if name not in self._wanted:
                 continue
+            begin(name)
             made = writer(self._session, self._schemas, self._brokers, self._failpoint, self._commits, names)
             catch_up = CatchUp(
                 self._session, made.aside, self._brokers, self._login, settings.lakehouse_max_records

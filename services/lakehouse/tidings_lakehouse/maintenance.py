@@ -80,6 +80,8 @@ class Maintenance:
         self._since: dict[str, int] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to a thread's session
+        self._sessions = jvm.org.apache.spark.sql.classic.SparkSession
         self._group = f"tidings-maintenance-{uuid.uuid4().hex}"
         self._thread: threading.Thread | None = None
 
@@ -155,6 +157,8 @@ class Maintenance:
 
     def compact(self, table: str) -> None:
         """Look after one table now."""
+        # Iceberg's actions ask for the thread's session, which may be any that the thread has had before.
+        self._sessions.setActiveSession(self._session._jsparkSession)  # noqa: SLF001
         # Both streams replace their part of the watermark, whose files are never small ones that add up.
         if table != WATERMARK:
             if not self._rewrite_files(table):

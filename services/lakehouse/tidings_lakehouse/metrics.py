@@ -81,3 +81,9 @@ FRESHNESS = Gauge(
     "Age of a table's newest change when it became readable, by the change's own time.",
     ["table"],
 )
+
+
+def begin(stream: str) -> None:
+    """Show a stream's series from its start on: what first shows with its first batch has no increase by it."""
+    BATCHES.labels(stream)
+    BATCH_SECONDS.labels(stream)
