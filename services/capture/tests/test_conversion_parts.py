@@ -14,12 +14,11 @@ from tidings_connect.converters.encoding import (
     CONFLUENT_AVRO_CONVERTER,
     JSON_CONVERTER,
     AvroConverter,
-    ConverterError,
     JsonConverter,
     _apicurio_urls,
-    _Options,
     make_converter,
 )
+from tidings_connect.converters.options import ConverterError, Options
 from tidings_connect.data.text import struct_text
 from tidings_envelope import semantic
 from tidings_envelope.java_hash_order import java_hash_order
@@ -150,7 +149,7 @@ def test_an_avro_converter_is_made_from_its_url(class_name: str) -> None:
 )
 def test_apicurios_own_address_is_turned_into_that_of_its_confluent_api(given: str, own: str | None) -> None:
     root = "http://r:8080/apis/"
-    options = _Options("value.converter", {"value.converter.apicurio.registry.url": root + given})
+    options = Options("value.converter", {"value.converter.apicurio.registry.url": root + given})
     assert _apicurio_urls(options) == (root + "ccompat/v7", own and root + own)
 
 

@@ -1,4 +1,4 @@
-"""Connect converters by their Java class name: how a key or value becomes bytes.
+"""Connect converters by their Java class name: how a key or value becomes bytes, and bytes a key or value.
 
 Options are those of the Java classes. An option or value that would change the bytes and is not supported is refused by
 name; options that only tune the Java implementation (caches) are accepted and ignored.
@@ -6,16 +6,27 @@ name; options that only tune the Java implementation (caches) are accepted and i
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tidings_connect.converters.registry_login import apicurio_login, confluent_login
+from tidings_connect.converters.decoding import Decoded, JsonDecoder
+from tidings_connect.converters.options import ConverterError, Options
+from tidings_connect.converters.plain import (
+    BYTE_ARRAY_CONVERTER,
+    NUMBER_CONVERTERS,
+    STRING_CONVERTER,
+    byte_array_converter,
+    number_converter,
+    string_converter,
+)
+from tidings_connect.converters.registry_login import RegistryLogin, apicurio_login, confluent_login
+from tidings_connect.registered import registered
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.avro_schema import avro_schema_json
 from tidings_envelope.codec import Codec, Frame
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec
 from tidings_envelope.schema import ConnectSchema
 from tidings_envelope.wire import header
-from tidings_service.errors import Retry, TidingsError
 
 if TYPE_CHECKING:
     from tidings_envelope.registry import RegistryClient
@@ -28,19 +39,22 @@ _APICURIO_API = re.compile(r"/apis/registry/v\d+/?\Z")
 _APICURIO_V2 = re.compile(r"/apis/registry/v2/?\Z")
 
 
-class ConverterError(TidingsError):
-    """A converter class or option that is not supported; names the property."""
-
-    code = "converter"
-    default_retry = Retry.NEVER
-
-
 class Converter(Protocol):
     """What Kafka Connect calls a converter: one for keys and one for values per worker or connector."""
 
-    codec: Codec
-    registry: "RegistryClient | None"
-    """Where its schemas are; None for a format that has none."""
+    @property
+    def codec(self) -> Codec:
+        """Compiles encoders of its format; a converter that writes no rows has none.
+
+        Raises:
+            ConverterError: it has none.
+        """
+        ...
+
+    @property
+    def registry(self) -> "RegistryClient | None":
+        """Where its schemas are; None for a format that has none."""
+        ...
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:
         """What stands around every key or value of that schema on that topic; registers it where there is a
@@ -53,6 +67,19 @@ class Converter(Protocol):
 
     def close(self) -> None:
         """Closes what the converter has opened; what it has compiled stays usable."""
+        ...
+
+
+class TwoWayConverter(Converter, Protocol):
+    """A converter that sinks can use as well."""
+
+    def decode(self, topic: str, data: bytes | None) -> Decoded:
+        """Schema and value of a whole key or value; the schema is None where the format has none.
+
+        Raises:
+            DataError: the bytes are not what the converter writes.
+            RegistryError: the registry could not be asked.
+        """
         ...
 
 
@@ -70,6 +97,13 @@ class JsonConverter:
         self.registry: RegistryClient | None = None
         self._json = codec
         self.schemas_enable = schemas_enable
+        self._decode = JsonDecoder(
+            schemas_enable=schemas_enable, replace_null=codec.replace_null_with_default
+        )
+
+    def decode(self, topic: str, data: bytes | None) -> Decoded:  # noqa: ARG002  # JSON carries its schema along
+        """See `Converter.decode`."""
+        return self._decode(data)
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:  # noqa: ARG002  # JSON carries its schema along
         """See `Converter.frame`."""
@@ -93,6 +127,15 @@ class AvroConverter:
         self._registry = registry
         self.registry: RegistryClient | None = registry
         self._suffix = "key" if is_key else "value"
+        self._decode: Callable[[bytes | None], Decoded] | None = None
+
+    def decode(self, topic: str, data: bytes | None) -> Decoded:  # noqa: ARG002  # the bytes name their schema
+        """See `Converter.decode`."""
+        if self._decode is None:
+            from tidings_connect.converters.avro_decoding import AvroDecoder  # noqa: PLC0415 - sources need it not
+
+            self._decode = AvroDecoder(self._registry)
+        return self._decode(data)
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:
         """See `Converter.frame`."""
@@ -111,7 +154,7 @@ class AvroConverter:
 
 def make_converter(
     properties: Mapping[str, str], *, is_key: bool, registry: "RegistryClient | None" = None
-) -> Converter:
+) -> TwoWayConverter:
     """Builds the converter that worker or connector properties name.
 
     Args:
@@ -128,24 +171,36 @@ def make_converter(
     """
     name = "key.converter" if is_key else "value.converter"
     class_name = properties.get(name, "").strip()
-    options = _Options(name, properties)
-    apicurio_url = None
-    if class_name == JSON_CONVERTER:
-        return _json_converter(options)
-    if class_name == CONFLUENT_AVRO_CONVERTER:
-        login = confluent_login(options.take, f"{name}.")
-        url = _confluent_url(options)
-    elif class_name == APICURIO_AVRO_CONVERTER:
-        login = apicurio_login(options.take, f"{name}.")
-        url, apicurio_url = _apicurio_urls(options)
-    else:
+    known = converter_table()
+    if class_name not in known:
         raise ConverterError(
             f"{name}={class_name or '(not set)'} is not supported",
-            hint=f"use {JSON_CONVERTER}, {CONFLUENT_AVRO_CONVERTER} or {APICURIO_AVRO_CONVERTER}",
+            hint=f"use one of {', '.join(sorted(known))}",
         )
+    options = Options(name, properties)
+    if registry is None:
+        return known[class_name](options, is_key=is_key)
+    return known[class_name](options, is_key=is_key, registry=registry)
+
+
+@cache
+def converter_table() -> Mapping[str, Callable[..., TwoWayConverter]]:
+    """What makes each converter that is installed, by class name. An entry point of ``tidings.converters`` names a dictionary
+    of them; they are called with `converters.options.Options` and ``is_key``."""
+    return {name: make for table in registered("tidings.converters") for name, make in table.items()}
+
+
+def _avro(
+    *,
+    is_key: bool,
+    login: RegistryLogin,
+    urls: tuple[str, str | None],
+    registry: "RegistryClient | None",
+) -> AvroConverter:
     # Its HTTP client costs a task process 20 MB and half a second, which JSON need not pay.
     from tidings_envelope.registry import RegistryClient  # noqa: PLC0415
 
+    url, apicurio_url = urls
     if registry is None:
         with login.client_settings() as settings:
             registry = RegistryClient(
@@ -154,48 +209,26 @@ def make_converter(
     return AvroConverter(registry, is_key=is_key, any_names=apicurio_url is not None)
 
 
-class _Options:
-    """The options behind a converter's prefix; every one is either read, or only fine at its default."""
-
-    def __init__(self, prefix: str, properties: Mapping[str, str]) -> None:
-        self._prefix = prefix
-        start = f"{prefix}."
-        self._values = {
-            key[len(start) :]: value for key, value in properties.items() if key.startswith(start)
-        }
-
-    def take(self, option: str) -> str | None:
-        return self._values.pop(option, None)
-
-    def text(self, option: str, default: str) -> str:
-        return self._values.pop(option, default).strip()
-
-    def boolean(self, option: str, *, default: bool) -> bool:
-        value = self.text(option, str(default)).lower()
-        if value not in ("true", "false"):
-            raise self.refusal(option, value, "it is true or false")
-        return value == "true"
-
-    def only(self, option: str, *accepted: str) -> None:
-        """Refuses every other value of an option than these."""
-        value = self._values.pop(option, None)
-        if value is not None and value.strip().lower() not in (choice.lower() for choice in accepted):
-            raise self.refusal(option, value, f"supported: {', '.join(accepted)}")
-
-    def ignore(self, *options: str) -> None:
-        for option in options:
-            self._values.pop(option, None)
-
-    def finish(self) -> None:
-        """Refuses what is left: an option nobody reads would be an option silently not obeyed."""
-        for option in self._values:
-            raise ConverterError(f"{self._prefix}.{option} is not supported", hint="leave it out")
-
-    def refusal(self, option: str, value: str, why: str) -> ConverterError:
-        return ConverterError(f"{self._prefix}.{option}={value} is not supported; {why}")
+def _confluent_converter(
+    options: Options, *, is_key: bool, registry: "RegistryClient | None" = None
+) -> AvroConverter:
+    login = confluent_login(options.take, f"{options.prefix}.")
+    return _avro(is_key=is_key, login=login, urls=(_confluent_url(options), None), registry=registry)
 
 
-def _json_converter(options: _Options) -> JsonConverter:
+def _apicurio_converter(
+    options: Options, *, is_key: bool, registry: "RegistryClient | None" = None
+) -> AvroConverter:
+    login = apicurio_login(options.take, f"{options.prefix}.")
+    return _avro(is_key=is_key, login=login, urls=_apicurio_urls(options), registry=registry)
+
+
+def _json_converter(
+    options: Options,
+    *,
+    is_key: bool,  # noqa: ARG001 - the same for both
+    registry: "RegistryClient | None" = None,  # noqa: ARG001 - it needs none
+) -> JsonConverter:
     schemas_enable = options.boolean("schemas.enable", default=True)
     replace = options.boolean("replace.null.with.default", default=True)
     decimal_format = options.text("decimal.format", "BASE64").lower()
@@ -210,7 +243,7 @@ def _json_converter(options: _Options) -> JsonConverter:
 _TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
 
 
-def _confluent_url(options: _Options) -> str:
+def _confluent_url(options: Options) -> str:
     url = options.text("schema.registry.url", "")
     if not url:
         raise ConverterError("the AvroConverter needs *.converter.schema.registry.url")
@@ -237,7 +270,7 @@ def _confluent_url(options: _Options) -> str:
     return url
 
 
-def _apicurio_urls(options: _Options) -> tuple[str, str | None]:
+def _apicurio_urls(options: Options) -> tuple[str, str | None]:
     """The address of the Confluent API, and that of Apicurio's own where it is given in the version that we speak."""
     url = options.text("apicurio.registry.url", "")
     if not url:
@@ -253,3 +286,14 @@ def _apicurio_urls(options: _Options) -> tuple[str, str | None]:
     )
     options.finish()
     return _APICURIO_API.sub("/apis/ccompat/v7", url), url if _APICURIO_V2.search(url) else None
+
+
+CONVERTERS: Final[Mapping[str, Callable[..., TwoWayConverter]]] = {
+    JSON_CONVERTER: _json_converter,
+    CONFLUENT_AVRO_CONVERTER: _confluent_converter,
+    APICURIO_AVRO_CONVERTER: _apicurio_converter,
+    STRING_CONVERTER: string_converter,
+    BYTE_ARRAY_CONVERTER: byte_array_converter,
+    **{name: number_converter(name) for name in NUMBER_CONVERTERS},
+}
+"""Kafka Connect's, Confluent's and Apicurio's, as the entry point names them."""

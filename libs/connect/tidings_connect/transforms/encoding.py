@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidings_connect.converters.encoding import Converter, JsonConverter
+from tidings_connect.converters.plain import PlainConverter
 from tidings_connect.data.schemas import same_text
 from tidings_connect.transforms.checking import compile_check
 from tidings_connect.transforms.record import DataError
@@ -69,6 +70,8 @@ class Encoding:
         return known
 
     def _schemaless(self, value: Any) -> bytes:
+        if isinstance(self._converter, PlainConverter):
+            return self._converter.schemaless(value)
         if not isinstance(self._converter, JsonConverter):
             raise DataError("a value without a schema cannot be written in Avro")
         text = schemaless_json(value)

@@ -81,7 +81,8 @@ class TaskParts:
         self.positions = Positions(self.checkpoints)
         key = make_converter(config.converters, is_key=True)
         value = make_converter(config.converters, is_key=False)
-        converters = self._converters = (key, value)
+        converters: tuple[Converter, Converter] = (key, value)
+        self._converters = converters
         self._output: TransformedOutput | None = None
         self.tolerance = Tolerance(
             config.tolerance,

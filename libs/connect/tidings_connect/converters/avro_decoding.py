@@ -1,0 +1,213 @@
+"""Avro schemas as Connect schemas, and values read by fastavro as Connect's: what ``AvroData.toConnectData`` does.
+
+Specified by ``io.confluent.connect.avro.AvroData`` with its default settings; the other way: `tidings_envelope.avro_schema`.
+"""
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import fastavro
+
+from tidings_connect.converters.decoding import Decoded, text_parameters
+from tidings_connect.data.errors import DataError
+from tidings_envelope.avro_shape import check_bounded
+from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
+from tidings_envelope.errors import DecodeError, UnknownSchemaError
+from tidings_envelope.logical_types import without_temporal_types
+from tidings_envelope.registry import RegistryClient
+from tidings_envelope.schema import ConnectSchema, ConnectType, Field
+from tidings_envelope.wire import HEADER_BYTES, split
+
+_Convert = Callable[[Any], Any]
+_TYPES: Final = {
+    "boolean": ConnectType.BOOLEAN,
+    "int": ConnectType.INT32,
+    "long": ConnectType.INT64,
+    "float": ConnectType.FLOAT32,
+    "double": ConnectType.FLOAT64,
+    "bytes": ConnectType.BYTES,
+    "fixed": ConnectType.BYTES,
+    "string": ConnectType.STRING,
+    "enum": ConnectType.STRING,
+    "array": ConnectType.ARRAY,
+    "map": ConnectType.MAP,
+    "record": ConnectType.STRUCT,
+}
+_LOGICAL: Final = {
+    ("int", "date"): "org.apache.kafka.connect.data.Date",
+    ("int", "time-millis"): "org.apache.kafka.connect.data.Time",
+    ("long", "timestamp-millis"): "org.apache.kafka.connect.data.Timestamp",
+}
+_ENUM: Final = "io.confluent.connect.avro.Enum"
+_MAP_ENTRY: Final = "io.confluent.connect.avro.MapEntry"
+_NO_SCHEMA: Final = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class AvroDecoder:
+    """Decodes Confluent's wire format."""
+
+    def __init__(self, registry: RegistryClient) -> None:
+        self._registry = registry
+        self._readers: dict[int, tuple[Any, ConnectSchema, _Convert]] = {}
+
+    def __call__(self, data: bytes | None) -> Decoded:
+        """Schema and value; neither of null.
+
+        Raises:
+            DataError: the bytes are not in that format, or their schema is none of Connect's.
+            RegistryError: the registry could not be asked.
+        """
+        if data is None:
+            return None, None
+        try:
+            schema_id, _ = split(data[:HEADER_BYTES])
+            reader = self._readers.get(schema_id)
+            if reader is None:
+                reader = self._readers[schema_id] = self._reader(schema_id)
+        except (DecodeError, UnknownSchemaError) as error:
+            raise DataError(str(error)) from None
+        parsed, schema, convert = reader
+        body = io.BytesIO(data)
+        body.seek(HEADER_BYTES)
+        try:
+            value = convert(fastavro.schemaless_reader(body, parsed, None))
+        except (EOFError, ValueError, LookupError, TypeError, ArithmeticError, StopIteration, DecodeError):
+            raise DataError(f"the body does not follow schema {schema_id}") from None
+        if body.tell() != len(data):
+            raise DataError(f"{len(data) - body.tell()} bytes too many for schema {schema_id}")
+        return schema, value
+
+    def _reader(self, schema_id: int) -> tuple[Any, ConnectSchema, _Convert]:
+        what = f"schema {schema_id}"
+        parsed = self._registry.schema_by_id(schema_id)
+        try:
+            check_bounded(parsed, what)
+            schema, convert = _Reader().read(parsed)
+            return without_temporal_types(parsed), schema, convert
+        except _NO_SCHEMA:
+            raise DataError(f"{what} is none of Connect's") from None
+
+
+class _Reader:
+    """Walks one schema, whose named types may be referred to."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[ConnectSchema, _Convert]] = {}
+
+    def read(self, avro: Any) -> tuple[ConnectSchema, _Convert]:
+        if isinstance(avro, list):
+            return self._union(avro)
+        if isinstance(avro, str):
+            known = self._named.get(avro)
+            return known if known is not None else (ConnectSchema(_TYPES[avro]), _same)
+        if isinstance(avro["type"], dict | list):
+            return self.read(avro["type"])
+        schema, convert = self._base(avro)
+        schema = _described(schema, avro)
+        if avro["type"] in {"record", "enum", "fixed"}:
+            self._named[avro["name"]] = schema, convert
+        default = avro.get("connect.default")
+        return (schema if default is None else replace(schema, default=_default(schema, default))), convert
+
+    def _union(self, branches: list[Any]) -> tuple[ConnectSchema, _Convert]:
+        present = [branch for branch in branches if branch != "null"]
+        if len(present) != 1:
+            raise DataError("a union of several types has no counterpart here")
+        schema, convert = self.read(present[0])
+        if len(branches) == 1:
+            return schema, convert
+        return schema.as_optional(), lambda value: None if value is None else convert(value)
+
+    def _base(self, avro: Mapping[str, Any]) -> tuple[ConnectSchema, _Convert]:
+        kind = avro["type"]
+        match kind:
+            case "record":
+                return self._record(avro)
+            case "array":
+                return self._array(avro)
+            case "map":
+                item, convert = self.read(avro["values"])
+                made = ConnectSchema(ConnectType.MAP, keys=ConnectSchema(ConnectType.STRING), items=item)
+                return made, lambda value: {key: convert(each) for key, each in value.items()}
+            case "enum":
+                symbols = {f"{_ENUM}.{symbol}": symbol for symbol in avro["symbols"]}
+                return ConnectSchema(ConnectType.STRING, parameters={_ENUM: avro["name"], **symbols}), _same
+        logical = avro.get("logicalType")
+        if logical == "decimal":
+            scale = str(avro.get("scale", 0))
+            precision = avro.get("precision")
+            parameters = {"scale": scale}
+            if precision is not None and precision != 64:
+                parameters["connect.decimal.precision"] = str(precision)
+            return ConnectSchema(
+                ConnectType.BYTES, name=CONNECT_DECIMAL, version=1, parameters=parameters
+            ), _same
+        name = _LOGICAL.get((kind, str(logical)))
+        narrow = avro.get("connect.type")
+        return ConnectSchema(
+            ConnectType(narrow) if kind == "int" and narrow in {"int8", "int16"} else _TYPES[kind],
+            name=name,
+            version=None if name is None else 1,
+        ), _same
+
+    def _array(self, avro: Mapping[str, Any]) -> tuple[ConnectSchema, _Convert]:
+        item, convert = self.read(avro["items"])
+        named = avro["items"].get("name") if isinstance(avro["items"], dict) else avro["items"]
+        if named == _MAP_ENTRY:
+            key, value = (field.schema for field in item.fields)
+            return ConnectSchema(ConnectType.MAP, keys=key, items=value), lambda entries: {
+                entry["key"]: entry["value"] for entry in map(convert, entries)
+            }
+        return ConnectSchema(ConnectType.ARRAY, items=item), lambda items: [convert(each) for each in items]
+
+    def _record(self, avro: Mapping[str, Any]) -> tuple[ConnectSchema, _Convert]:
+        fields, converts = [], []
+        for field in avro["fields"]:
+            schema, convert = self.read(field["type"])
+            default = field.get("default")
+            if default is not None and "connect.default" not in (
+                field["type"] if isinstance(field["type"], dict) else {}
+            ):
+                schema = replace(schema, default=_default(schema, default))
+            if schema.doc is None and isinstance(field.get("doc"), str):
+                schema = replace(schema, doc=field["doc"])
+            fields.append(Field(field["name"], schema))
+            converts.append((field["name"], convert))
+        made = ConnectSchema(ConnectType.STRUCT, name=avro["name"], fields=tuple(fields))
+        if all(convert is _same for _, convert in converts):
+            return made, _same
+        return made, lambda value: {name: convert(value[name]) for name, convert in converts}
+
+
+def _described(schema: ConnectSchema, avro: Mapping[str, Any]) -> ConnectSchema:
+    """With what an Avro schema says of Connect's."""
+    version = avro.get("connect.version")
+    doc = avro.get("connect.doc", avro.get("doc"))
+    return replace(
+        schema,
+        name=avro.get("connect.name", schema.name),
+        version=version if isinstance(version, int) else schema.version,
+        doc=doc if isinstance(doc, str) else None,
+        parameters={**schema.parameters, **text_parameters(avro.get("connect.parameters"))},
+    )
+
+
+def _default(schema: ConnectSchema, value: Any) -> Any:
+    if schema.name == CONNECT_DECIMAL and isinstance(value, str):
+        return decimal_from_bytes(value.encode("latin-1"), int(schema.parameters["scale"]))
+    if schema.type is ConnectType.BYTES and isinstance(value, str):
+        return value.encode("latin-1")
+    if schema.type in (ConnectType.FLOAT32, ConnectType.FLOAT64):
+        return float(value)
+    if schema.type is ConnectType.STRUCT and isinstance(value, dict):
+        return {
+            field.name: None if (item := value.get(field.name)) is None else _default(field.schema, item)
+            for field in schema.fields
+        }
+    return value
