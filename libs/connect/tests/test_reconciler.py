@@ -5,15 +5,19 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from tidings_connect.config import plugins
 from tidings_connect.config.worker import read_worker_config
+from tidings_connect.connector import Connector
 from tidings_connect.errors import OptionError
 from tidings_connect.group.worker_group import AloneGroup
-from tidings_connect.herder.local_connector import FAILED, UNASSIGNED, ConnectorRun
+from tidings_connect.herder.local_task import FAILED, UNASSIGNED, LocalTask
 from tidings_connect.herder.reconciler import Reconciler
 from tidings_connect.storage.memory import MemoryStorage
-from tidings_connect.storage.records import PAUSED
+from tidings_connect.storage.records import PAUSED, STOPPED
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.forks import TaskForks
+from tidings_connect.task.transport import TaskContext
+from tidings_connect.task_id import TaskId
 from tidings_service import Health, TidingsError
 
 ME = "worker:1"
@@ -25,10 +29,14 @@ class MovableGroup(AloneGroup):
 
     def __init__(self) -> None:
         super().__init__(ME)
-        self.owners: dict[str, str] = {}
+        self.owners: dict[TaskId, str] = {}
+        self.further: list[TaskId] = []
 
-    def owner(self, name: str) -> str | None:
-        return self.owners.get(name, ME)
+    def further_tasks(self, connector: str) -> list[TaskId]:
+        return self.further
+
+    def owner(self, task: TaskId) -> str | None:
+        return self.owners.get(task, ME)
 
 
 class Bench:
@@ -36,8 +44,9 @@ class Bench:
 
     def __init__(self, tmp_path) -> None:
         self.wake = asyncio.Event()
-        self.runs: dict[str, ConnectorRun] = {}
+        self.tasks: dict[TaskId, LocalTask] = {}
         self.jobs: list[str] = []
+        self.given: list[tuple[TaskId, dict[str, str]]] = []
         self.ended: list[TidingsError] = []
         worker = read_worker_config(
             {
@@ -50,13 +59,23 @@ class Bench:
         self.storage = MemoryStorage(worker, ME, self.wake.set)
         self.group = MovableGroup()
         self.reconciler = Reconciler(
-            worker, ME, self.storage, self.group, self.runs, Health(), self.wake, self._job, TaskForks(),
+            worker, ME, self.storage, self.group, self.tasks, Health(), self.wake, self._job, TaskForks(),
             self.ended.append,
         )  # fmt: skip
 
-    def _job(self, name: str, _config: dict[str, str]) -> TaskJob:
-        self.jobs.append(name)
+    @property
+    def runs(self) -> dict[str, LocalTask]:
+        return {task_id.connector: run for task_id, run in self.tasks.items() if not task_id.task}
+
+    def _job(self, task_id: TaskId, config: dict[str, str]) -> TaskJob:
+        self.jobs.append(task_id.connector)
+        self.given.append((task_id, config))
         raise OptionError("there is no such task here")
+
+    def told(self, name: str, task: int = 0) -> str | None:
+        """The state that the status topic says."""
+        status = self.storage.statuses.task(name, task)
+        return None if status is None else status.state
 
     def put(self, name: str, config: dict[str, str], state: str | None = None) -> None:
         self.storage.configs.put_connector(name, config, state)
@@ -80,10 +99,10 @@ async def bench(tmp_path, counting) -> AsyncIterator[Bench]:
 
 async def test_a_stored_connector_is_started_and_a_deleted_one_let_go(bench: Bench) -> None:
     bench.put("a", CONFIG)
-    await bench.until(lambda: "a" in bench.runs and bench.runs["a"].task_state == FAILED)
+    await bench.until(lambda: bench.told("a") == FAILED)
     told = bench.storage.statuses.task("a", 0)
     assert told is not None
-    assert (told.state, told.worker_id) == (FAILED, ME)
+    assert told.worker_id == ME
     assert "there is no such task here" in (told.trace or "")
     bench.storage.configs.delete_connector("a")
     await bench.until(lambda: not bench.runs)
@@ -96,7 +115,7 @@ async def test_a_connector_that_another_worker_is_given_is_let_go_and_said_to_be
     bench.put("a", CONFIG)
     bench.put("b", CONFIG)
     await bench.until(lambda: {"a", "b"} <= bench.runs.keys())
-    bench.group.owners["a"] = "other:1"
+    bench.group.owners[TaskId("a")] = "other:1"
     bench.wake.set()
     await bench.until(lambda: bench.runs.keys() == {"b"})
     told = bench.storage.statuses.connector("a")
@@ -139,3 +158,66 @@ async def test_an_interrupted_task_starts_again_whatever_came_of_it(bench: Bench
         await bench.reconciler.interrupt("a", action)
     assert bench.runs["a"] is not first
     await bench.reconciler.interrupt("nobody", action)
+
+
+PAIR = {"connector.class": "dividing.PairConnector", "tasks.max": "3"}
+
+
+@pytest.fixture
+def pair(counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connector that has as many tasks as it may."""
+
+    class Pair(Connector):
+        class_name = "dividing.PairConnector"
+        version = "1"
+        kind = "source"
+
+        def task_configs(self, config: dict[str, str], most: int) -> list[dict[str, str]]:
+            return [{**config, "share": str(number)} for number in range(most)]
+
+        def run_task(self, context: TaskContext) -> None:
+            raise NotImplementedError
+
+    plugins.connectors.cache_clear()
+    monkeypatch.setattr(plugins, "registered", lambda _group: [Pair])
+    plugins.connectors()
+    monkeypatch.undo()
+
+
+@pytest.mark.usefixtures("pair")
+async def test_each_task_has_its_share_its_state_and_its_worker(bench: Bench) -> None:
+    bench.group.owners[TaskId("a", 1)] = "other:1"
+    bench.put("a", PAIR)
+    await bench.until(lambda: (bench.told("a"), bench.told("a", 2)) == (FAILED, FAILED))
+    assert [(task.task, config["share"]) for task, config in bench.given] == [(0, "0"), (2, "2")]
+    assert bench.told("a", 1) is None, "another worker's"
+    view = bench.reconciler.view("a", bench.storage.configs.connectors["a"])
+    assert [(task.task, task.task_state, task.worker_id) for task in view.tasks] == [
+        (0, FAILED, ME),
+        (1, UNASSIGNED, "other:1"),
+        (2, FAILED, ME),
+    ]
+    assert view.config == PAIR, "the connector's own"
+
+    bench.put("a", {**PAIR, "tasks.max": "2"})
+    await bench.until(lambda: set(bench.tasks) == {TaskId("a")} and bench.told("a", 2) is None)
+    bench.group.owners[TaskId("a")] = "other:1"
+    del bench.group.owners[TaskId("a", 1)]
+    bench.wake.set()
+    await bench.until(lambda: set(bench.tasks) == {TaskId("a", 1)})
+    assert bench.told("a", 1) is not None
+
+
+@pytest.mark.usefixtures("pair")
+async def test_only_the_tasks_that_are_asked_for_start_again_and_a_stop_ends_all(bench: Bench) -> None:
+    bench.put("a", PAIR)
+    await bench.until(lambda: len(bench.tasks) == 3 and bench.told("a", 2) == FAILED)
+    first = dict(bench.tasks)
+    await bench.reconciler.conform("a", anew=lambda task_id: task_id.task == 1)
+    assert [bench.tasks[task_id] is run for task_id, run in first.items()] == [True, False, True]
+    bench.storage.configs.put_target_state("a", STOPPED)
+    await bench.until(lambda: set(bench.tasks) == {TaskId("a")})
+    assert bench.reconciler.is_stopped("a")
+    bench.group.further = [TaskId("a", 1)]
+    assert not bench.reconciler.is_stopped("a"), "another worker has yet to let go"
+    assert bench.reconciler.view("a", bench.storage.configs.connectors["a"]).tasks == ()

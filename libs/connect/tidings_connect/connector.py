@@ -82,6 +82,10 @@ class Connector(ABC):
     """What ``connector.class`` names; its short names are made of it."""
     version: ClassVar[str]
     kind: ClassVar[Kind]
+    task_class: ClassVar[str] = ""
+    """What ``task.class`` says in the tasks' records; default: `class_name` with ``Task`` in place of ``Connector``."""
+    writes_rows: ClassVar[bool] = False
+    """Whether its tasks encode rows with the converter's codec, which converters of plain values have not."""
     own_options: ClassVar[Sequence[Option]] = ()
     """What it takes beside Kafka Connect's own options."""
     removable: ClassVar[Mapping[str, Callable[[Mapping[str, str]], None]]] = {}
@@ -122,6 +126,17 @@ class Connector(ABC):
     def examine(self, config: Mapping[str, str]) -> Findings:  # noqa: ARG002 - a connector may ask nobody
         """What the source says of a configuration without problems. Blocks for seconds at most."""
         return Findings({})
+
+    def task_configs(self, config: dict[str, str], most: int) -> Sequence[dict[str, str]]:  # noqa: ARG002
+        """How the work is divided: what each task is given. One task with the connector's own configuration, unless a
+        connector can do more; it then adds to each what says its share. Asks nobody: the same configuration gives the same
+        tasks, on every worker.
+
+        Args:
+            config: as it is stored, with references to secrets in their place.
+            most: ``tasks.max``.
+        """
+        return (config,)
 
     def companion(self, herder: "Herder", bounds: "SeriesBounds") -> Companion | None:  # noqa: ARG002 - few have one
         """What is to run in each worker beside its connectors.

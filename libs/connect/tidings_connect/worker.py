@@ -130,7 +130,7 @@ async def run_worker(
     servers = await serve_rest(supervisor, health)
     supervisor.worker_id = _worker_id(worker, servers[0].port)
     supervisor.scheme = worker.rest.advertised_scheme
-    runs = supervisor.local_runs.values
+    runs = supervisor.local_tasks.values
     bounds = SeriesBounds(worker.most_topics)
     tagged = TaggedCollector(
         ConnectorCollector(runs, bounds), lambda: [(run.name, run.config) for run in runs()]

@@ -3,6 +3,7 @@
 import pytest
 
 from tidings_connect.rest.forwarding import place_of
+from tidings_connect.task_id import TaskId
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,8 @@ from tidings_connect.rest.forwarding import place_of
         ("GET /connectors/a/status", (None, "a")),
         ("POST /connectors/a/restart", ("owner", "a")),
         ("POST /connectors/a/tasks/0/restart", ("owner", "a")),
+        ("POST /connectors/a/tasks/12/restart", ("owner", "a", 12)),
+        ("POST /connectors/tasks/tasks/x/restart", ("owner", "tasks")),
         ("GET /connectors/a/snapshot", ("owner", "a")),
         ("PUT /connector-plugins/x/config/validate", (None, "")),
         ("GET /", (None, "")),
@@ -28,4 +31,5 @@ from tidings_connect.rest.forwarding import place_of
     ],
 )
 def test_where_a_request_belongs(request_line, place):
-    assert place_of(*request_line.split()) == place
+    kind, *task = place
+    assert place_of(*request_line.split()) == (kind, TaskId(*task))

@@ -1,5 +1,7 @@
 """Who runs what: the leader's decisions over random lives of a group, and the records they are kept in."""
 
+import json
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +13,7 @@ from tidings_connect.group.assignment import (
     encode_assignment,
     plan,
 )
+from tidings_connect.task_id import TaskId
 
 WORKERS = st.sets(st.sampled_from(["a:1", "b:1", "c:1", "d:1"]))
 CONNECTORS = st.sets(st.sampled_from([f"c{i}" for i in range(9)]))
@@ -104,8 +107,30 @@ def test_what_a_dead_worker_once_said_does_not_count_for_a_later_epoch():
 
 
 def test_records():
-    assignment = Assignment(3, "a:1", {"c": "a:1"}, {"d": ("b:1", 3)})
+    assignment = Assignment(
+        3,
+        "a:1",
+        {TaskId("c"): "a:1", TaskId("c", 2): "b:1"},
+        {TaskId("d"): ("b:1", 3), TaskId("c", 1): ("b:1", 2)},
+    )
     assert decode_assignment(encode_assignment(assignment)) == assignment
+
+
+def test_connectors_with_one_task_are_recorded_as_they_were_before_there_could_be_several():
+    """A worker of the former release, in the same group, reads them."""
+    record = json.loads(
+        encode_assignment(Assignment(3, "a:1", {TaskId("c"): "a:1"}, {TaskId("d"): ("b:1", 3)}))
+    )
+    assert record == {"epoch": 3, "leader": "a:1", "owners": {"c": "a:1"}, "leaving": {"d": ["b:1", 3]}}
+
+
+def test_the_tasks_of_a_connector_are_spread_over_the_workers():
+    tasks = [TaskId("c", number) for number in range(4)]
+    spread = plan(Assignment(), tasks, ["a:1", "b:1"], {}, "a:1")
+    assert loads(spread, ["a:1", "b:1"]) == [2, 2]
+
+
+def test_damaged_records():
     assert decode_applied(encode_applied(7)) == 7
     for damaged in (None, b"", b"[]", b'{"epoch":"x"}', b"\xff"):
         assert decode_assignment(damaged) == Assignment()

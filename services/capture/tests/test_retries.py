@@ -8,7 +8,7 @@ from tidings_capture.postgres.client.refusals import refused
 from tidings_capture.postgres.errors import PostgresError, retry_of_sqlstate
 from tidings_connect.config.retries import RetryOptions
 from tidings_connect.errors import _KAFKA, retry_of_kafka
-from tidings_connect.herder.local_connector import _pause, _trace
+from tidings_connect.herder.local_task import _pause, _trace
 from tidings_connect.kafka.producer import describe_failure
 from tidings_connect.task.channel import Failure
 from tidings_service import Retry

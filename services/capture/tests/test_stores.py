@@ -132,7 +132,10 @@ def test_statuses_are_read_as_they_are_written():
     topic.store.put_task("a", 0, "FAILED", "why", 7, "1.0")
     assert topic.store.task("a", 0) == Status("FAILED", "host:1", "why", 7)
     assert topic.store.connector("a") is None
+    topic.store.put_task("a", 11, "RUNNING", None, 7, "1.0")
+    topic.store.put_task("a-1", 0, "RUNNING", None, 7, "1.0")
     topic.store.delete("a")
-    assert topic.store.task("a", 0) is None
+    assert topic.store.task("a", 0) is topic.store.task("a", 11) is None
+    assert topic.store.task("a-1", 0) is not None, "another connector's"
     topic.store.apply(b"status-task-a-0", b"[]")
     assert topic.store.task("a", 0) is None

@@ -12,7 +12,7 @@ import pytest
 
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.herder.herder import Herder
-from tidings_connect.herder.local_connector import FAILED, RUNNING, ConnectorRun
+from tidings_connect.herder.local_task import FAILED, RUNNING, LocalTask
 from tidings_connect.java.properties import load_properties
 from tidings_connect.task.channel import Report, TaskJob
 from tidings_service import Health
@@ -77,12 +77,12 @@ class ScriptForks:
 async def test_a_task_that_cannot_be_followed_is_failed_with_the_reason_and_killed(script: str, said: str):
     forks, states, over = ScriptForks(script), [], asyncio.Event()
 
-    def changed(run: ConnectorRun) -> None:
+    def changed(run: LocalTask) -> None:
         states.append(run.task_state)
         if "no further attempt" in (run.trace or ""):
             over.set()
 
-    run = ConnectorRun(
+    run = LocalTask(
         "c", ONCE_MORE, "STARTED", lambda _name, _config: JOB, forks, changed,
         stop_seconds=1.0, silence_seconds=2.0, worker_id="w", revision=1,
     )  # fmt: skip
@@ -105,7 +105,7 @@ async def test_a_task_that_reports_is_left_alone_however_long_it_runs():
     ages: list[float] = []
     enough = asyncio.Event()
     forks = ScriptForks("while True:\n  time.sleep(0.3); " + STREAMING)
-    run = ConnectorRun(
+    run = LocalTask(
         "c", {}, "STARTED", lambda _name, _config: JOB, forks, lambda _: None,
         stop_seconds=0.0, silence_seconds=1.0, worker_id="w", revision=1,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Kafka Connect's own options of source connectors: those that a connector has whatever its class."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tidings_connect.config.exactly_once import boundary_problem
@@ -154,16 +154,32 @@ FRAMEWORK_TEXTS: Final = {
 
 def check_framework(config: Mapping[str, str], options: Mapping[str, Option]) -> dict[str, list[str]]:
     """What is wrong with a configuration whose options are all in a table, by option; empty when nothing is."""
+    problems = check_options(config, options, FRAMEWORK_PREFIXES, _producer_problem)
+    for name, texts in common_problems(config).items():
+        problems.setdefault(name, []).extend(texts)
+    return problems
+
+
+def check_options(
+    config: Mapping[str, str],
+    options: Mapping[str, Option],
+    prefixes: tuple[str, ...],
+    override: Callable[[str], str | None],
+) -> dict[str, list[str]]:
+    """What is wrong with the options of a table, by option.
+
+    Args:
+        prefixes: of options that are checked elsewhere.
+        override: what is wrong with the name of one of these, or None.
+    """
     problems: dict[str, list[str]] = {}
     for name, value in config.items():
-        problem = _problem(name, value, options)
+        problem = _problem(name, value, options, prefixes, override)
         if problem is not None:
             problems.setdefault(name, []).append(problem)
     for option in options.values():
         if option.required and not config.get(option.name, "").strip():
             problems.setdefault(option.name, []).append(worded(option.name, "A value is required"))
-    for name, texts in common_problems(config).items():
-        problems.setdefault(name, []).extend(texts)
     return problems
 
 
@@ -175,14 +191,22 @@ def common_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
     return problems
 
 
-def _problem(name: str, value: str, options: Mapping[str, Option]) -> str | None:
+def _problem(
+    name: str,
+    value: str,
+    options: Mapping[str, Option],
+    prefixes: tuple[str, ...],
+    override: Callable[[str], str | None],
+) -> str | None:
     option = options.get(name)
     if option is not None:
         wrong = value_problem(option, value)
         return None if wrong is None else worded(name, wrong, value)
-    if name.startswith(PRODUCER_OVERRIDE):
-        return override_problem(name)
-    return None if name.startswith(FRAMEWORK_PREFIXES) else unknown_option(name, options)
+    return override(name) if name.startswith(prefixes) else unknown_option(name, options)
+
+
+def _producer_problem(name: str) -> str | None:
+    return override_problem(name) if name.startswith(PRODUCER_OVERRIDE) else None
 
 
 def override_problem(name: str) -> str | None:

@@ -11,11 +11,7 @@ from typing import Final
 
 from tidings_connect.config.class_names import aliases
 from tidings_connect.connector import Connector
-from tidings_connect.converters.encoding import (
-    APICURIO_AVRO_CONVERTER,
-    CONFLUENT_AVRO_CONVERTER,
-    JSON_CONVERTER,
-)
+from tidings_connect.converters.encoding import converter_table
 from tidings_connect.registered import registered
 from tidings_connect.transforms.kinds import PREDICATES, TRANSFORMS
 
@@ -69,6 +65,12 @@ def version_of(config: Mapping[str, str]) -> str:
     return "unknown" if connector is None else connector.version
 
 
+def kind_of(config: Mapping[str, str]) -> str:
+    """``source`` or ``sink``; ``unknown`` of a class that is not here, as in Kafka Connect."""
+    connector = connector_of(config)
+    return "unknown" if connector is None else connector.kind
+
+
 @cache
 def secret_names() -> frozenset[str]:
     """The options that one of the connectors calls a password."""
@@ -84,10 +86,7 @@ def plugins() -> tuple[Plugin, ...]:
         *(Plugin(name, connector.kind, connector) for name, connector in connectors().items()),
         *(Plugin(name, "transformation") for name in sorted(TRANSFORMS)),
         *(Plugin(name, "predicate") for name in sorted(PREDICATES)),
-        *(
-            Plugin(name, "converter")
-            for name in sorted((APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER, JSON_CONVERTER))
-        ),
+        *(Plugin(name, "converter") for name in sorted(converter_table())),
         Plugin(SIMPLE_HEADER_CONVERTER, "header_converter"),
     )
 

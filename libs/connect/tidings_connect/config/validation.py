@@ -17,9 +17,12 @@ from tidings_connect.config.option import Definition
 from tidings_connect.config.plugins import connectors, find_connector, plugins
 from tidings_connect.config.providers import ConfigProviders
 from tidings_connect.config.secrets import hidden_texts, masked, masked_names, passwords, secret_options
+from tidings_connect.config.tasks import TASKS_MAX, task_count_problem
 from tidings_connect.config.worker import WorkerConfig
 from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings
-from tidings_connect.converters.encoding import JSON_CONVERTER, ConverterError, make_converter
+from tidings_connect.converters.encoding import JSON_CONVERTER, make_converter
+from tidings_connect.converters.options import ConverterError
+from tidings_connect.converters.plain import writes_rows
 from tidings_connect.errors import OptionError
 from tidings_connect.limits import limited
 from tidings_connect.threads import VALIDATION, Places
@@ -117,13 +120,15 @@ def _problems(
     connector: Connector, config: Options, options: dict[str, str], exactly_once: str
 ) -> dict[str, list[str]]:
     problems = connector.problems(options)
-    own = _framework_problems(options), preflight(options, exactly_once)
+    own = _framework_problems(connector, options), preflight(options, exactly_once)
     for name, found in (item for problems_of in own for item in problems_of.items()):
         problems.setdefault(name, []).extend(found)
     known = connector_definitions(connector)
     for name in config.keys() - options.keys():
         if name not in known or known[name].of_framework:
             problems.setdefault(name, []).append(_NULL)
+    if not problems and (too_many := task_count_problem(options)) is not None:
+        problems[TASKS_MAX] = [too_many]
     return problems
 
 
@@ -154,9 +159,9 @@ def _without_value(name: str, text: str, given_by: str | None, hidden: Mapping[s
     return without_secrets(text, hidden)
 
 
-def _framework_problems(options: Mapping[str, str]) -> dict[str, list[str]]:
+def _framework_problems(connector: Connector, options: Mapping[str, str]) -> dict[str, list[str]]:
     """What Kafka Connect itself finds wrong: the connector's name, and classes that there are not."""
-    problems = {}
+    problems: dict[str, list[str]] = {}
     if "name" not in options:
         problems["name"] = ['Missing required configuration "name" which has no default value.']
     elif not options["name"].strip():
@@ -167,6 +172,10 @@ def _framework_problems(options: Mapping[str, str]) -> dict[str, list[str]]:
         if option in options and options[option] not in classes:
             text = f"Class {options[option]} could not be found."
             problems[option] = [f"Invalid value {options[option]} for configuration {option}: {text}"]
+        elif option in options and connector.writes_rows and not writes_rows(options[option]):
+            problems[option] = [
+                f"{option}={options[option]} cannot write rows: use a JsonConverter or an AvroConverter"
+            ]
         elif options.get(option) == JSON_CONVERTER:
             try:
                 make_converter(options, is_key=option == "key.converter")

@@ -8,7 +8,7 @@ its tasks wait for Kafka anyway.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
 from tidings_connect.config.worker import WorkerConfig
@@ -27,6 +27,7 @@ from tidings_connect.group.assignment import (
 from tidings_connect.group.member import GroupMember, GroupView
 from tidings_connect.storage.kafka import Storage, running
 from tidings_connect.supervised import OnEnd, supervise, supervised_call
+from tidings_connect.task_id import TaskId
 from tidings_connect.threads import GROUP
 from tidings_service import TidingsError, get_logger
 
@@ -60,8 +61,12 @@ class Group(Protocol):
         """Until when tasks may run if nothing is heard of this worker (`time.monotonic`); None: for good."""
         ...
 
-    def owner(self, connector: str) -> str | None:
-        """The worker that is to run a connector."""
+    def owner(self, task: TaskId) -> str | None:
+        """The worker that is to run a task."""
+        ...
+
+    def further_tasks(self, connector: str) -> Collection[TaskId]:
+        """The tasks of a connector beyond its first that some worker has, or has yet to let go of."""
         ...
 
     def url_of(self, worker: str) -> str | None:
@@ -92,8 +97,11 @@ class AloneGroup:
         self._worker_id = worker_id
         self.leader_url: str | None = f"http://{worker_id}"
 
-    def owner(self, connector: str) -> str | None:  # noqa: ARG002 - every connector
+    def owner(self, task: TaskId) -> str | None:  # noqa: ARG002 - every task
         return self._worker_id
+
+    def further_tasks(self, connector: str) -> Collection[TaskId]:  # noqa: ARG002 - nobody else has any
+        return ()
 
     def url_of(self, worker: str) -> str | None:  # noqa: ARG002 - there is one
         return self.leader_url
@@ -184,8 +192,12 @@ class KafkaGroup:
             self._read = (data, decode_assignment(data))
         return self._read[1]
 
-    def owner(self, connector: str) -> str | None:
-        return self.assignment.owners.get(connector)
+    def owner(self, task: TaskId) -> str | None:
+        return self.assignment.owners.get(task)
+
+    def further_tasks(self, connector: str) -> Collection[TaskId]:
+        known = {*self.assignment.owners, *self.assignment.leaving}
+        return [task_id for task_id in known if task_id.task and task_id.connector == connector]
 
     def url_of(self, worker: str) -> str | None:
         return self._url if worker == self._id else self._members.get(worker)
@@ -310,7 +322,14 @@ class KafkaGroup:
         )
         if wanted is current:
             return
-        _log.info("connectors distributed", epoch=wanted.epoch, owners=dict(wanted.owners))
+        _log.info(
+            "connectors distributed",
+            epoch=wanted.epoch,
+            owners={
+                (str(task_id) if task_id.task else task_id.connector): owner
+                for task_id, owner in wanted.owners.items()
+            },
+        )
         await GROUP.run(self._storage.statuses.put_and_wait, ASSIGNMENT_KEY, encode_assignment(wanted))
         await self._storage.settle()
         self._wake.set()

@@ -7,6 +7,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from tidings_connect.herder.herder import Herder
+from tidings_connect.task_id import TaskId
 
 
 class GroupCollector(Collector):
@@ -20,7 +21,7 @@ class GroupCollector(Collector):
         group = self._supervisor.group
         if group is None:
             return
-        unassigned = sum(group.owner(name) is None for name in self._supervisor.connectors)
+        unassigned = sum(group.owner(TaskId(name)) is None for name in self._supervisor.connectors)
         for name, text, value in (
             ("group_member", "Whether this worker is in its group and may run tasks.", group.holds),
             ("group_leader", "Whether this worker leads its group.", group.leads),

@@ -9,7 +9,7 @@ comes back, or takes over does nothing special.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from tidings_connect.config.override_policy import check_overrides
@@ -19,9 +19,9 @@ from tidings_connect.config.worker import MOST_CONNECTORS, WorkerConfig
 from tidings_connect.errors import ConflictError, NotFoundError, NotStoppedError, TooManyConnectorsError
 from tidings_connect.group.worker_group import AloneGroup, Group, KafkaGroup
 from tidings_connect.herder.jobs import task_job
-from tidings_connect.herder.local_connector import ConnectorRun
+from tidings_connect.herder.local_task import LocalTask
 from tidings_connect.herder.reconciler import Reconciler
-from tidings_connect.herder.remote_connector import RemoteRun
+from tidings_connect.herder.remote_task import ConnectorView
 from tidings_connect.herder.topics import TopicTracker
 from tidings_connect.log_levels import LEVELS, LogLevels
 from tidings_connect.renewals import Renewal
@@ -32,6 +32,7 @@ from tidings_connect.storage.records import PAUSED, STARTED, STOPPED, StoredConn
 from tidings_connect.supervised import supervise
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.forks import TaskForks
+from tidings_connect.task_id import TaskId
 from tidings_connect.threads import STORAGE, Places
 from tidings_service import Health, TidingsError, get_logger
 from tidings_service.logins import show_login
@@ -65,7 +66,7 @@ class Herder:
         self.worker = worker
         self.worker_id = worker_id
         self.scheme = "http"
-        self.local_runs: dict[str, ConnectorRun] = {}
+        self.local_tasks: dict[TaskId, LocalTask] = {}
         """Those of this worker."""
         self.storage: Storage | None = None
         self.group: Group | None = None
@@ -104,7 +105,7 @@ class Herder:
             self.worker_id,
             self.storage,
             self.group,
-            self.local_runs,
+            self.local_tasks,
             self._health,
             self._wake,
             self._job,
@@ -114,7 +115,7 @@ class Herder:
         await self.storage.start()
         self._health.set("kafka", True)
         self.storage.configs.on_log_level = self._log_level_heard
-        self.topics = TopicTracker(self.storage, self.local_runs, enabled=self.worker.topic_tracking)
+        self.topics = TopicTracker(self.storage, self.local_tasks, enabled=self.worker.topic_tracking)
         self._tracking = self.run_loop(self.topics.run(), "topics")
         self.started.set()
         self._reconciler.start()
@@ -136,18 +137,18 @@ class Herder:
         if self._reconciler is not None:
             await self._reconciler.stop()
         ours = self.failure is None  # else another worker may have them already
-        await asyncio.gather(*(run.stop(kill=not ours) for run in self.local_runs.values()))
+        await asyncio.gather(*(run.stop(kill=not ours) for run in self.local_tasks.values()))
         for task in (self._tracking, self._leasing):
             if task is not None:
                 task.cancel()
         if self.storage is None or self.group is None or self._reconciler is None:
             return
         if self.topics is not None:
-            self.topics.look(*self.local_runs.values())
-        for run in self.local_runs.values():
+            self.topics.look(*self.local_tasks.values())
+        for run in self.local_tasks.values():
             if ours:
                 self._reconciler.tell_unassigned(run)
-        self.local_runs.clear()
+        self.local_tasks.clear()
         await STORAGE.run(self.storage.statuses.flush, 5.0)
         await self.group.stop()
         await self.storage.stop()
@@ -163,11 +164,16 @@ class Herder:
         return {} if self._reconciler is None else self._reconciler.connectors
 
     @property
-    def runs(self) -> dict[str, ConnectorRun | RemoteRun]:
-        """Every connector of the group: those that run here, and what is known of the others."""
-        return {name: self._runs.run_or_view(name, stored) for name, stored in self.connectors.items()}
+    def local_runs(self) -> dict[str, LocalTask]:
+        """The first tasks of the connectors that this worker runs, by name."""
+        return {task_id.connector: run for task_id, run in self.local_tasks.items() if not task_id.task}
 
-    def run_of(self, name: str) -> ConnectorRun | RemoteRun:
+    @property
+    def runs(self) -> dict[str, ConnectorView]:
+        """Every connector of the group: those that run here, and what is known of the others."""
+        return {name: self._runs.view(name, stored) for name, stored in self.connectors.items()}
+
+    def run_of(self, name: str) -> ConnectorView:
         """A connector by name.
 
         Raises:
@@ -176,7 +182,12 @@ class Herder:
         stored = self.connectors.get(name)
         if stored is None:
             raise NotFoundError(f"Connector {name} not found")
-        return self._runs.run_or_view(name, stored)
+        return self._runs.view(name, stored)
+
+    def task_configs(self, name: str) -> Sequence[dict[str, str]]:
+        """What the tasks of a connector are given that it has, in order."""
+        stored = self.connectors.get(name)
+        return () if stored is None else stored.task_configs[: stored.tasks_now]
 
     def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
         """A configuration with secrets in place of the references to them: for a task or a check, never for an answer.
@@ -261,20 +272,20 @@ class Herder:
                 await STORAGE.run(storage.configs.put_target_state, name, state)
             await self._take_effect(name)
 
-    async def restart(self, name: str, *, only_failed: bool = False) -> None:
-        """Restart a connector's task; only where it runs.
+    async def restart(self, name: str, tasks: Collection[int]) -> None:
+        """Restart tasks of a connector that run here.
 
         Raises:
-            NotFoundError: there is none.
-            ConflictError: another worker runs it.
+            NotFoundError: there is no such connector.
+            ConflictError: one of them runs on another worker.
         """
-        if name not in self.local_runs:
-            self.run_of(name)
+        self.run_of(name)
+        if any(TaskId(name, task) not in self.local_tasks for task in tasks):
             raise ConflictError(
                 "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
             )
-        if not (only_failed and self.local_runs[name].healthy):
-            await self._runs.conform(name, anew=True)
+        if tasks:
+            await self._runs.conform(name, anew=lambda task_id: task_id.task in tasks)
 
     @contextlib.asynccontextmanager
     async def stopped(self, name: str) -> AsyncIterator[None]:
@@ -322,7 +333,7 @@ class Herder:
 
     def tell_renewals(self, renewals: list[Renewal]) -> None:
         """Hand passwords that have changed to the tasks here."""
-        for run in self.local_runs.values():
+        for run in self.local_tasks.values():
             run.tell_renewals(renewals)
 
     def tell_login(self) -> None:
@@ -330,7 +341,7 @@ class Herder:
         show_login(self._health)
 
     def _tell_log_levels(self, levels: Mapping[str, str]) -> None:
-        for run in self.local_runs.values():
+        for run in self.local_tasks.values():
             run.set_log_levels(levels)
 
     async def leading(self) -> Storage:
@@ -381,10 +392,10 @@ class Herder:
         """Let a connector's task rest for a reason, or go on (None). Nothing is stored: a restart forgets it."""
         await self._runs.hold(name, reason)
 
-    def _job(self, name: str, config: dict[str, str]) -> TaskJob:
+    def _job(self, task_id: TaskId, config: dict[str, str]) -> TaskJob:
         return task_job(
             self.worker,
-            name,
+            task_id,
             config,
             log_level=self._log_level,
             log_levels=self.log_levels.changed,

@@ -8,6 +8,7 @@ from tidings_connect.config.override_policy import check_overrides
 from tidings_connect.config.secrets import MASK, hidden_texts
 from tidings_connect.config.worker import WorkerConfig
 from tidings_connect.task.channel import TaskJob
+from tidings_connect.task_id import TaskId
 
 
 def worker_secrets(worker: WorkerConfig) -> dict[str, str]:
@@ -20,7 +21,7 @@ def worker_secrets(worker: WorkerConfig) -> dict[str, str]:
 
 def task_job(
     worker: WorkerConfig,
-    name: str,
+    task_id: TaskId,
     config: Mapping[str, str],
     *,
     log_level: str,
@@ -30,7 +31,7 @@ def task_job(
     """A task's job.
 
     Args:
-        config: of the connector, as it is stored.
+        config: of the task, as it is stored.
         log_levels: those that were changed by logger while the worker ran.
 
     Raises:
@@ -42,8 +43,8 @@ def task_job(
     )  # the policy may be stricter than when it was stored
     resolved = worker.providers.resolve(config)
     return TaskJob(
-        connector=name,
-        task=0,
+        connector=task_id.connector,
+        task=task_id.task,
         config=resolved,
         hidden={
             **worker_secrets(worker),

@@ -3,12 +3,14 @@
 Kafka Connect's are those that the JMX exporter makes of its MBeans: so charts and alerts that a team has go on working.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidings_connect.herder.local_connector import FAILED, RUNNING, UNASSIGNED, ConnectorRun
+from tidings_connect.config.plugins import kind_of
+from tidings_connect.herder.local_task import FAILED, RUNNING, UNASSIGNED, LocalTask
 from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.storage.records import PAUSED, STOPPED
 
@@ -18,7 +20,7 @@ _STATES = (RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED)
 class ConnectorCollector(Collector):
     """What ``/metrics`` says about connectors and tasks."""
 
-    def __init__(self, runs: Callable[[], Iterable[ConnectorRun]], bounds: SeriesBounds) -> None:
+    def __init__(self, runs: Callable[[], Iterable[LocalTask]], bounds: SeriesBounds) -> None:
         """
         Args:
             bounds: how many series by topic each connector may have; forgets connectors that are gone.
@@ -35,7 +37,7 @@ class ConnectorCollector(Collector):
         yield from _tasks(runs)
 
 
-def _states(runs: list[ConnectorRun]) -> Iterator[Metric]:
+def _states(runs: list[LocalTask]) -> Iterator[Metric]:
     connector = GaugeMetricFamily(
         "kafka_connect_connector_status",
         "1 for the connector's current state.",
@@ -51,14 +53,32 @@ def _states(runs: list[ConnectorRun]) -> Iterator[Metric]:
     )
     for run in runs:
         for state in _STATES:
-            connector.add_metric([run.name, state.lower()], float(run.connector_state == state))
+            if not run.task:
+                connector.add_metric([run.name, state.lower()], float(run.connector_state == state))
             if run.has_task:
-                task.add_metric([run.name, "0", state], float(run.task_state == state))
-        failed.add_metric([run.name], float(run.task_state == FAILED))
+                task.add_metric([run.name, str(run.task), state], float(run.task_state == state))
+    for name, tasks in _by_connector(runs).items():
+        failed.add_metric([name], sum(run.task_state == FAILED for run in tasks))
     yield from (connector, failed, task)
 
 
-def _counters(runs: list[ConnectorRun], bounds: SeriesBounds) -> Iterator[Metric]:
+def _by_connector(runs: Iterable[LocalTask]) -> dict[str, list[LocalTask]]:
+    """The tasks of each connector here."""
+    found: dict[str, list[LocalTask]] = {}
+    for run in runs:
+        found.setdefault(run.name, []).append(run)
+    return found
+
+
+def _sums(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for each in counts:
+        for name, count in each.items():
+            found[name] += count
+    return found
+
+
+def _counters(runs: list[LocalTask], bounds: SeriesBounds) -> Iterator[Metric]:
     records = CounterMetricFamily(
         "tidings_capture_records", "Records produced, by topic.", labels=["connector", "topic"]
     )
@@ -93,27 +113,30 @@ def _counters(runs: list[ConnectorRun], bounds: SeriesBounds) -> Iterator[Metric
         "Kafka transactions committed since the task's process started (exactly once).",
         labels=["connector"],
     )
-    for run in runs:
-        report = run.report
-        if run.has_task:
-            seen.add_metric([run.name, "0"], report.record_errors)
-            skipped.add_metric([run.name, "0"], report.records_skipped)
-            letters.add_metric([run.name, "0"], report.dead_letters)
-            commits.add_metric([run.name], report.kafka_transactions)
-        counters = run.counters()
-        for topic, count in sorted(bounds.fold(run.name, "topic", counters.records).items()):
-            records.add_metric([run.name, topic], count)
-        transactions.add_metric([run.name], counters.transactions)
-        restarts.add_metric([run.name], run.restarts)
-        for code, count in sorted(run.errors.items()):
-            errors.add_metric([run.name, code], count)
+    for name, of_connector in _by_connector(runs).items():
+        having = [run for run in of_connector if run.has_task]
+        for run in having:
+            key = [name, str(run.task)]
+            seen.add_metric(key, run.report.record_errors)
+            skipped.add_metric(key, run.report.records_skipped)
+            letters.add_metric(key, run.report.dead_letters)
+        if having:
+            commits.add_metric([name], sum(run.report.kafka_transactions for run in having))
+        counters = [run.counters() for run in of_connector]
+        by_topic = _sums(each.records for each in counters)
+        for topic, count in sorted(bounds.fold(name, "topic", by_topic).items()):
+            records.add_metric([name, topic], count)
+        transactions.add_metric([name], sum(each.transactions for each in counters))
+        restarts.add_metric([name], sum(run.restarts for run in of_connector))
+        for code, count in sorted(_sums(run.errors for run in of_connector).items()):
+            errors.add_metric([name, code], count)
     yield from (records, transactions, restarts, errors, seen, skipped, letters, commits)
 
 
-def _tasks(runs: list[ConnectorRun]) -> Iterator[Metric]:
+def _tasks(runs: list[LocalTask]) -> Iterator[Metric]:
     """Kafka Connect's counts of tasks and of source records."""
     connectors = GaugeMetricFamily("kafka_connect_worker_connector_count", "Connectors of the worker.")
-    connectors.add_metric([], len(runs))
+    connectors.add_metric([], sum(not run.task for run in runs))
     tasks = GaugeMetricFamily("kafka_connect_worker_task_count", "Tasks of the worker.")
     tasks.add_metric([], sum(run.has_task for run in runs))
     yield from (connectors, tasks)
@@ -128,8 +151,9 @@ def _tasks(runs: list[ConnectorRun]) -> Iterator[Metric]:
             f"The connector's {name} tasks.",
             labels=["connector"],
         )
-        for run in runs:
-            gauge.add_metric([run.name], float(run.has_task and state in {None, run.task_state}))
+        for connector, of_connector in _by_connector(runs).items():
+            count = sum(run.has_task and state in {None, run.task_state} for run in of_connector)
+            gauge.add_metric([connector], count)
         yield gauge
     labels = ["connector", "task"]
     status = GaugeMetricFamily(
@@ -143,10 +167,32 @@ def _tasks(runs: list[ConnectorRun]) -> Iterator[Metric]:
         "Records Kafka has not acknowledged.",
         labels=labels,
     )
+    read = CounterMetricFamily(
+        "kafka_connect_sink_task_sink_record_read", "Records read from topics.", labels=labels
+    )
+    sent = CounterMetricFamily(
+        "kafka_connect_sink_task_sink_record_send", "Records given to the task.", labels=labels
+    )
+    waiting = GaugeMetricFamily(
+        "kafka_connect_sink_task_sink_record_active_count",
+        "Records read and not yet taken by the task.",
+        labels=labels,
+    )
+    partitions = GaugeMetricFamily(
+        "kafka_connect_sink_task_partition_count", "Partitions of the task.", labels=labels
+    )
     for run in runs:
         if run.has_task:
+            key = [run.name, str(run.task)]
             for each in _STATES:
-                status.add_metric([run.name, "0", each.lower()], float(run.task_state == each))
-            written.add_metric([run.name, "0"], sum(run.counters().records.values()))
-            active.add_metric([run.name, "0"], run.report.outstanding)
-    yield from (status, written, active)
+                status.add_metric([*key, each.lower()], float(run.task_state == each))
+            if kind_of(run.config) == "sink":
+                counters = run.counters()
+                read.add_metric(key, counters.read)
+                sent.add_metric(key, sum(counters.records.values()))
+                waiting.add_metric(key, run.report.outstanding)
+                partitions.add_metric(key, run.report.partitions)
+                continue
+            written.add_metric(key, sum(run.counters().records.values()))
+            active.add_metric(key, run.report.outstanding)
+    yield from (status, written, active, read, sent, waiting, partitions)

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import orjson
 
-from tidings_connect.herder.local_connector import ConnectorRun
+from tidings_connect.herder.local_task import LocalTask
 from tidings_connect.storage.kafka import Storage
+from tidings_connect.task_id import TaskId
 from tidings_connect.threads import STORAGE
 
 _PREFIX: Final = "status-topic-"
@@ -30,35 +31,35 @@ class TopicTracker:
     """Which topics each connector has written to; what the status topic holds is what counts.
 
     Args:
-        runs: the connectors that run here, by name.
+        runs: the tasks that run here.
         enabled: ``topic.tracking.enable``.
     """
 
-    def __init__(self, storage: Storage, runs: Mapping[str, ConnectorRun], *, enabled: bool) -> None:
+    def __init__(self, storage: Storage, runs: Mapping[TaskId, LocalTask], *, enabled: bool) -> None:
         self._storage = storage
         self._statuses = storage.statuses
         self._runs = runs
         self._enabled = enabled
-        self._counted: dict[tuple[str, str], int] = {}
-        """Records of connector and topic when last looked: a topic that was reset is active again with its next record."""
+        self._counted: dict[tuple[TaskId, str], int] = {}
+        """Records of task and topic when last looked: a topic that was reset is active again with its next record."""
 
     async def topics_of(self, connector: str) -> list[str]:
         """The active topics of a connector, sorted, until this moment where it runs here; none for one that is unknown."""
-        run = self._runs.get(connector)
-        if run is not None:
-            self.look(run)
+        runs = [run for task_id, run in self._runs.items() if task_id.connector == connector]
+        if runs:
+            self.look(*runs)
             await self._settled()
         return self._topics(connector)
 
-    def look(self, *runs: ConnectorRun) -> None:
+    def look(self, *runs: LocalTask) -> None:
         """Take note of the topics that got records since the last look."""
         if not self._enabled:
             return
         for run in runs:
             for topic, count in run.counters().records.items():
-                if count and count != self._counted.get((run.name, topic)):
-                    self._counted[run.name, topic] = count
-                    self._found(run.name, topic)
+                if count and count != self._counted.get((run.id, topic)):
+                    self._counted[run.id, topic] = count
+                    self._found(run.id, topic)
 
     async def run(self) -> None:
         """Look every second, until cancelled."""
@@ -85,14 +86,14 @@ class TopicTracker:
             if name.startswith(_PREFIX) and name.endswith(end)
         )
 
-    def _found(self, connector: str, topic: str) -> None:
-        key = topic_status_key(topic, connector)
+    def _found(self, task: TaskId, topic: str) -> None:
+        key = topic_status_key(topic, task.connector)
         if key in self._statuses.values:
             return
         status: dict[str, Any] = {
             "name": topic,
-            "connector": connector,
-            "task": 0,
+            "connector": task.connector,
+            "task": task.task,
             "discoverTimestamp": time.time_ns() // 1_000_000,
         }
         self._statuses.put_record(key, orjson.dumps({"topic": status}))

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from tidings_connect.config.plugins import KAFKA_CONNECT_VERSION, version_of
+from tidings_connect.config.plugins import KAFKA_CONNECT_VERSION, kind_of, version_of
 from tidings_connect.config.secrets import masked, masked_names
+from tidings_connect.config.tasks import task_class_of
 from tidings_connect.config.validation import (
     Options,
     given,
@@ -24,8 +25,8 @@ from tidings_connect.config.validation import (
 )
 from tidings_connect.errors import NotFoundError, OptionError
 from tidings_connect.herder.herder import Herder
-from tidings_connect.herder.local_connector import FAILED, ConnectorRun
-from tidings_connect.herder.remote_connector import RemoteRun
+from tidings_connect.herder.local_task import FAILED
+from tidings_connect.herder.remote_task import AnyTask, ConnectorView
 from tidings_connect.rest.answers import json_answer
 from tidings_connect.rest.bodies import most_bytes
 from tidings_connect.rest.errors import (
@@ -36,6 +37,7 @@ from tidings_connect.rest.errors import (
     connect_errors,
 )
 from tidings_connect.rest.extensions import own_endpoints
+from tidings_connect.rest.forwarding import restart_elsewhere
 from tidings_connect.rest.loggers import LoggersApi
 from tidings_connect.rest.offsets import positions_endpoints
 from tidings_connect.rest.plugins import list_plugins, plugin_config, validate_config
@@ -50,9 +52,9 @@ from tidings_connect.rest.routing import (
     string_map,
 )
 from tidings_connect.rest.warnings import warn
-from tidings_connect.storage.records import INITIAL_STATES, PAUSED, STARTED, STOPPED, TASK_CLASS
+from tidings_connect.storage.records import INITIAL_STATES, PAUSED, STARTED, STOPPED
+from tidings_connect.task_id import TaskId
 
-AnyRun = ConnectorRun | RemoteRun
 _CREATE_FIELDS: Final = frozenset({"name", "config", "initial_state"})
 _START_SECONDS: Final = 90.0
 """How long a request waits for the worker to have started; Kafka Connect's own limit of a request."""
@@ -227,26 +229,31 @@ class RestApi:
 
     async def _tasks(self, request: web.Request) -> web.Response:
         run = self._run(request)
-        tasks = [
-            {
-                "id": {"connector": run.name, "task": 0},
-                "config": {**self._shown(run.config), "task.class": TASK_CLASS},
-            }
-        ]
-        return json_answer(tasks if run.has_task else [])
+        configs = self._supervisor.task_configs(run.name)
+        task_class = {"task.class": task_class_of(run.config)}
+        return json_answer(
+            [
+                {
+                    "id": {"connector": run.name, "task": number},
+                    "config": {**self._shown(config), **task_class},
+                }
+                for number, config in enumerate(configs)
+            ]
+        )
 
     async def _task_status(self, request: web.Request) -> web.Response:
-        task, name = _task_number(request), request.match_info["name"]
+        number, name = _task_number(request), request.match_info["name"]
         run = self._supervisor.runs.get(name)
-        if run is None or task != 0 or not run.has_task:
-            raise NotFoundError(f"No status found for task {name}-{task}")
-        return json_answer(self._task_status_of(run))
+        task = None if run is None else _task_of(run, number)
+        if task is None:
+            raise NotFoundError(f"No status found for task {name}-{number}")
+        return json_answer(self._task_status_of(task))
 
     async def _restart_task(self, request: web.Request) -> web.Response:
-        task, run = _task_number(request), self._restartable(request)
-        if task != 0 or not run.has_task:
-            raise NotFoundError(f"Unknown task: {run.name}-{task}")
-        await self._supervisor.restart(run.name)
+        number, run = _task_number(request), self._restartable(request)
+        if _task_of(run, number) is None:
+            raise NotFoundError(f"Unknown task: {run.name}-{number}")
+        await self._supervisor.restart(run.name, [number])
         return web.Response(status=204)
 
     async def _restart(self, request: web.Request) -> web.Response:
@@ -259,10 +266,16 @@ class RestApi:
         if not only_failed:
             status["connector"]["state"] = _RESTARTING
         if include_tasks:
+            again = [task for task in run.tasks if not only_failed or task.task_state == FAILED]
+            numbers = [task.task for task in again]
             for shown in status["tasks"]:
-                if not only_failed or shown["state"] == FAILED:
+                if shown["id"] in numbers:
                     shown["state"] = _RESTARTING
-            await self._supervisor.restart(run.name, only_failed=only_failed)
+            here = [number for number in numbers if TaskId(run.name, number) in self._supervisor.local_tasks]
+            await self._supervisor.restart(run.name, here)
+            tls = self._supervisor.worker.rest.client_tls
+            for number in sorted(set(numbers) - set(here)):
+                await restart_elsewhere(request, self._supervisor, TaskId(run.name, number), tls)
         return json_answer(status, status=202)
 
     def _target(self, state: str, status: int) -> Handler:
@@ -320,42 +333,46 @@ class RestApi:
             headers={"Location": str(request.url.origin() / "connectors" / name)},
         )
 
-    def _run(self, request: web.Request) -> AnyRun:
+    def _run(self, request: web.Request) -> ConnectorView:
         return self._supervisor.run_of(request.match_info["name"])
 
-    def _restartable(self, request: web.Request) -> AnyRun:
+    def _restartable(self, request: web.Request) -> ConnectorView:
         name = request.match_info["name"]
         if name not in self._supervisor.runs:
             raise NotFoundError(f"Unknown connector: {name}")
         return self._supervisor.run_of(name)
 
-    def _status_of(self, run: AnyRun) -> dict[str, Any]:
+    def _status_of(self, run: ConnectorView) -> dict[str, Any]:
         return {
             "name": run.name,
-            "connector": {"state": run.connector_state, **_on(run)},
-            "tasks": [self._task_status_of(run)] if run.has_task else [],
-            "type": "source",
+            "connector": {"state": run.connector_state, **_on(run.first)},
+            "tasks": [self._task_status_of(task) for task in run.tasks],
+            "type": kind_of(run.config),
         }
 
-    def _info_of(self, run: AnyRun) -> dict[str, Any]:
+    def _info_of(self, run: ConnectorView) -> dict[str, Any]:
         return {
             "name": run.name,
             "config": self._shown(run.config),
-            "tasks": [{"connector": run.name, "task": 0}] if run.has_task else [],
-            "type": "source",
+            "tasks": [{"connector": run.name, "task": task.task} for task in run.tasks],
+            "type": kind_of(run.config),
         }
 
     def _shown(self, config: Mapping[str, str]) -> dict[str, str]:
         return dict(config) if self._supervisor.worker.rest_shows_secrets else masked(config)
 
-    def _task_status_of(self, run: AnyRun) -> dict[str, Any]:
-        status: dict[str, Any] = {"id": 0, "state": run.task_state, **_on(run)}
-        if run.trace is not None:
-            status["trace"] = run.trace
+    def _task_status_of(self, task: AnyTask) -> dict[str, Any]:
+        status: dict[str, Any] = {"id": task.task, "state": task.task_state, **_on(task)}
+        if task.trace is not None:
+            status["trace"] = task.trace
         return status
 
 
-def _on(run: AnyRun) -> dict[str, str]:
+def _task_of(run: ConnectorView, number: int) -> AnyTask | None:
+    return run.tasks[number] if 0 <= number < len(run.tasks) else None
+
+
+def _on(run: AnyTask) -> dict[str, str]:
     return {"worker_id": run.worker_id, "version": version_of(run.config)}
 
 

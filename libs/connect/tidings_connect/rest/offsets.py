@@ -4,11 +4,15 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from tidings_connect.config.plugins import kind_of
+from tidings_connect.config.sink_options import sink_group
 from tidings_connect.herder.herder import Herder
+from tidings_connect.herder.remote_task import ConnectorView
+from tidings_connect.kafka.group_offsets import GroupOffsets
 from tidings_connect.rest.answers import json_answer
 from tidings_connect.rest.errors import BadRequestError, ForbiddenError, MalformedBodyError
 from tidings_connect.rest.routing import Handlers, read_body
-from tidings_connect.storage.offsets import Offset, Partition
+from tidings_connect.storage.offsets import ConnectorOffsets, Offset, Partition
 from tidings_connect.threads import OFFSETS
 
 _FIELDS: Final = frozenset({"partition", "offset"})
@@ -85,9 +89,8 @@ class _PositionsApi:
             raise ForbiddenError("Topic tracking is disabled.")
 
     async def offsets(self, request: web.Request) -> web.Response:
-        found = await OFFSETS.run(
-            self._supervisor.offsets.read, self._supervisor.run_of(request.match_info["name"]).name
-        )
+        offsets = self._offsets_of(self._supervisor.run_of(request.match_info["name"]))
+        found: list[tuple[Partition, Offset]] = await OFFSETS.run(offsets.read)
         return json_answer(
             {"offsets": [{"partition": partition, "offset": offset} for partition, offset in found]}
         )
@@ -96,11 +99,34 @@ class _PositionsApi:
         offsets = await read_offsets(request)
         name = request.match_info["name"]
         async with self._supervisor.stopped(name):
-            await OFFSETS.run(self._supervisor.offsets.alter, name, offsets)
+            await OFFSETS.run(self._offsets_of(self._supervisor.run_of(name)).alter, offsets)
         return json_answer({"message": modified("altered")})
 
     async def reset_offsets(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         async with self._supervisor.stopped(name):
-            await OFFSETS.run(self._supervisor.offsets.reset, name)
+            await OFFSETS.run(self._offsets_of(self._supervisor.run_of(name)).reset)
         return json_answer({"message": modified("reset")})
+
+    def _offsets_of(self, run: ConnectorView) -> "_SourceOffsets | GroupOffsets":
+        """Where a connector's offsets stand: a source's in the worker's topic, a sink's with its consumer group."""
+        if kind_of(run.config) != "sink":
+            return _SourceOffsets(self._supervisor.offsets, run.name)
+        config = self._supervisor.resolved(run.config)
+        return GroupOffsets(self._supervisor.worker.common_client(), sink_group(run.name, config))
+
+
+class _SourceOffsets:
+    """The offsets of one source connector."""
+
+    def __init__(self, offsets: ConnectorOffsets, connector: str) -> None:
+        self._offsets, self._connector = offsets, connector
+
+    def read(self) -> list[tuple[Partition, Offset]]:
+        return self._offsets.read(self._connector)
+
+    def alter(self, offsets: list[tuple[Partition, Offset | None]]) -> None:
+        self._offsets.alter(self._connector, offsets)
+
+    def reset(self) -> None:
+        self._offsets.reset(self._connector)

@@ -16,6 +16,7 @@ from tidings_connect.kafka.producer import AcknowledgedProducer
 from tidings_connect.kafka.topics import TopicAdmin
 from tidings_connect.storage.records import ConfigStore, StatusStore, StoredConnector
 from tidings_connect.supervised import OnEnd, supervised_call
+from tidings_connect.task_id import TaskId
 from tidings_connect.threads import STORAGE
 from tidings_service import TidingsError, get_logger
 
@@ -123,9 +124,15 @@ class KafkaStorage:
         _log.warning("a status could not be written", topic=self._worker.status_topic.name, reason=str(error))
 
 
-def running(connectors: Mapping[str, StoredConnector]) -> set[str]:
-    """The connectors of a class that this worker has."""
-    return {name for name, stored in connectors.items() if stored.is_ours}
+def running(connectors: Mapping[str, StoredConnector]) -> set[TaskId]:
+    """What is to be distributed of the connectors of a class that this worker has: each with its first task, also where it
+    has none, and its further tasks."""
+    return {
+        TaskId(name, task)
+        for name, stored in connectors.items()
+        if stored.is_ours
+        for task in range(max(1, stored.tasks_now))
+    }
 
 
 def _ensure(admin: TopicAdmin, topic: StorageTopic) -> None:

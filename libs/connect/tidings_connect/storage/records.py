@@ -7,13 +7,15 @@ Config topic (`KafkaConfigBackingStore`): ``connector-<name>`` {"properties"}, `
 deletes. The stores block on Kafka: call them off the event loop.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import orjson
 
 from tidings_connect.config.plugins import connector_of
+from tidings_connect.config.tasks import task_class_of, task_configs_of
 from tidings_connect.errors import ConnectError
 from tidings_envelope.fault_points import reached
 
@@ -22,7 +24,6 @@ PAUSED: Final = "PAUSED"
 STOPPED: Final = "STOPPED"
 INITIAL_STATES: Final = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPED}
 """Target states by what ``initial_state`` of a new connector calls them."""
-TASK_CLASS: Final = "io.debezium.connector.postgresql.PostgresConnectorTask"
 
 
 @dataclass(slots=True)
@@ -32,8 +33,16 @@ class StoredConnector:
     config: dict[str, str]
     target_state: str = STARTED
     tasks: int = 0
+    """How many its last ``commit-<name>`` record says."""
     revision: int = 0
     """Changes with each record of its configuration, also one that says the same again; counts in this process."""
+    task_configs: Sequence[dict[str, str]] = ()
+    """What its tasks are given when it runs, made of `config`."""
+
+    @property
+    def tasks_now(self) -> int:
+        """How many it has in its target state."""
+        return tasks_in(self.target_state, self.tasks, len(self.task_configs))
 
     @property
     def is_ours(self) -> bool:
@@ -93,16 +102,16 @@ class ConfigStore:
         self._put(f"connector-{name}", {"properties": dict(config)})
         reached("config.connector")
         state = target_state or (known.target_state if known is not None else STARTED)
-        self._put_tasks(name, config, tasks_in(state, 0 if known is None else known.tasks))
+        self._put_tasks(name, config, state, 0 if known is None else known.tasks)
 
     def put_target_state(self, name: str, state: str) -> None:
         """Store what a connector is to do; a stopped one has no tasks, and gets its own again when it is to run."""
         known, in_doubt = self.connectors.get(name), self.in_doubt
         self._put_state(name, state)
-        if known is not None:
-            tasks = tasks_in(state, known.tasks)
-            if in_doubt or tasks != known.tasks:
-                self._put_tasks(name, known.config, tasks)
+        if known is not None and (
+            in_doubt or tasks_in(state, known.tasks, len(known.task_configs)) != known.tasks
+        ):
+            self._put_tasks(name, known.config, state, known.tasks)
 
     def delete_connector(self, name: str) -> None:
         """Forget a connector; its offsets stay, as in Kafka Connect, and so do its tasks' records."""
@@ -117,9 +126,12 @@ class ConfigStore:
         # Workers before Kafka 3.5 know no STOPPED and take it for PAUSED.
         self._put(f"target-state-{name}", {"state": PAUSED if state == STOPPED else state, "state.v2": state})
 
-    def _put_tasks(self, name: str, config: Mapping[str, str], tasks: int) -> None:
-        if tasks:
-            self._put(f"task-{name}-0", {"properties": {**config, "task.class": TASK_CLASS}})
+    def _put_tasks(self, name: str, config: Mapping[str, str], state: str, known: int) -> None:
+        configs = task_configs_of(config)
+        tasks = tasks_in(state, known, len(configs))
+        for number, given in enumerate(configs[:tasks]):
+            properties = {**given, "task.class": task_class_of(config)}
+            self._put(f"task-{name}-{number}", {"properties": properties})
         reached("config.task")
         self._put(f"commit-{name}", {"tasks": tasks})
 
@@ -133,10 +145,10 @@ _LOG_LEVEL: Final = "logger-cluster-"
 _CONNECTOR_KEYS: Final = ("connector-", "target-state-", "commit-")
 
 
-def tasks_in(state: str, tasks: int) -> int:
-    """How many tasks a connector has in a target state, when it had `tasks`: as in Kafka Connect a connector that is paused
-    from the start has none until it runs."""
-    return 1 if state == STARTED else 0 if state == STOPPED else min(tasks, 1)
+def tasks_in(state: str, tasks: int, wanted: int) -> int:
+    """How many tasks a connector has in a target state, when it had `tasks` and is to have `wanted` when it runs: as in
+    Kafka Connect a connector that is paused from the start has none until it runs."""
+    return wanted if state == STARTED else 0 if state == STOPPED else min(tasks, wanted)
 
 
 def _stored(name: str, values: Mapping[str, Any], revision: int) -> StoredConnector | None:
@@ -147,11 +159,13 @@ def _stored(name: str, values: Mapping[str, Any], revision: int) -> StoredConnec
     target = _dict(values.get(f"target-state-{name}"))
     state = target.get("state.v2") or target.get("state")
     tasks = _dict(values.get(f"commit-{name}")).get("tasks", 0)
+    config = {key: "" if item is None else str(item) for key, item in properties.items()}
     return StoredConnector(
-        config={key: "" if item is None else str(item) for key, item in properties.items()},
+        config=config,
         target_state=state if state in {STARTED, PAUSED, STOPPED} else STARTED,
         tasks=tasks if isinstance(tasks, int) else 0,
         revision=revision,
+        task_configs=task_configs_of(config),
     )
 
 
@@ -221,8 +235,16 @@ class StatusStore:
         self._put(f"status-task-{name}-{task}", self._status(state, trace, generation, version))
 
     def delete(self, name: str) -> None:
-        self._put(f"status-task-{name}-0", None)
+        """Forget a connector and all its tasks."""
+        of_task = re.compile(rf"status-task-{re.escape(name)}-\d+".encode())
+        tasks = {key.decode() for key in self.values if of_task.fullmatch(key)}
+        for key in sorted(tasks | {f"status-task-{name}-0"}):
+            self._put(key, None)
         self._put(f"status-connector-{name}", None)
+
+    def delete_task(self, name: str, task: int) -> None:
+        """Forget a task that a connector has no more."""
+        self._put(f"status-task-{name}-{task}", None)
 
     def put_record(self, key: bytes, data: bytes | None) -> None:
         """Write a record of another kind (`herder.topics`) without waiting."""

@@ -127,6 +127,10 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     records_skipped: int = 0
     """Those that ``errors.tolerance=all`` has left out."""
     dead_letters: int = 0
+    records_read: int = 0
+    """Of a sink: records that have been read from its topics."""
+    partitions: int = 0
+    """Of a sink: how many are this task's."""
     kafka_transactions: int = 0
     """Kafka transactions committed (exactly once)."""
     snapshot_rows: int = 0

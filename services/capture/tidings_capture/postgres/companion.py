@@ -11,7 +11,7 @@ from tidings_capture.postgres.wal.monitor import WalMonitor
 from tidings_capture.postgres.wal.slots import SlotCollector, own_slots
 from tidings_connect.config.plugins import connector_of
 from tidings_connect.herder.herder import Herder
-from tidings_connect.herder.local_connector import ConnectorRun
+from tidings_connect.herder.local_task import LocalTask
 from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.herder.tagged_collector import TaggedCollector
 
@@ -22,7 +22,7 @@ class SlotCompanion:
     name = "slots"
 
     def __init__(self, herder: Herder, bounds: SeriesBounds) -> None:
-        def runs() -> list[ConnectorRun]:
+        def runs() -> list[LocalTask]:
             return [run for run in list(herder.local_runs.values()) if _is_ours(run)]
 
         wal = WalMonitor(lambda: own_slots(runs(), herder.resolved), herder.worker.wal_interval_seconds)
@@ -42,6 +42,6 @@ class SlotCompanion:
         await self._wal.run(self._guard.act)
 
 
-def _is_ours(run: ConnectorRun) -> bool:
+def _is_ours(run: LocalTask) -> bool:
     connector = connector_of(run.config)
     return connector is not None and connector.class_name == CONNECTOR_CLASS

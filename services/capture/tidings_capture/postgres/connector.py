@@ -42,6 +42,8 @@ class PostgresConnector(Connector):
     class_name: ClassVar[str] = CONNECTOR_CLASS
     version: ClassVar[str] = CONNECTOR_VERSION
     kind: ClassVar[Kind] = "source"
+    writes_rows: ClassVar[bool] = True
+    task_class: ClassVar[str] = "io.debezium.connector.postgresql.PostgresConnectorTask"
     removable: ClassVar[Mapping[str, Callable[[Mapping[str, str]], None]]] = _REMOVABLE
 
     @property

@@ -24,7 +24,7 @@ from tidings_capture.postgres.wal.options import STEPS, WalOptions
 from tidings_capture.postgres.wal.slots import OwnSlot
 from tidings_connect.data.sizes import format_size
 from tidings_connect.errors import ConnectError
-from tidings_connect.herder.local_connector import ConnectorRun
+from tidings_connect.herder.local_task import LocalTask
 from tidings_service import get_logger
 
 WARN: Final = 1
@@ -40,7 +40,7 @@ class Guarded(Protocol):
     """What the guard needs of the supervisor."""
 
     @property
-    def local_runs(self) -> Mapping[str, ConnectorRun]:
+    def local_runs(self) -> Mapping[str, LocalTask]:
         """The connectors of this worker."""
         ...
 

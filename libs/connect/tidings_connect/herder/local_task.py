@@ -1,4 +1,4 @@
-"""One connector's life in the supervisor: its task's process, retries, and what its status says.
+"""One task's life in the herder: its process, retries, and what its status says.
 
 States are Kafka Connect's: UNASSIGNED, RUNNING, PAUSED, STOPPED, FAILED. A task that is not streaming is never RUNNING:
 between two attempts it is FAILED, with the error and the time of the next attempt in its trace.
@@ -15,11 +15,12 @@ import msgspec
 from tidings_connect.config.retries import RetryOptions, read_retry_options
 from tidings_connect.errors import ConnectError, SilentTaskError, TaskDiedError
 from tidings_connect.renewals import Renewal
-from tidings_connect.storage.records import PAUSED, STARTED, STOPPED, tasks_in
+from tidings_connect.storage.records import PAUSED, STARTED, STOPPED
 from tidings_connect.supervised import supervise
 from tidings_connect.task.channel import Failure, Report, TaskJob
 from tidings_connect.task.forks import TaskForks
 from tidings_connect.task.process import TaskProcess
+from tidings_connect.task_id import TaskId
 from tidings_connect.threads import TASKS
 from tidings_service import Retry, TidingsError, get_logger, safe_trace
 
@@ -45,26 +46,31 @@ def connector_state(target_state: str) -> str:
 
 @dataclass(slots=True)
 class Counters:
-    """What a connector's metrics say; sums over its processes."""
+    """What a task's metrics say; sums over its processes."""
 
     records: dict[str, int]
     transactions: int = 0
     events: int = 0
+    read: int = 0
+    """Of a sink: records read from its topics."""
     losses: dict[str, int] = field(default_factory=dict)
     """How often changes may have been lost, by reason."""
 
 
-class ConnectorRun:
-    """Runs one connector until it is stopped.
+class LocalTask:
+    """Runs one task of a connector until it is stopped; the first one stands for the connector as well (`TaskId`).
 
     Args:
-        make_job: the task's job from a configuration.
+        config: the connector's.
+        make_job: the task's job from its configuration.
         forks: starts the task's processes.
         on_change: called when connector or task changed state.
         silence_seconds: after so long without a report the task is FAILED and its process killed; 0: never.
         worker_id: the worker it runs on.
         revision: of the stored configuration that it runs.
-        tasks: how many are stored.
+        tasks: how many the connector has.
+        task: its number.
+        task_config: what the task is given; None: the connector's configuration.
     """
 
     def __init__(
@@ -72,17 +78,21 @@ class ConnectorRun:
         name: str,
         config: dict[str, str],
         target_state: str,
-        make_job: Callable[[str, dict[str, str]], TaskJob],
+        make_job: Callable[[TaskId, dict[str, str]], TaskJob],
         forks: TaskForks,
-        on_change: Callable[["ConnectorRun"], None],
+        on_change: Callable[["LocalTask"], None],
         *,
         stop_seconds: float,
         silence_seconds: float,
         worker_id: str,
         revision: int,
         tasks: int = 1,
+        task: int = 0,
+        task_config: dict[str, str] | None = None,
     ) -> None:
         self.name = name
+        self.task = task
+        self.task_config = config if task_config is None else task_config
         self.worker_id = worker_id
         self.revision = revision
         self._tasks = tasks
@@ -117,7 +127,12 @@ class ConnectorRun:
     @property
     def has_task(self) -> bool:
         """A stopped connector has no tasks, and neither has one that was paused before it ever ran."""
-        return tasks_in(self.target_state, self._tasks) > 0
+        return self.task < self._tasks
+
+    @property
+    def id(self) -> TaskId:
+        """Which task of which connector."""
+        return TaskId(self.name, self.task)
 
     @property
     def healthy(self) -> bool:
@@ -146,7 +161,7 @@ class ConnectorRun:
             self._process.set_log_levels(levels)
 
     def counters(self) -> Counters:
-        """Totals over all processes of this connector."""
+        """Totals over all processes of this task."""
         records = dict(self._base.records)
         for topic, count in self.report.records.items():
             records[topic] = records.get(topic, 0) + count
@@ -154,13 +169,14 @@ class ConnectorRun:
             records,
             self._base.transactions + self.report.transactions,
             self._base.events + self.report.events,
+            self._base.read + self.report.records_read,
             {
                 reason: self._base.losses.get(reason, 0) + self.report.losses.get(reason, 0)
                 for reason in {**self._base.losses, **self.report.losses}
             },
         )
 
-    def continue_from(self, former: "ConnectorRun") -> None:
+    def continue_from(self, former: "LocalTask") -> None:
         """Take over the counters of the run before this one: metrics never go back."""
         self._base = former.counters()
         self.restarts = former.restarts
@@ -173,7 +189,7 @@ class ConnectorRun:
         if self.target_state == STARTED:
             self._set(UNASSIGNED, None)
             self._following = supervise(
-                self._follow(), f"connector {self.name}", self._followed_no_more, may_return=True
+                self._follow(), f"task {self.id}", self._followed_no_more, may_return=True
             )
         else:
             self._set(PAUSED if self.target_state == PAUSED else UNASSIGNED, None)
@@ -235,11 +251,18 @@ class ConnectorRun:
             pause = _pause(failure, retry, failures)
             self._set(FAILED, _trace(failure, pause))
             if pause is None:
-                _log.error("task failed", connector=self.name, code=failure.code, reason=failure.message)
+                _log.error(
+                    "task failed",
+                    connector=self.name,
+                    task=self.task,
+                    code=failure.code,
+                    reason=failure.message,
+                )
                 return
             _log.warning(
                 "task failed and will be restarted",
                 connector=self.name,
+                task=self.task,
                 code=failure.code,
                 reason=failure.message,
                 seconds=round(pause, 3),
@@ -257,20 +280,20 @@ class ConnectorRun:
         except ConnectError as error:
             failure = _failure(error)
         except Exception as error:  # noqa: BLE001 - logged, and the task is FAILED by it
-            _log.exception("a task could not be followed", connector=self.name)
+            _log.exception("a task could not be followed", connector=self.name, task=self.task)
             message = f"the task could not be followed: {type(error).__name__}"
             failure = Failure("unexpected", message, str(Retry.TIMED), None, safe_trace(error))
         return self._retry_options(), failure
 
     def _retry_options(self) -> RetryOptions:
         """Those that need no secret."""
-        return read_retry_options({n: v for n, v in self.config.items() if "${" not in v})
+        return read_retry_options({n: v for n, v in self.task_config.items() if "${" not in v})
 
     async def _run_once(self) -> tuple[RetryOptions, Failure | None]:
         """Run the task until its process ends; why it ended, None after a stop."""
         try:
             # Every attempt reads secrets anew: one that was rotated may be why the last one failed.
-            job = await TASKS.run(self._make_job, self.name, self.config)
+            job = await TASKS.run(self._make_job, self.id, self.task_config)
         except ConnectError as error:
             return self._retry_options(), _failure(error)
         job = msgspec.structs.replace(job, guard_level=self.guard_level, lease=self._lease)
