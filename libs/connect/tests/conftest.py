@@ -28,9 +28,9 @@ def counting_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory for ``sys.path`` with the module and the entry point of `docs/connectors.md`, as they are there."""
     directory = tmp_path_factory.mktemp("site")
     page = PAGE.read_text("utf-8")
-    module, contract = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (directory / "counting.py").write_text(module, "utf-8")
-    (directory / "counting_contract.py").write_text(contract, "utf-8")
+    names = ("counting", "counting_contract", "listing", "listing_contract")
+    for module, text in zip(names, re.findall(r"```python\n(.*?)```", page, re.DOTALL), strict=True):
+        (directory / f"{module}.py").write_text(text, "utf-8")
     ((name, value),) = re.findall(
         r'```toml\n\[project\.entry-points\."tidings\.connectors"\]\n(\w+) = "(.*?)"\n```', page
     )
@@ -38,7 +38,7 @@ def counting_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n", "ascii")
     (info / "entry_points.txt").write_text(
-        f"[tidings.connectors]\n{name} = {value}\n{TRANSFORM_ENTRY}", "ascii"
+        f"[tidings.connectors]\n{name} = {value}\nlisting = listing:List\n{TRANSFORM_ENTRY}", "ascii"
     )
     (directory / "counting_transforms.py").write_text(TRANSFORM, "ascii")
     return directory

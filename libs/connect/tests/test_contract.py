@@ -14,16 +14,19 @@ from tidings_stack.capture import CaptureWorkers
 from tidings_stack.waiting import wait_for
 
 
-def test_the_page_s_connector_keeps_the_contract(counting_distribution: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("module", "tests"), [("counting_contract", 13), ("listing_contract", 12)])
+def test_the_page_s_connectors_keep_their_contracts(
+    counting_distribution: Path, tmp_path: Path, module: str, tests: int
+) -> None:
     """In a process of its own: there the page's code is run as it was pasted, by name."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path),
-         str(counting_distribution / "counting_contract.py")],
+         str(counting_distribution / f"{module}.py")],
         env={**os.environ, "PYTHONPATH": str(counting_distribution)},
         cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]
-    assert "12 passed" in done.stdout
+    assert f"{tests} passed" in done.stdout
 
 
 @pytest.mark.usefixtures("counting")

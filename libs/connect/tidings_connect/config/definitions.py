@@ -18,6 +18,7 @@ from tidings_connect.connector import Connector
 
 _IMPORTANCE: Final = ("HIGH", "MEDIUM", "LOW")
 _CHAINS: Final = (("transforms", "transformation"), ("predicates", "predicate"))
+_OF_SINKS: Final = ("topics", "errors.deadletterqueue.")
 PLUGIN_VERSION: Final = ".plugin.version"
 _KIND_OF_CLASS: Final = {
     "key.converter": "converter",
@@ -40,7 +41,25 @@ def _framework() -> tuple[Definition, ...]:
 
 def connector_definitions(connector: Connector) -> dict[str, Definition]:
     """The options of a connector in the order of Kafka Connect's answer: those that every connector has first."""
+    if connector.kind == "sink":
+        # Recorded of a source: a sink has some of these, and those that only sinks have.
+        options = {
+            name: option for name, option in connector.options.items() if name not in own_names(connector)
+        }
+        shared = [d for d in _framework() if d.name.removesuffix(PLUGIN_VERSION) in options]
+        known = {definition.name for definition in shared}
+        others = [
+            option.definition("Common", order)
+            for order, (name, option) in enumerate(options.items(), 1)
+            if name not in known and name.startswith(_OF_SINKS)
+        ]
+        return {definition.name: definition for definition in (*shared, *others, *connector.definitions())}
     return {definition.name: definition for definition in (*_framework(), *connector.definitions())}
+
+
+def own_names(connector: Connector) -> frozenset[str]:
+    """The names of the options that are a connector's own."""
+    return frozenset(option.name for option in connector.own_options)
 
 
 def groups(config: Mapping[str, str], connector: Connector) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from tidings_connect.config.exactly_once import (
     ENABLED,
@@ -13,8 +13,10 @@ from tidings_connect.config.exactly_once import (
     TransactionBoundary,
     transactional_id,
 )
+from tidings_connect.config.sink_options import LETTERS
 from tidings_connect.connector import Supervision
 from tidings_connect.data.records import Producer
+from tidings_connect.data.subscription import Assignments, SinkTransport, Subscribe
 from tidings_connect.errors import OptionError
 from tidings_connect.kafka.producer import IN_FLIGHT, AcknowledgedProducer, RecordProducer
 from tidings_connect.kafka.topics import TopicAdmin, read_compacted
@@ -25,6 +27,9 @@ from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoint
 from tidings_connect.task.exactly_once import TransactionalCheckpoints
 from tidings_connect.task.topics import TopicMaker
 from tidings_service import get_logger
+
+if TYPE_CHECKING:
+    from tidings_connect.kafka.group_consumer import GroupConsumer
 
 P = TypeVar("P")
 
@@ -47,7 +52,7 @@ class Delivery(Generic[P]):
     exactly_once_required: bool = False
 
 
-class Transport(Protocol):
+class Transport(SinkTransport, Protocol):
     """What stands between a task and Kafka."""
 
     def open(self, delivery: Delivery[P]) -> tuple[Producer, Checkpoints[P]]:
@@ -132,6 +137,20 @@ class KafkaTransport:
         if job.offset_file is not None:
             return read_offsets(Path(job.offset_file)).get(key)
         return read_compacted({**job.client, **job.consumer}, job.offset_topic).get(key)
+
+    def subscribe(self, wanted: Subscribe, assignments: Assignments) -> "GroupConsumer":
+        """See `SinkTransport`."""
+        from tidings_connect.kafka.group_consumer import GroupConsumer  # noqa: PLC0415 - sources need it not
+
+        return GroupConsumer({**self._job.client, **self._job.consumer}, wanted, assignments)
+
+    def letters(self, topic: str, replication_factor: int, settings: Mapping[str, str]) -> RecordProducer:
+        """See `SinkTransport`."""
+        job = self._job
+        TopicAdmin({**job.client, **job.admin}).ensure_topic(
+            topic, partitions=1, replication_factor=replication_factor, config={}, setting=LETTERS
+        )
+        return RecordProducer({**job.client, **job.producer, **settings})
 
     def topics(self) -> TopicMaker | None:
         """Through an admin client, where ``topic.creation.enable`` allows it."""

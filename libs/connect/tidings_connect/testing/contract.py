@@ -89,6 +89,13 @@ class SourceContract:
         self._await(case, worker, 3)
         assert case.numbers(worker) == [1, 2, 3]
 
+    def test_it_has_no_more_tasks_than_it_may(self, case: Case) -> None:
+        config = {"connector.class": case.connector.class_name, **case.config}
+        for most in (1, 2, 5):
+            made = case.connector.task_configs(dict(config), most)
+            assert 1 <= len(made) <= most
+            assert made == case.connector.task_configs(dict(config), most), "it is the same on every worker"
+
     def test_a_wrong_option_is_refused_by_name(self, case: Case, worker: MemoryWorker) -> None:
         name, value = case.wrong
         with pytest.raises(OptionError, match=name.replace(".", r"\.")):

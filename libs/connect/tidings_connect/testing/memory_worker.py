@@ -1,4 +1,4 @@
-"""A worker in memory: one connector, its task in a thread, topics and offsets in dictionaries. It needs no Kafka.
+"""A worker in memory: one connector, each task in a thread, topics and offsets in dictionaries. It needs no Kafka.
 
 What the real worker does with processes, the group and the REST API is not here; the task, its loop, positions, transforms
 and converters are the real ones.
@@ -14,14 +14,17 @@ from contextlib import contextmanager
 from typing import Any, Final, Self
 
 from tidings_connect.config.providers import ConfigProviders
+from tidings_connect.config.tasks import tasks_max
 from tidings_connect.config.validation import invalid_message, validate
 from tidings_connect.connector import Connector
 from tidings_connect.data.records import Record
+from tidings_connect.data.subscription import Assignments, Subscribe, TopicPartition
 from tidings_connect.errors import NotStoppedError, OptionError
 from tidings_connect.kafka.topic_creation import TopicGroup
 from tidings_connect.task.channel import Report, TaskJob
 from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoints, P
 from tidings_connect.task.transport import Delivery, TaskContext
+from tidings_connect.testing.memory_group import MemorySubscription, MemoryTopics
 from tidings_envelope.fault_points import watched
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -44,6 +47,8 @@ class MemoryKafka:
     def __init__(self) -> None:
         self.topics: dict[str, list[Record]] = {}
         self.offsets: dict[bytes, bytes] = {}
+        self.inputs = MemoryTopics()
+        """What sinks read."""
 
 
 class _Producer:
@@ -132,6 +137,7 @@ class _TopicMaker:
 class _Transport:
     def __init__(self, kafka: MemoryKafka) -> None:
         self._kafka = kafka
+        self.subscription: MemorySubscription | None = None
 
     def open(self, delivery: Delivery[P]) -> tuple[_Producer, Checkpoints[P]]:
         producer = _Producer(self._kafka)
@@ -144,6 +150,13 @@ class _Transport:
             interval_seconds=0.02,
             on_wait=delivery.on_wait,
         )
+
+    def subscribe(self, wanted: Subscribe, assignments: Assignments) -> MemorySubscription:
+        self.subscription = MemorySubscription(self._kafka.inputs, wanted, assignments)
+        return self.subscription
+
+    def letters(self, topic: str, replication_factor: int, settings: Mapping[str, str]) -> _Producer:  # noqa: ARG002
+        return _Producer(self._kafka)
 
     def stored(self, key: bytes) -> bytes | None:
         return self._kafka.offsets.get(key)
@@ -180,6 +193,36 @@ class _Supervision:
         os.close(self._wake)
 
 
+class _Task:
+    """One task in a thread."""
+
+    def __init__(self, connector: Connector, job: TaskJob, kafka: MemoryKafka) -> None:
+        self._connector, self._job = connector, job
+        self._transport = _Transport(kafka)
+        self.error: BaseException | None = None
+        self.supervision = _Supervision()
+        self.thread = threading.Thread(target=self._run, name=f"task {job.task}")
+        self.thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self.supervision.last.state in {"streaming", "idle"}
+
+    def _run(self) -> None:
+        try:
+            self._connector.run_task(TaskContext(self._job, self.supervision, self._transport))
+        except BaseException as error:  # noqa: BLE001 - kept for whoever asks for the state
+            self.error = error
+            if self._transport.subscription is not None:
+                self._transport.subscription.leave()
+
+    def end(self) -> None:
+        self.supervision.stop()
+        self.thread.join(_DEADLINE_SECONDS)
+        assert not self.thread.is_alive(), "the task does not stop"
+        self.supervision.close()
+
+
 class MemoryWorker:
     """Runs one connector.
 
@@ -191,13 +234,10 @@ class MemoryWorker:
     def __init__(self, connector: Connector, name: str = "toy") -> None:
         self.kafka = MemoryKafka()
         self.name = name
-        self.error: BaseException | None = None
-        """Why the task FAILED."""
         self._connector = connector
         self._config: dict[str, str] = {}
         self._target = "STOPPED"
-        self._thread: threading.Thread | None = None
-        self._supervision: _Supervision | None = None
+        self._tasks: list[_Task] = []
 
     def __enter__(self) -> Self:
         return self
@@ -206,13 +246,23 @@ class MemoryWorker:
         self._end()
 
     @property
+    def error(self) -> BaseException | None:
+        """Why a task FAILED; the first of several."""
+        return next((task.error for task in self._tasks if task.error is not None), None)
+
+    @property
     def state(self) -> str:
-        """Kafka Connect's word for how the task is; STOPPED and PAUSED are the connector's."""
+        """Kafka Connect's word for how the tasks are; STOPPED and PAUSED are the connector's."""
         if self.error is not None:
             return "FAILED"
-        if self._thread is None or self._supervision is None:
+        if not self._tasks:
             return self._target
-        return "RUNNING" if self._supervision.last.state in {"streaming", "idle"} else "UNASSIGNED"
+        return "RUNNING" if all(task.running for task in self._tasks) else "UNASSIGNED"
+
+    @property
+    def tasks(self) -> int:
+        """How many run."""
+        return sum(task.thread.is_alive() for task in self._tasks)
 
     def put(self, config: Mapping[str, str]) -> None:
         """Create the connector, or change its configuration: the task starts anew.
@@ -239,15 +289,28 @@ class MemoryWorker:
         self._target = "STOPPED"
 
     def resume(self) -> None:
-        """Start the task, unless it runs."""
-        if self._thread is not None and self._thread.is_alive():
+        """Start the tasks that do not run."""
+        if self._tasks and all(task.thread.is_alive() for task in self._tasks):
             return
-        self._end()
+        configs = self._connector.task_configs(self._config, tasks_max(self._config))
+        former = self._tasks if len(self._tasks) == len(configs) else []
+        if not former:
+            self._end()
         self._target = "RUNNING"
-        self.error = None
-        self._supervision = _Supervision()
-        self._thread = threading.Thread(target=self._run, args=(self._supervision,), name="task")
-        self._thread.start()
+        self._tasks = [
+            former[number] if former and former[number].thread.is_alive() else self._start(number, config)
+            for number, config in enumerate(configs)
+        ]
+        for task in former:
+            if task not in self._tasks:
+                task.end()
+
+    def _start(self, number: int, config: dict[str, str]) -> _Task:
+        job = TaskJob(
+            self.name, number, config, {}, {}, {}, {}, {}, "offsets", 20, topic_creation=True,
+            group=str(uuid.uuid4()),
+        )  # fmt: skip
+        return _Task(self._connector, job, self.kafka)
 
     def restart(self) -> None:
         """End the task and start it again."""
@@ -256,11 +319,12 @@ class MemoryWorker:
 
     @contextmanager
     def crash_at(self, point: str, skip: int = 0) -> Iterator[threading.Event]:
-        """Within the block, the task is killed once when it has passed a fault point so many times; set when it was."""
+        """Within the block, a task is killed once when it has passed a fault point so many times; set when it was."""
         happened, left = threading.Event(), [skip]
 
         def watcher(passed: str) -> None:
-            if passed != point or happened.is_set() or threading.current_thread() is not self._thread:
+            ours = (task.thread for task in self._tasks)
+            if passed != point or happened.is_set() or threading.current_thread() not in ours:
                 return
             left[0] -= 1
             if left[0] < 0:
@@ -272,8 +336,21 @@ class MemoryWorker:
 
     def offsets(self) -> list[dict[str, Any]]:
         """As ``GET /connectors/{name}/offsets`` has them."""
+        if self._connector.kind == "sink":
+            return [
+                {
+                    "partition": {"kafka_topic": at.topic, "kafka_partition": at.partition},
+                    "offset": {"kafka_offset": offset},
+                }
+                for at, offset in sorted(self._committed.items())
+            ]
         stored = [(json.loads(key), json.loads(value)) for key, value in self.kafka.offsets.items()]
         return [{"partition": key[1], "offset": offset} for key, offset in stored if key[0] == self.name]
+
+    @property
+    def _committed(self) -> dict[TopicPartition, int]:
+        """How far the sink's group has come."""
+        return self.kafka.inputs.offsets.setdefault(f"connect-{self.name}", {})
 
     def alter_offsets(self, offsets: Sequence[Mapping[str, Any]]) -> None:
         """Store offsets, as ``PATCH /connectors/{name}/offsets`` does.
@@ -283,6 +360,11 @@ class MemoryWorker:
         """
         self._require_stopped()
         for entry in offsets:
+            if self._connector.kind == "sink":
+                place = entry["partition"]
+                at = TopicPartition(place["kafka_topic"], place["kafka_partition"])
+                self._committed[at] = entry["offset"]["kafka_offset"]
+                continue
             key = json.dumps([self.name, entry["partition"]], separators=(",", ":")).encode()
             self.kafka.offsets[key] = json.dumps(entry["offset"]).encode()
 
@@ -294,6 +376,7 @@ class MemoryWorker:
         """
         self._require_stopped()
         self.kafka.offsets.clear()
+        self._committed.clear()
 
     def values(self, topic: str) -> list[Any]:
         """The values of a topic's records, JSON decoded; without tombstones."""
@@ -301,7 +384,7 @@ class MemoryWorker:
         return [json.loads(value) for _, value, _ in records if value is not None]
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something holds.
+        """Wait until something holds; a task that was killed on purpose (`Crash`) is no failure.
 
         Raises:
             AssertionError: it does not within half a minute, or the task has failed; says why.
@@ -318,20 +401,7 @@ class MemoryWorker:
         if self.state != "STOPPED":
             raise NotStoppedError(f"connector {self.name} has to be stopped first")
 
-    def _run(self, supervision: _Supervision) -> None:
-        job = TaskJob(
-            self.name, 0, self._config, {}, {}, {}, {}, {}, "offsets", 20, topic_creation=True,
-            group=str(uuid.uuid4()),
-        )  # fmt: skip
-        try:
-            self._connector.run_task(TaskContext(job, supervision, _Transport(self.kafka)))
-        except BaseException as error:  # noqa: BLE001 - kept for whoever asks for the state
-            self.error = error
-
     def _end(self) -> None:
-        if self._supervision is not None and self._thread is not None:
-            self._supervision.stop()
-            self._thread.join(_DEADLINE_SECONDS)
-            assert not self._thread.is_alive(), "the task does not stop"
-            self._supervision.close()
-        self._supervision = self._thread = None
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.end()

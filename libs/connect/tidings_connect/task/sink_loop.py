@@ -1,0 +1,270 @@
+"""The loop of a sink task: poll, decode, transform, put, flush, commit. What is written, and where to, is a `SinkTask`'s.
+
+An offset is committed when the task has said that everything before it is durable, and the dead letters among it are stored.
+So a crash repeats records; it never loses one. A task whose system is busy (`RetriableError`) gets the same batch again: its
+partitions rest meanwhile, and it stays in its group.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from tidings_connect.config.retries import read_retry_options
+from tidings_connect.config.sink_options import (
+    CONSUMER_OVERRIDE,
+    TOPICS_REGEX,
+    sink_group,
+    topic_pattern,
+    topics_of,
+)
+from tidings_connect.config.task_options import producer_overrides
+from tidings_connect.data.subscription import Consumed, Subscribe, TopicPartition
+from tidings_connect.errors import BrokerError, OffsetError
+from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
+from tidings_connect.task.channel import Report
+from tidings_connect.task.letters import PUT, Letters
+from tidings_connect.task.sink import RetriableError, SinkConnector, SinkContext, SinkRecord
+from tidings_connect.task.sink_records import Records
+from tidings_connect.task.transport import TaskContext
+from tidings_envelope.fault_points import reached
+from tidings_service import get_logger
+
+_POLL_SECONDS: Final = 0.25
+_REPORT_SECONDS: Final = 0.5
+_STOP_SECONDS: Final = 8.0
+
+_log = get_logger(__name__)
+
+
+class _StopRequested(Exception):  # noqa: N818 - not an error
+    """The worker asked the task to stop."""
+
+
+class SinkLoop:
+    """One run of a sink task."""
+
+    def __init__(self, context: TaskContext, connector: SinkConnector) -> None:
+        self._context = context
+        job, config = context.job, context.job.config
+        self._name, self._task_number = job.connector, job.task
+        self._state = "starting"
+        self._deadline: float | None = None
+        self._next_report = 0.0
+        self._interval = job.offset_flush_ms / 1000
+        self._retry = read_retry_options(config)
+        self._own: set[TopicPartition] = set()
+        self._put_to: dict[TopicPartition, int] = {}
+        """Of each partition, the offset after the last record that the task has, or that was left out."""
+        self._committed: dict[TopicPartition, int] = {}
+        self._pending: list[tuple[Consumed, SinkRecord | None]] = []
+        """Read, and not put; None: to be left out."""
+        self._failures = 0
+        self._again_at = 0.0
+        self._next_flush = 0.0
+        self._read = 0
+        self._letters = Letters(
+            config,
+            job.connector,
+            job.task,
+            lambda topic, replicas: context.transport.letters(topic, replicas, producer_overrides(config)),
+            self._breathe,
+        )
+        self._records = Records(job, self._letters)
+        overrides = {
+            name.removeprefix(CONSUMER_OVERRIDE): value
+            for name, value in config.items()
+            if name.startswith(CONSUMER_OVERRIDE)
+        }
+        pattern = topic_pattern(config) if config.get(TOPICS_REGEX) else None
+        self._wanted = Subscribe(
+            sink_group(job.connector, config),
+            f"connector-consumer-{job.connector}-{job.task}",
+            topics_of(config),
+            None if pattern is None else pattern.matches,
+            consumer_settings(overrides, CONSUMER_OVERRIDE),
+            int(overrides.get(MOST_RECORDS, "500")),
+        )
+        self._by_place: dict[tuple[TopicPartition, int], Consumed] = {}
+        self._task = connector.open_task(config, SinkContext(job.connector, job.task, self._refused))
+
+    def run(self) -> None:
+        """Until it is to stop."""
+        self._report()
+        try:
+            self._subscription = self._context.transport.subscribe(self._wanted, self)
+            try:
+                self._work()
+            except _StopRequested:
+                self._deadline = time.monotonic() + _STOP_SECONDS
+                _log.info("stopped", connector=self._name, task=self._task_number)
+            except BaseException:
+                self._own.clear()  # nothing more is committed
+                raise
+            finally:
+                self._leave()
+        finally:
+            self._task.stop()
+            self._records.close()
+            self._report()
+
+    def _leave(self) -> None:
+        try:
+            try:
+                self._flush()
+            finally:
+                self._subscription.close()
+        except (BrokerError, RetriableError, _StopRequested) as error:
+            # The committed offsets stay behind: the next start repeats what was put after them.
+            _log.warning("stopped without a last commit", connector=self._name, reason=str(error))
+
+    def _work(self) -> None:
+        self._state = "streaming"
+        self._next_flush = time.monotonic() + self._interval
+        while True:
+            for _ in self._context.supervision.signals():
+                _log.warning("a sink takes no signals", connector=self._name)
+            waits = bool(self._pending)
+            pause = (
+                min(_POLL_SECONDS, max(0.0, self._again_at - time.monotonic())) if waits else _POLL_SECONDS
+            )
+            arrived = self._subscription.poll(pause)
+            self._read += len(arrived)
+            self._pending += [(each, self._records.made(each)) for each in arrived if _of(each) in self._own]
+            if self._pending and time.monotonic() >= self._again_at:
+                self._put()
+            if time.monotonic() >= self._next_flush:
+                self._flush()
+            self._breathe()
+
+    # What the task is given, and how far it is
+
+    def _put(self) -> None:
+        batch = [made for _, made in self._pending if made is not None]
+        self._by_place = {(_of(each), each.offset): each for each, _ in self._pending}
+        try:
+            if batch:
+                self._task.put(batch)
+        except RetriableError as error:
+            self._rest(error)
+            return
+        finally:
+            self._by_place = {}
+        reached("sink.put")
+        for each, _ in self._pending:
+            self._put_to[_of(each)] = each.offset + 1
+        self._records.count(batch)
+        self._pending = []
+        if self._failures:
+            self._failures, self._again_at = 0, 0.0
+            self._subscription.resume(self._own)
+
+    def _rest(self, error: RetriableError) -> None:
+        self._subscription.pause(self._own)  # also those that have come since the last failure
+        self._failures += 1
+        first, longest = self._retry.first_seconds, self._retry.longest_seconds
+        pause = min(first * float(2 ** min(self._failures - 1, 20)), longest)
+        self._again_at = time.monotonic() + pause
+        _log.warning(
+            "a sink is busy and is asked again",
+            connector=self._name,
+            task=self._task_number,
+            seconds=round(pause, 3),
+            reason=str(error),
+        )
+
+    def _flush(self) -> None:
+        """Have the task make durable what it has, and commit as much as it says."""
+        self._next_flush = time.monotonic() + self._interval
+        offsets = {at: offset for at, offset in self._put_to.items() if at in self._own}
+        if all(self._committed.get(at) == offset for at, offset in offsets.items()):
+            return
+        try:
+            durable = self._task.flush(dict(offsets))
+        except RetriableError as error:
+            _log.warning("a sink is busy; nothing is committed yet", connector=self._name, reason=str(error))
+            return
+        reached("sink.flushed")
+        self._letters.flush()
+        found = {}
+        for at, offset in durable.items():
+            if at not in offsets:
+                continue
+            if offset > offsets[at]:
+                raise OffsetError(
+                    f"the task says that {at.topic}, partition {at.partition} is durable up to {offset}, but it was given"
+                    f" records up to {offsets[at]} only"
+                )
+            if offset > self._committed.get(at, -1):
+                found[at] = offset
+        if found:
+            self._subscription.commit(found)
+            self._committed.update(found)
+            reached("sink.committed")
+
+    def _refused(self, record: SinkRecord, error: Exception) -> None:
+        """A record that the task cannot write (`SinkContext.report`)."""
+        consumed = self._by_place.get((record.original, record.offset))
+        if consumed is None:
+            consumed = Consumed(*record.original, record.offset, None, None, [], record.timestamp)
+        self._letters.leave_out(consumed, PUT, type(self._task).__name__, error)
+
+    # What the group says (`Assignments`)
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """See `Assignments.assigned`."""
+        self._own |= set(partitions)
+        begin = self._task.open(partitions) or {}
+        if self._failures:
+            self._failures, self._again_at = 1, 0.0  # put again at once: then all of them go on
+        return begin
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """See `Assignments.revoked`."""
+        if self._own.intersection(partitions):
+            self._flush()
+        self._forget(partitions)
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        """See `Assignments.lost`."""
+        self._forget(partitions)
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        gone = self._own.intersection(partitions)
+        if gone:
+            self._task.close(sorted(gone))
+        self._own -= gone
+        self._pending = [(each, made) for each, made in self._pending if _of(each) not in gone]
+        for at in gone:
+            self._put_to.pop(at, None)
+            self._committed.pop(at, None)
+
+    def _breathe(self) -> None:
+        """Called between batches and in every wait."""
+        now = time.monotonic()
+        if self._deadline is not None:
+            if now > self._deadline:
+                raise _StopRequested("Kafka did not answer in time")
+        elif self._context.supervision.stop_requested():
+            raise _StopRequested
+        if now >= self._next_report:
+            self._report()
+
+    def _report(self) -> None:
+        self._next_report = time.monotonic() + _REPORT_SECONDS
+        self._context.supervision.report(
+            Report(
+                state=self._state,
+                records=dict(self._records.counts),
+                connected=self._state == "streaming",
+                outstanding=len(self._pending),
+                record_errors=self._letters.errors,
+                records_skipped=self._letters.skipped,
+                dead_letters=self._letters.written,
+                records_read=self._read,
+                partitions=len(self._own),
+            )
+        )
+
+
+def _of(record: Consumed) -> TopicPartition:
+    return TopicPartition(record.topic, record.partition)

@@ -1,0 +1,111 @@
+"""From records as they stand in topics to what a sink task is given: converters, headers, transforms, tolerance."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tidings_connect.config.task_options import converters_of, transforms_of
+from tidings_connect.converters.encoding import make_converter
+from tidings_connect.data.errors import DataError
+from tidings_connect.data.parse import parse_text
+from tidings_connect.data.subscription import Consumed, TopicPartition
+from tidings_connect.task.channel import TaskJob
+from tidings_connect.task.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
+from tidings_connect.task.sink import SinkRecord
+from tidings_connect.transforms.chain import TransformError, make_chain
+from tidings_connect.transforms.record import Header, SourceRecord
+from tidings_envelope.schema import ConnectSchema
+
+_SIMPLE: Final = "SimpleHeaderConverter"
+
+
+class Records:
+    """Makes the records of one task.
+
+    Args:
+        letters: takes those that cannot be made.
+    """
+
+    def __init__(self, job: TaskJob, letters: Letters) -> None:
+        options = converters_of(job.config, job.converters)
+        self._key, self._value = (make_converter(options, is_key=is_key) for is_key in (True, False))
+        self._classes = {side: options.get(f"{side}.converter", "") for side in ("key", "value")}
+        chain = transforms_of(job.config)
+        self._chain = make_chain(chain) if chain else None
+        self._letters = letters
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many records the task has been given, by the topic that they were read from."""
+        return self._counts
+
+    def count(self, batch: Sequence[SinkRecord]) -> None:
+        """The task has these."""
+        for record in batch:
+            self._counts[record.original.topic] += 1
+
+    def made(self, record: Consumed) -> SinkRecord | None:
+        """What the task is given; None for a record that is left out.
+
+        Raises:
+            RecordError: it cannot be made, and errors are not tolerated.
+        """
+        try:
+            key = self._step(KEY, self._classes["key"], record, self._key.decode, record.key)
+            value = self._step(VALUE, self._classes["value"], record, self._value.decode, record.value)
+            headers = self._headers(record)
+        except _LeftOutError:
+            return None
+        plain = SourceRecord(record.topic, record.partition, *key, *value, record.timestamp, headers)
+        result: SourceRecord | None = plain
+        if self._chain is not None:
+            place = f"topic {record.topic}, partition {record.partition}, offset {record.offset}"
+            try:
+                result = self._chain.apply(plain, place)
+            except TransformError as error:
+                self._letters.leave_out(record, TRANSFORMATION, type(error).__name__, error)
+                return None
+        if result is None:
+            return None
+        return SinkRecord(*result, record.offset, TopicPartition(record.topic, record.partition))
+
+    def close(self) -> None:
+        """Close transforms and converters."""
+        if self._chain is not None:
+            self._chain.close()
+        for converter in (self._key, self._value):
+            converter.close()
+
+    def _step(
+        self,
+        stage: str,
+        class_name: str,
+        record: Consumed,
+        decode: Callable[[str, bytes | None], tuple[ConnectSchema | None, Any]],
+        data: bytes | None,
+    ) -> tuple[ConnectSchema | None, Any]:
+        try:
+            return decode(record.topic, data)
+        except DataError as error:
+            self._letters.leave_out(record, stage, class_name, error)
+            raise _LeftOutError from None
+
+    def _headers(self, record: Consumed) -> list[Header]:
+        """As SimpleHeaderConverter reads them: text that looks like a value of a type is one."""
+        found = []
+        for name, data in record.headers:
+            if data is None:
+                found.append(Header(name, None, None))
+                continue
+            try:
+                schema, value = parse_text(data.decode())
+            except UnicodeDecodeError:
+                self._letters.leave_out(record, HEADER, _SIMPLE, DataError(f"header {name} is not text"))
+                raise _LeftOutError from None
+            found.append(Header(name, schema, value, data))
+        return found
+
+
+class _LeftOutError(Exception):
+    """A record is left out."""
