@@ -5,7 +5,7 @@ own, one for each task, which is forked with what `preload` has imported. See ``
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 
@@ -15,7 +15,7 @@ from tidings_connect.config.option import Definition, Option
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from tidings_connect.herder.herder import Herder
+    from tidings_connect.config.worker import WorkerConfig
     from tidings_connect.herder.series_bounds import SeriesBounds
     from tidings_connect.task.channel import Report
     from tidings_connect.task.transport import TaskContext
@@ -54,24 +54,88 @@ class Companion(Protocol):
         ...
 
 
-class Supervision(Protocol):
-    """The process around a task."""
+class Counts(Protocol):
+    """What a task has done; sums over its processes."""
 
-    descriptor: int
-    """Readable when there may be something to hear."""
-    guard_level: int
-    """How far the worker's guard has gone (`Companion`); 0: all is well."""
+    @property
+    def transactions(self) -> int: ...
 
-    def stop_requested(self) -> bool:
-        """Whether the worker said stop, or is gone. Called often: it hears everything else, too."""
+    @property
+    def events(self) -> int: ...
+
+    @property
+    def losses(self) -> Mapping[str, int]:
+        """How often changes may have been lost, by reason."""
         ...
 
-    def signals(self) -> list[str]:
-        """Signals as JSON texts that came through the worker since the last call."""
+
+class RunningTask(Protocol):
+    """A task of this worker, as a companion sees it."""
+
+    @property
+    def name(self) -> str:
+        """Its connector's."""
         ...
 
-    def report(self, report: "Report") -> None:
-        """Say how it is, at least once a second."""
+    @property
+    def config(self) -> Mapping[str, str]:
+        """Its connector's, as it is stored."""
+        ...
+
+    @property
+    def report(self) -> "Report":
+        """What it said last."""
+        ...
+
+    @property
+    def report_age_seconds(self) -> float | None:
+        """How long ago its process said something; None while none runs."""
+        ...
+
+    @property
+    def errors(self) -> Mapping[str, int]:
+        """How often its process ended on an error, by code."""
+        ...
+
+    @property
+    def held(self) -> str | None:
+        """Why it rests although it is meant to run."""
+        ...
+
+    def counters(self) -> Counts: ...
+
+    def tell_guard(self, level: int) -> None:
+        """Hand the guard's level to it."""
+        ...
+
+
+class Host(Protocol):
+    """The worker, as a companion sees it."""
+
+    @property
+    def worker(self) -> "WorkerConfig":
+        """Its properties."""
+        ...
+
+    @property
+    def local_runs(self) -> Mapping[str, RunningTask]:
+        """The first tasks of the connectors that this worker runs, by name."""
+        ...
+
+    def resolved(self, config: Mapping[str, str]) -> dict[str, str]:
+        """A configuration with secrets in place of the references to them.
+
+        Raises:
+            ConfigProviderError: a reference cannot be resolved.
+        """
+        ...
+
+    async def interrupt(self, name: str, action: Callable[[], Awaitable[None]]) -> None:
+        """End a connector's tasks, do something, and start them again."""
+        ...
+
+    async def hold(self, name: str, reason: str | None) -> None:
+        """Let a connector's tasks rest for a reason, or go on (None)."""
         ...
 
 
@@ -138,7 +202,7 @@ class Connector(ABC):
         """
         return (config,)
 
-    def companion(self, herder: "Herder", bounds: "SeriesBounds") -> Companion | None:  # noqa: ARG002 - few have one
+    def companion(self, host: Host, bounds: "SeriesBounds") -> Companion | None:  # noqa: ARG002 - few have one
         """What is to run in each worker beside its connectors.
 
         Args:

@@ -1,100 +1,19 @@
-"""What a sink is: records from topics, decoded and transformed, for a system that is not Kafka. See ``docs/connectors.md``."""
+"""What a sink connector is. See ``docs/connectors.md``."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from tidings_connect.config.option import Option
 from tidings_connect.config.sink_options import SINK_OPTIONS, SINK_TEXTS, check_sink
 from tidings_connect.connector import Connector, Kind
 from tidings_connect.data.subscription import TopicPartition
-from tidings_connect.errors import ConnectError, OptionError
+from tidings_connect.errors import OptionError
+from tidings_connect.task.sink_loop import SinkLoop
+from tidings_connect.task.sink_task import RetriableError, SinkContext, SinkRecord, SinkTask
 from tidings_connect.task.transport import TaskContext
-from tidings_connect.transforms.record import Header
-from tidings_envelope.schema import ConnectSchema
-from tidings_service import Retry
 
 __all__ = ["RetriableError", "SinkConnector", "SinkContext", "SinkRecord", "SinkTask", "TopicPartition"]
-
-
-class RetriableError(ConnectError):
-    """A sink's system is away, or busy: the same batch is put again after a pause, without end."""
-
-    code = "sink_busy"
-    default_retry = Retry.TIMED
-
-
-class SinkRecord(NamedTuple):
-    """Kafka Connect's ``SinkRecord``: a record after converters and transforms."""
-
-    topic: str
-    partition: int | None
-    key_schema: ConnectSchema | None
-    key: Any
-    value_schema: ConnectSchema | None
-    """None for values without a schema."""
-    value: Any
-    """None: a tombstone."""
-    timestamp: int | None
-    """Milliseconds since the Unix epoch."""
-    headers: list[Header]
-    offset: int
-    original: TopicPartition
-    """Where it stands, whatever transforms have made of `topic` and `partition`; `offset` is one of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SinkContext:
-    """What the loop offers a sink task."""
-
-    connector: str
-    task: int
-    report: Callable[[SinkRecord, Exception], None]
-    """Says that a record cannot be written, for good: with ``errors.tolerance=all`` it becomes a dead letter, else the task
-    fails."""
-
-
-class SinkTask(ABC):
-    """Writes records of some partitions to a system. One thread uses it; no call may take longer than
-    ``max.poll.interval.ms``."""
-
-    def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:  # noqa: ARG002
-        """These partitions are this task's from now on.
-
-        Returns:
-            Where to begin, of those whose position stands in the system itself: the offset of the next record. The others
-            begin where the group has come to.
-        """
-        return None
-
-    @abstractmethod
-    def put(self, batch: Sequence[SinkRecord]) -> None:
-        """Take records; they need not be durable yet.
-
-        Raises:
-            RetriableError: the same batch is to come again.
-        """
-
-    @abstractmethod
-    def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Make what was put durable, and say how far it is: only that is committed.
-
-        Args:
-            offsets: of each partition the offset after the last record that was put, or left out before it came here.
-
-        Returns:
-            The offset after the last record that is durable, for each partition; of those left out nothing is committed.
-
-        Raises:
-            RetriableError: nothing is committed now; it is asked again.
-        """
-
-    def close(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - most keep nothing for a partition
-        """These partitions are another's: forget what was put and is not durable."""
-
-    def stop(self) -> None:  # noqa: B027 - most have nothing to close
-        """Let go of the system."""
 
 
 class SinkConnector(Connector):
@@ -129,9 +48,7 @@ class SinkConnector(Connector):
 
     def run_task(self, context: TaskContext) -> None:
         """Run a task until it is to stop."""
-        from tidings_connect.task.sink_loop import SinkLoop  # noqa: PLC0415 - the worker does not run tasks
-
         problems = self.problems(context.job.config)
         if problems:
             raise OptionError("; ".join(text for texts in problems.values() for text in texts))
-        SinkLoop(context, self).run()
+        SinkLoop(context, self.open_task).run()

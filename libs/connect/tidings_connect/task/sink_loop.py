@@ -6,7 +6,7 @@ partitions rest meanwhile, and it stays in its group.
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from tidings_connect.config.retries import read_retry_options
@@ -23,8 +23,8 @@ from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
 from tidings_connect.task.channel import Report
 from tidings_connect.task.letters import PUT, Letters
-from tidings_connect.task.sink import RetriableError, SinkConnector, SinkContext, SinkRecord
 from tidings_connect.task.sink_records import Records
+from tidings_connect.task.sink_task import RetriableError, SinkContext, SinkRecord, SinkTask
 from tidings_connect.task.transport import TaskContext
 from tidings_envelope.fault_points import reached
 from tidings_service import get_logger
@@ -41,9 +41,15 @@ class _StopRequested(Exception):  # noqa: N818 - not an error
 
 
 class SinkLoop:
-    """One run of a sink task."""
+    """One run of a sink task.
 
-    def __init__(self, context: TaskContext, connector: SinkConnector) -> None:
+    Args:
+        open_task: makes the task of a configuration.
+    """
+
+    def __init__(
+        self, context: TaskContext, open_task: Callable[[Mapping[str, str], SinkContext], SinkTask]
+    ) -> None:
         self._context = context
         job, config = context.job, context.job.config
         self._name, self._task_number = job.connector, job.task
@@ -85,7 +91,7 @@ class SinkLoop:
             int(overrides.get(MOST_RECORDS, "500")),
         )
         self._by_place: dict[tuple[TopicPartition, int], Consumed] = {}
-        self._task = connector.open_task(config, SinkContext(job.connector, job.task, self._refused))
+        self._task = open_task(config, SinkContext(job.connector, job.task, self._refused))
 
     def run(self) -> None:
         """Until it is to stop."""
@@ -179,6 +185,7 @@ class SinkLoop:
         if all(self._committed.get(at) == offset for at, offset in offsets.items()):
             return
         try:
+            reached("sink.flush")
             durable = self._task.flush(dict(offsets))
         except RetriableError as error:
             _log.warning("a sink is busy; nothing is committed yet", connector=self._name, reason=str(error))

@@ -11,7 +11,7 @@ from tidings_connect.data.parse import parse_text
 from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
-from tidings_connect.task.sink import SinkRecord
+from tidings_connect.task.sink_task import SinkRecord
 from tidings_connect.transforms.chain import TransformError, make_chain
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope.schema import ConnectSchema

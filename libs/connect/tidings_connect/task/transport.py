@@ -14,7 +14,6 @@ from tidings_connect.config.exactly_once import (
     transactional_id,
 )
 from tidings_connect.config.sink_options import LETTERS
-from tidings_connect.connector import Supervision
 from tidings_connect.data.records import Producer
 from tidings_connect.data.subscription import Assignments, SinkTransport, Subscribe
 from tidings_connect.errors import OptionError
@@ -25,6 +24,7 @@ from tidings_connect.storage.offset_file import OffsetFile, read_offsets
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoints
 from tidings_connect.task.exactly_once import TransactionalCheckpoints
+from tidings_connect.task.supervision import Supervision
 from tidings_connect.task.topics import TopicMaker
 from tidings_service import get_logger
 

@@ -10,7 +10,7 @@ from tidings_connect.connector import Connector
 from tidings_connect.errors import NotStoppedError, OptionError, RecordError
 from tidings_connect.testing.memory_worker import MemoryWorker
 
-SINK_POINTS = ("sink.put", "sink.flushed", "sink.committed")
+SINK_POINTS = ("sink.put", "sink.flush", "sink.flushed", "sink.committed")
 """Where a sink's task is killed."""
 PARTITIONS: Final = 4
 

@@ -10,8 +10,7 @@ from tidings_capture.postgres.wal.guard import Guard
 from tidings_capture.postgres.wal.monitor import WalMonitor
 from tidings_capture.postgres.wal.slots import SlotCollector, own_slots
 from tidings_connect.config.plugins import connector_of
-from tidings_connect.herder.herder import Herder
-from tidings_connect.herder.local_task import LocalTask
+from tidings_connect.connector import Host, RunningTask
 from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.herder.tagged_collector import TaggedCollector
 
@@ -21,12 +20,12 @@ class SlotCompanion:
 
     name = "slots"
 
-    def __init__(self, herder: Herder, bounds: SeriesBounds) -> None:
-        def runs() -> list[LocalTask]:
-            return [run for run in list(herder.local_runs.values()) if _is_ours(run)]
+    def __init__(self, host: Host, bounds: SeriesBounds) -> None:
+        def runs() -> list[RunningTask]:
+            return [run for run in list(host.local_runs.values()) if _is_ours(run)]
 
-        wal = WalMonitor(lambda: own_slots(runs(), herder.resolved), herder.worker.wal_interval_seconds)
-        self._wal, self._guard = wal, Guard(herder, wal)
+        wal = WalMonitor(lambda: own_slots(runs(), host.resolved), host.worker.wal_interval_seconds)
+        self._wal, self._guard = wal, Guard(host, wal)
         tagged = TaggedCollector(
             CaptureCollector(runs, bounds), lambda: [(run.name, run.config) for run in runs()]
         )
@@ -42,6 +41,6 @@ class SlotCompanion:
         await self._wal.run(self._guard.act)
 
 
-def _is_ours(run: LocalTask) -> bool:
+def _is_ours(run: RunningTask) -> bool:
     connector = connector_of(run.config)
     return connector is not None and connector.class_name == CONNECTOR_CLASS

@@ -16,13 +16,12 @@ from tidings_capture.postgres.server import (
     warning_of_refused_updates,
 )
 from tidings_connect.config.option import Definition, Option
-from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings, Kind
+from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings, Host, Kind
 from tidings_connect.errors import ConnectError
 from tidings_service import get_logger
 
 if TYPE_CHECKING:
     from tidings_capture.postgres.companion import SlotCompanion
-    from tidings_connect.herder.herder import Herder
     from tidings_connect.herder.series_bounds import SeriesBounds
     from tidings_connect.task.transport import TaskContext
 
@@ -88,11 +87,11 @@ class PostgresConnector(Connector):
             hint = f" ({error.hint})" if error.hint else ""
             return Findings({"database.hostname": [f"{CANNOT_CONNECT} {error}{hint}"]})
 
-    def companion(self, herder: "Herder", bounds: "SeriesBounds") -> "SlotCompanion":
+    def companion(self, host: Host, bounds: "SeriesBounds") -> "SlotCompanion":
         """Watches slots and WAL, and guards the servers' disks."""
         from tidings_capture.postgres.companion import SlotCompanion  # noqa: PLC0415 - tasks need no metrics
 
-        return SlotCompanion(herder, bounds)
+        return SlotCompanion(host, bounds)
 
     def deleted(self, name: str, config: Mapping[str, str]) -> None:
         """Its slot goes on retaining WAL."""

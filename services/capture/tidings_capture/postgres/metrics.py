@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tidings_capture.postgres.losses import REASONS
-from tidings_connect.herder.local_task import LocalTask
+from tidings_connect.connector import RunningTask
 from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.kafka.producer import QUEUE_RECORDS
 
@@ -22,7 +22,7 @@ _PLUGIN = "postgres"
 class CaptureCollector(Collector):
     """What ``/metrics`` says about what connectors capture."""
 
-    def __init__(self, runs: Callable[[], Iterable[LocalTask]], bounds: SeriesBounds) -> None:
+    def __init__(self, runs: Callable[[], Iterable[RunningTask]], bounds: SeriesBounds) -> None:
         """
         Args:
             bounds: how many series by table each connector may have.
@@ -39,7 +39,7 @@ class CaptureCollector(Collector):
         yield from _own(runs, self._bounds)
 
 
-def _losses(runs: list[LocalTask]) -> Iterator[Metric]:
+def _losses(runs: list[RunningTask]) -> Iterator[Metric]:
     losses = CounterMetricFamily(
         "tidings_capture_losses",
         "Losses of changes that on.slot.loss dealt with.",
@@ -58,7 +58,7 @@ def _losses(runs: list[LocalTask]) -> Iterator[Metric]:
     yield from (losses, recovering)
 
 
-def _key(run: LocalTask, context: str) -> list[str]:
+def _key(run: RunningTask, context: str) -> list[str]:
     return [_PLUGIN, run.config.get("topic.prefix", run.name), "0", context]
 
 
@@ -66,7 +66,7 @@ def _debezium(name: str, text: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"debezium_metrics_{name}", text, labels=["plugin", "name", "task", "context"])
 
 
-def _streaming(runs: list[LocalTask]) -> Iterator[Metric]:
+def _streaming(runs: list[RunningTask]) -> Iterator[Metric]:
     behind = _debezium("MilliSecondsBehindSource", "Age of the last change; 0 when idle.")
     since = _debezium(
         "MilliSecondsSinceLastEvent", "Since the last transaction seen was committed; -1 before the first."
@@ -91,7 +91,7 @@ def _streaming(runs: list[LocalTask]) -> Iterator[Metric]:
     yield from (behind, since, seen, committed, erroneous, connected, capacity, remaining)
 
 
-def _snapshots(runs: list[LocalTask], bounds: SeriesBounds) -> Iterator[Metric]:
+def _snapshots(runs: list[RunningTask], bounds: SeriesBounds) -> Iterator[Metric]:
     running = _debezium("SnapshotRunning", "Whether a snapshot is being taken.")
     completed = _debezium("SnapshotCompleted", "Whether the task's snapshot was taken as a whole.")
     aborted = _debezium("SnapshotAborted", "Whether the task's snapshot ended before it was whole.")
@@ -115,12 +115,12 @@ def _snapshots(runs: list[LocalTask], bounds: SeriesBounds) -> Iterator[Metric]:
     yield from (running, completed, aborted, total, remaining, scanned)
 
 
-def _table_rows(run: LocalTask, bounds: SeriesBounds) -> dict[str, float]:
+def _table_rows(run: RunningTask, bounds: SeriesBounds) -> dict[str, float]:
     tables = run.report.snapshot_tables
     return bounds.fold(run.name, "table", {name: table.rows for name, table in tables.items()})
 
 
-def _own(runs: list[LocalTask], bounds: SeriesBounds) -> Iterator[Metric]:
+def _own(runs: list[RunningTask], bounds: SeriesBounds) -> Iterator[Metric]:
     """What nobody else has a name for."""
     one, by_table = ["connector"], ["connector", "table"]
     lag = GaugeMetricFamily("tidings_capture_lag_seconds", "Age of the last change; 0 when idle.", labels=one)

@@ -22,9 +22,9 @@ from tidings_capture.postgres.wal.forecast import ServerWal, SlotWal
 from tidings_capture.postgres.wal.monitor import Place, WalMonitor, place_of
 from tidings_capture.postgres.wal.options import STEPS, WalOptions
 from tidings_capture.postgres.wal.slots import OwnSlot
+from tidings_connect.connector import RunningTask
 from tidings_connect.data.sizes import format_size
 from tidings_connect.errors import ConnectError
-from tidings_connect.herder.local_task import LocalTask
 from tidings_service import get_logger
 
 WARN: Final = 1
@@ -40,7 +40,7 @@ class Guarded(Protocol):
     """What the guard needs of the supervisor."""
 
     @property
-    def local_runs(self) -> Mapping[str, LocalTask]:
+    def local_runs(self) -> Mapping[str, RunningTask]:
         """The connectors of this worker."""
         ...
 

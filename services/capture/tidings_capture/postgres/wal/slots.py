@@ -14,8 +14,8 @@ from tidings_capture.postgres.client import Endpoint
 from tidings_capture.postgres.config import read_endpoint, read_slot_name
 from tidings_capture.postgres.wal.forecast import LOST, ServerWal
 from tidings_capture.postgres.wal.options import WalOptions, read_wal_options
+from tidings_connect.connector import RunningTask
 from tidings_connect.errors import ConnectError
-from tidings_connect.herder.local_task import LocalTask
 from tidings_service import get_logger
 
 OURS: Final = "ours"
@@ -40,7 +40,7 @@ class OwnSlot:
 
 
 def own_slots(
-    runs: Iterable[LocalTask], resolve: Callable[[Mapping[str, str]], Mapping[str, str]]
+    runs: Iterable[RunningTask], resolve: Callable[[Mapping[str, str]], Mapping[str, str]]
 ) -> dict[str, OwnSlot]:
     """The slots by connector. One whose configuration cannot be read is left out: its task says what is wrong with it.
 
@@ -91,7 +91,7 @@ class SlotCollector(Collector):
 
     def __init__(
         self,
-        runs: Callable[[], Iterable[LocalTask]],
+        runs: Callable[[], Iterable[RunningTask]],
         known: Callable[[], Mapping[str, OwnSlot]],
         server: Callable[[Endpoint], ServerWal | None],
     ) -> None:
