@@ -14,7 +14,7 @@ from tidings_stack.capture import CaptureWorkers
 from tidings_stack.waiting import wait_for
 
 
-@pytest.mark.parametrize(("module", "tests"), [("counting_contract", 13), ("listing_contract", 13)])
+@pytest.mark.parametrize(("module", "tests"), [("counting_contract", 13), ("listing_contract", 14)])
 def test_the_page_s_connectors_keep_their_contracts(
     counting_distribution: Path, tmp_path: Path, module: str, tests: int
 ) -> None:

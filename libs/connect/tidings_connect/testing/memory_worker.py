@@ -234,6 +234,8 @@ class MemoryWorker:
     def __init__(self, connector: Connector, name: str = "toy") -> None:
         self.kafka = MemoryKafka()
         self.name = name
+        self.flush_ms = 20
+        """How often offsets are stored, in milliseconds; counts for tasks that start."""
         self._connector = connector
         self._config: dict[str, str] = {}
         self._target = "STOPPED"
@@ -258,6 +260,11 @@ class MemoryWorker:
         if not self._tasks:
             return self._target
         return "RUNNING" if all(task.running for task in self._tasks) else "UNASSIGNED"
+
+    @property
+    def taken(self) -> int:
+        """Records that the tasks have written, or a sink's have been given, as they said last."""
+        return sum(sum(task.supervision.last.records.values()) for task in self._tasks)
 
     @property
     def tasks(self) -> int:
@@ -307,7 +314,7 @@ class MemoryWorker:
 
     def _start(self, number: int, config: dict[str, str]) -> _Task:
         job = TaskJob(
-            self.name, number, config, {}, {}, {}, {}, {}, "offsets", 20, topic_creation=True,
+            self.name, number, config, {}, {}, {}, {}, {}, "offsets", self.flush_ms, topic_creation=True,
             group=str(uuid.uuid4()),
         )  # fmt: skip
         return _Task(self._connector, job, self.kafka)

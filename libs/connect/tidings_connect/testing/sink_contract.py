@@ -112,6 +112,26 @@ class SinkContract:
         assert set(numbers) == set(range(1, 21))
         assert case.repeats or len(numbers) == len(set(numbers))
 
+    def test_what_was_put_is_durable_before_partitions_go_to_another_task(
+        self, case: SinkCase, worker: MemoryWorker
+    ) -> None:
+        worker.flush_ms = 3_600_000  # only when they go
+        self._start(case, worker, tasks=2)
+        self._produce(worker, 1, 8)
+        worker.wait_for(lambda: worker.taken == 8, "eight records")
+        with worker.crash_at("sink.put") as happened:
+            worker.kafka.inputs.produce(self.topic, b'"k"', b'{"number":9}', partition=1)
+            worker.wait_for(happened.is_set, "a crash of the task that has the odd partitions")
+        worker.wait_for(lambda: worker.taken >= 9, "its records at the other task")
+        worker.resume()
+        worker.wait_for(lambda: self._committed(worker) > 0, "a commit of what goes back")
+        worker.stop()
+        numbers = case.numbers()
+        assert set(numbers) == set(range(1, 10))
+        even = sorted(number for number in numbers if number % 2 == 0)
+        assert even == [2, 4, 6, 8], "of the task that lived nothing is repeated"
+        assert self._committed(worker) == 9
+
     def test_a_new_configuration_and_another_number_of_tasks_lose_and_repeat_nothing(
         self, case: SinkCase, worker: MemoryWorker
     ) -> None:
