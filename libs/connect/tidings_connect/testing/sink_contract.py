@@ -156,12 +156,12 @@ class SinkContract:
         self, case: SinkCase, worker: MemoryWorker
     ) -> None:
         self._produce(worker, 1, 1)
-        worker.kafka.inputs.produce(self.topic, b'"k"', b"{secret", partition=2, headers=[("h", b"1")])
+        worker.kafka.inputs.produce(self.topic, b'"k"', b"{secret", partition=3, headers=[("h", b"1")])
         self._start(case, worker)
         with pytest.raises(AssertionError, match="the task failed"):
             worker.wait_for(lambda: False, "a failure")
         assert isinstance(worker.error, RecordError)
-        assert "partition 2, offset 0" in str(worker.error)
+        assert "partition 3, offset 0" in str(worker.error)
         assert "secret" not in str(worker.error)
         letters = {
             "errors.tolerance": "all",
@@ -176,7 +176,7 @@ class SinkContract:
         assert (key, value) == (b'"k"', b"{secret")
         said = dict(headers or [])
         assert said["h"] == b"1"
-        assert said["__connect.errors.partition"] == b"2"
+        assert said["__connect.errors.partition"] == b"3"
         assert said["__connect.errors.stage"] == b"VALUE_CONVERTER"
 
     def test_offsets_are_altered_and_reset_while_it_is_stopped(
