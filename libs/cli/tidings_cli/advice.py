@@ -64,6 +64,7 @@ OF_ERRORS: Final = {
     "second_writer": "Stop the other job: the message names it.",
     "sequence": "The message names topic, partition and offset; see the runbook on dead letters.",
     "settings": "Change the setting that the message names.",
+    "sink_busy": "Look at the system that the sink writes to; the task asks it again by itself.",
     "slot": "See who holds or dropped the slot, and choose `on.slot.loss` if it is gone.",
     "spark_gateway": "See whether there is a Java, and enough memory for it.",
     "spool": "Give `TMPDIR` more room; the task tries again.",
@@ -90,6 +91,11 @@ OF_WARNINGS: Final = {
     "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
     "and are published with updates": "At once: give them a key or `REPLICA IDENTITY FULL`, or take them out of the publication.",
     "WAL metrics are not available": "Grant the role `pg_monitor`; until then the alerts on WAL are blind.",
+    "a connector cannot divide its work into tasks": "Correct the options that its first task complains of.",
+    "a sink is busy and is asked again": "Look at the system that the sink writes to; `reason` says what it answered.",
+    "a sink is busy; nothing is committed yet": "Look at the system that the sink writes to; what was put comes again after a restart.",
+    "a sink takes no signals": "Send signals to source connectors only.",
+    "stopped without a last commit": "Nothing is lost: the next start repeats what was put after the last commit.",
     "a connector's database is not watched": "Let the database answer, or correct its login: the guard cannot see its slots.",
     "a former snapshot's slot is still there": "Nothing: it is temporary and goes with its session.",
     "a logical message of the DDL trigger's prefix is none of the trigger's, and is left out": "See who writes logical messages "
