@@ -2,7 +2,7 @@
 
 A `Shape` takes a cell of the form that nearly all of a column's cells have, and gives the same bytes as the column's
 snippet in `fast_json` does, which takes over for every other cell. Its pattern checks what a snippet asks in several
-steps, and its groups hand over the parts that a snippet cuts out. `postgres.tuple_match` puts the patterns of all columns together.
+steps, and its groups hand over the parts that a snippet cuts out. `postgres.row_reader` puts the patterns of all columns together.
 """
 
 from binascii import b2a_base64
