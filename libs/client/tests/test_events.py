@@ -149,3 +149,25 @@ def test_a_topic_that_is_not_there_is_told_with_what_is(
         Events(**reading(events=[second]))
     with pytest.raises(ClientError, match="does not say which event it reads"):
         Events(**reading(events=[Line]))
+
+
+def test_a_new_group_is_told_what_a_younger_version_lacks(
+    publisher: Publisher, reading: Reading, unique_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = versions(unique_name)
+    publisher.create(1)
+    publisher.publish([1, 2])
+    publisher.create(2)
+    publisher.publish([3])
+    settings = reading(events=[second])
+    assert [received.data.order_id for received in rest(**settings)] == [3]
+    (told,) = caplog.records
+    assert told.name == "tidings_client"
+    said = told.getMessage()
+    assert f"is new: {publisher.topics[2]} begins with 2026-01-01T00:00:00" in said
+    assert f"read {publisher.topics[1]} alone first" in said
+    # It is new once; and of a version that is the first nothing is said.
+    caplog.clear()
+    assert rest(**settings) == []
+    assert len(rest(**(settings | {"events": [first], "group": f"{unique_name}-other"}))) == 3
+    assert caplog.records == []

@@ -1,6 +1,8 @@
-"""The examples for downstream teams run as they are: a reader in Python, and one in JavaScript."""
+"""The examples for downstream teams run as they are: a reader in Python, one in JavaScript, and that of the README."""
 
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +45,44 @@ def test_the_reader_in_python(
     publisher.create(2)
     publisher.publish([2, 3])
     assert sorted(run(command)) == sorted(PACKED - {"pack 1: 1 x 5; by any day"})
+
+
+def test_the_reader_of_the_readme(
+    publisher: Publisher, kafka_bootstrap: str, registry_url: str, tmp_path: Path
+) -> None:
+    publisher.create(2)
+    publisher.publish([7])
+    generated = run([
+        sys.executable, "-m", "tidings_client.generate", "generate", publisher.topics[2], "--registry", registry_url
+    ])  # fmt: skip
+    (tmp_path / "events.py").write_text("\n".join(generated))
+    (program,) = re.findall(
+        r"```python\n(.*?)```", (EXAMPLES.parents[1] / "libs/client/README.md").read_text(), re.DOTALL
+    )
+    program = program.replace("localhost:9092", kafka_bootstrap).replace(
+        "http://localhost:8080/apis/ccompat/v7", registry_url
+    )
+    program = program.replace("seen.db", str(tmp_path / "seen.db")).replace(
+        "    seen=", "    idle_seconds=1,\n    seen="
+    )
+    (tmp_path / "program.py").write_text(program)
+    (line,) = run([sys.executable, str(tmp_path / "program.py")])
+    assert line.startswith("7 2026-01-01 00:00:00+00:00 OrderPlacedV2(")
+    assert "quantity=7" in line
+
+
+def test_it_needs_two_packages_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("tidings_client", "confluent_kafka", "fastavro"):
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        (tmp_path / name).symlink_to(Path(found.origin).parent)
+    libraries = Path(importlib.util.find_spec("confluent_kafka").origin).parents[1].glob("*.libs")  # type: ignore[union-attr, arg-type]
+    for one in libraries:
+        (tmp_path / one.name).symlink_to(one)
+    # -S: no site-packages; -I: no PYTHONPATH.
+    program = f"import sys; sys.path.append({str(tmp_path)!r}); import tidings_client, tidings_client.generate; print('fine')"
+    assert run([sys.executable, "-I", "-S", "-c", program]) == ["fine"]
 
 
 @pytest.mark.tools

@@ -5,8 +5,9 @@ next one: then its key goes into `seen`, and its offset is committed within a se
 (an exception, `break`, a kill) brings it again; what is in `seen` is skipped.
 """
 
+import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,6 +27,9 @@ from tidings_client.received import Received
 from tidings_client.registry import Registry
 from tidings_client.seen import MemorySeen, Seen
 from tidings_client.typed import name_of, topic_of, version_of
+from tidings_client.younger import unseen
+
+_log = logging.getLogger("tidings_client")
 
 _MARGIN_MS = 60_000
 """How much earlier than needed a newer version is read from: brokers' and producers' clocks may differ."""
@@ -82,6 +86,8 @@ class Events:
         self._ended: set[tuple[str, int]] = set()
         """Those of them that were read to their end."""
         self._closed = False
+        self._published: dict[str, list[str]] = {}
+        """By chosen topic: those of the event's older versions, whether or not there is a class for them."""
         try:
             self._chosen, self._older = self._choose(events)
             schemas = Registry(registry)
@@ -119,6 +125,7 @@ class Events:
                 )
             chosen[topic_of(there[0])] = there[0]
             older[topic_of(there[0])] = [topic_of(cls) for cls in there[1:]]
+            self._published[topic_of(there[0])] = _below(have, name, version_of(there[0]))
         return chosen, older
 
     def __iter__(self) -> Iterator[Received[Any]]:
@@ -191,21 +198,24 @@ class Events:
         try:
             for topic in {partition.topic for partition in partitions}:
                 mine = [one for one in partitions if one.topic == topic]
-                if self._older[topic]:
-                    self._go_on(consumer, mine, self._older[topic])
+                if self._published.get(topic):
+                    self._begin(consumer, topic, mine)
         except KafkaException as error:
             raise ClientError(f"kafka: offsets cannot be read ({error.args[0].name()})") from error
         consumer.assign(partitions)
         self._places, self._ended = len(partitions), set()
 
-    def _go_on(self, consumer: Consumer, mine: list[TopicPartition], older: list[str]) -> None:
-        new = [
-            one
-            for one, known in zip(mine, consumer.committed(mine, _SECONDS), strict=True)
-            if known.offset == OFFSET_INVALID
-        ]
-        if not new:
+    def _begin(self, consumer: Consumer, topic: str, mine: list[TopicPartition]) -> None:
+        known = consumer.committed(mine, _SECONDS)
+        new = [one for one, place in zip(mine, known, strict=True) if place.offset == OFFSET_INVALID]
+        if not new or self._go_on(consumer, new, self._older[topic]):
             return
+        missed = unseen(self._settings, topic, self._published.pop(topic)) if len(new) == len(mine) else None
+        if missed is not None:
+            _log.warning("group %s is new: %s", self._settings["group.id"], missed)
+
+    def _go_on(self, consumer: Consumer, new: list[TopicPartition], older: list[str]) -> bool:
+        """Begin where an older version was read to; False where none was."""
         for topic in older:
             moment = self._read_until_ms(consumer, topic)
             if moment is None:
@@ -221,9 +231,10 @@ class Events:
             times = consumer.offsets_for_times(wanted, _SECONDS)
             for one, found, end in zip(new, times, ends, strict=True):
                 one.offset = found.offset if found.offset >= 0 else end
-            return
+            return True
         for one in new:
             one.offset = OFFSET_BEGINNING
+        return False
 
     def _read_until_ms(self, consumer: Consumer, topic: str) -> int | None:
         """A moment before which the group has read all of a topic, by the records' timestamps; None if it never read it."""
@@ -263,6 +274,16 @@ class Events:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _below(topics: Iterable[str], name: str, version: int) -> list[str]:
+    """The topics of an event's versions below one, the newest first."""
+    found = []
+    for topic in topics:
+        start, _, major = topic.rpartition(".v")
+        if start == name and major.isdigit() and int(major) < version:
+            found.append((int(major), topic))
+    return [topic for _, topic in sorted(found, reverse=True)]
 
 
 def _timestamp(reader: Consumer, place: TopicPartition) -> int | None:
