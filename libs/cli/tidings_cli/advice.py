@@ -87,6 +87,8 @@ OF_ERRORS: Final = {
 }
 
 OF_WARNINGS: Final = {
+    # client
+    "group %s is new: %s": "Nothing, if the earlier events are not needed; else read the older version alone first, as it says.",
     # capture
     "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
     "and are published with updates": "At once: give them a key or `REPLICA IDENTITY FULL`, or take them out of the publication.",
