@@ -16,6 +16,7 @@ from tidings_service.kafka_access import KafkaAccess
 from tidings_service.oauth import TokenSource
 from tidings_service.secret import Secret
 from tidings_service.tls_files import TlsFiles
+from tidings_stack.waiting import wait_for
 
 CANARY = "c4nary"
 
@@ -65,11 +66,24 @@ def test_kafkas_secrets_stand_in_memory_and_are_taken_anew(tmp_path: Path) -> No
     assert settings["sasl.jaas.config"] == f"${{file:/proc/self/fd/{descriptor}:sasl.jaas.config}}"
     held = Path(f"/proc/self/fd/{descriptor}")
     assert f'password\\="{CANARY}-one"' in held.read_text().replace("\\ ", " ")
-    file.write_text("2\n")
-    login._write({"sasl.jaas.config": "2"})
-    assert held.read_text() == "sasl.jaas.config=2\n"
+    file.write_text(f"{CANARY}-two\n")
+    wait_for("the new password", lambda: f"{CANARY}-two" in held.read_text())
+    assert f"{CANARY}-one" not in held.read_text()
     login.close()
     assert login.inherit == ()
+
+
+def test_an_oauth_clients_new_secret_is_given_to_clients_that_are_made_later(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(f"{CANARY}-one\n")
+    secret, tls = Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET_FILE", file=file), TlsFiles("TIDINGS_KAFKA")
+    tokens = TokenSource("TIDINGS_KAFKA", "http://t", "c", secret, None, tls)
+    login = KafkaLogin(KafkaAccess("k:1", "SASL_SSL", "OAUTHBEARER", oauth=tokens, tls=tls))
+    [descriptor] = login.inherit
+    file.write_text(f"{CANARY}-two\n")
+    held = Path(f"/proc/self/fd/{descriptor}")
+    wait_for("the new secret", lambda: f"{CANARY}-two" in held.read_text())
+    login.close()
 
 
 def test_executors_elsewhere_get_the_secrets_themselves() -> None:

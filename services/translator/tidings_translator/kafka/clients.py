@@ -53,7 +53,7 @@ class KafkaAdmin(AdminClient):
         self.login = _Login(kafka)
         settings: Any = {**client_settings(kafka), "log_level": 0, "error_cb": self.login.note}
         super().__init__(settings)
-        follow(kafka.password, self, _renew)
+        _keep_up(self, kafka)
 
 
 class KafkaConsumer(Consumer):
@@ -62,7 +62,7 @@ class KafkaConsumer(Consumer):
     def __init__(self, kafka: KafkaAccess, group: str, more: Mapping[str, Any] | None = None) -> None:
         self.login = _Login(kafka)
         super().__init__({**consumer_settings(kafka, group), **(more or {}), "error_cb": self.login.note})
-        follow(kafka.password, self, _renew)
+        _keep_up(self, kafka)
 
     def close(self) -> None:
         """Leave Kafka."""
@@ -76,15 +76,26 @@ class KafkaProducer(Producer):
     def __init__(self, kafka: KafkaAccess, more: Mapping[str, Any]) -> None:
         self.login = _Login(kafka)
         super().__init__({**client_settings(kafka), **more, "error_cb": self.login.note})
-        follow(kafka.password, self, _renew)
+        _keep_up(self, kafka)
 
 
 Client = KafkaAdmin | KafkaConsumer | KafkaProducer
 
 
-def _renew(client: Client, password: str) -> None:
+def _keep_up(client: Client, kafka: KafkaAccess) -> None:
+    """Have it use secrets that change in their files."""
+    follow(kafka.password, client, _renew)
+    if kafka.oauth is not None:  # its tokens are asked for with the file's secret in any case
+        follow(kafka.oauth.secret, client, _forget)
+
+
+def _forget(client: Client, _secret: str) -> None:
     client.login.refused = None  # it was about the old one
     forget_refusal()
+
+
+def _renew(client: Client, password: str) -> None:
+    _forget(client, password)
     client.set_sasl_credentials(client.login.kafka.username or "", password)
 
 
