@@ -218,7 +218,7 @@ class Pipeline:
             self._begin(name)
             self.services[name].start()
         self.until(lambda: pages.answers(capture), _START_SECONDS, "capture's REST API")
-        pages.put_json(f"{capture}/connectors/{CONNECTOR}/config", self._connector())
+        pages.put_json(f"{capture}/connectors/{CONNECTOR}/config", self.connector())
         with ShopDatabase(self.database_url) as database:
 
             def streaming() -> bool:
@@ -278,7 +278,8 @@ class Pipeline:
             }.items()
         )
 
-    def _connector(self) -> dict[str, str]:
+    def connector(self) -> dict[str, str]:
+        """The connector's configuration."""
         pg = self.stack.pg
         config: dict[str, str] = json.loads(_resource("connector.json"))
         return config | {

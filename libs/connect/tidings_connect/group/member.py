@@ -151,9 +151,8 @@ class GroupMember:
             except KafkaException as error:
                 # A broker that has just started has yet to read whom it coordinates.
                 if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
-                    raise describe_failure(
-                        f"cannot look at the group of group.id={self._group}", error
-                    ) from error
+                    what = f"cannot look at the group of group.id={self._group}"
+                    raise describe_failure(what, error, f"Describe on group {self._group}") from error
             time.sleep(_LOOK_AGAIN_SECONDS)
 
     def close(self) -> None:
@@ -169,7 +168,11 @@ class GroupMember:
             try:
                 self._poll(0.1)
             except KafkaException as error:
-                self._on_fatal(describe_failure(f"the group of group.id={self._group}", error))
+                self._on_fatal(
+                    describe_failure(
+                        f"the group of group.id={self._group}", error, f"Read on group {self._group}"
+                    )
+                )
                 return
             now = time.monotonic()
             if self._look_now or now >= next_look:
@@ -190,7 +193,11 @@ class GroupMember:
             self._look_now = True
         elif error.code() in _DENIED:
             self._on_fatal(
-                describe_failure(f"this worker cannot join the group of group.id={self._group}", error)
+                describe_failure(
+                    f"this worker cannot join the group of group.id={self._group}",
+                    error,
+                    f"Read on group {self._group}",
+                )
             )
         elif error.code() in _BROKEN or error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001
             self._on_fatal(self._out(error.str()))

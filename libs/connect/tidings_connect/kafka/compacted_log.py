@@ -90,7 +90,7 @@ class TopicTail:
             ]
             self._consumer.assign(found)
         except KafkaException as error:
-            raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
+            raise self._failure(error) from error
         self._reached = {(place.topic, place.partition): 0 for place in found}
         self._thread.start()
         self.wait_end(4 * _REQUEST_SECONDS)
@@ -141,8 +141,12 @@ class TopicTail:
                 if code in _STALE:
                     self._begin_anew()
                 if code not in NOT_THERE_YET | _STALE or time.monotonic() > deadline:
-                    raise describe_failure(f"cannot read {', '.join(self._topics)}", error) from error
+                    raise self._failure(error) from error
             time.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _failure(self, error: KafkaException) -> BrokerError:
+        topics = ", ".join(self._topics)
+        return describe_failure(f"cannot read {topics}", error, f"Read on topic {topics}")
 
     def _begin_anew(self) -> None:
         """Both clients: what they know of the brokers is no longer so."""
@@ -164,7 +168,7 @@ class TopicTail:
                 self._take(self._next())
                 self._look()
             except KafkaException as error:
-                self._on_error(describe_failure(f"cannot read {', '.join(self._topics)}", error))
+                self._on_error(self._failure(error))
                 time.sleep(1.0)
 
     def _next(self) -> list[Message]:
@@ -215,7 +219,9 @@ class TopicTail:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own name
                 reached[place] = message.offset() or 0
             else:
-                self._on_error(describe_failure(f"cannot read {place[0]}", error))
+                self._on_error(
+                    describe_failure(f"cannot read {place[0]}", error, f"Read on topic {place[0]}")
+                )
         if found:
             self._on_records(found)
         with self._moved:

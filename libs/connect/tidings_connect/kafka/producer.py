@@ -61,8 +61,12 @@ _PRODUCER_DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
-def describe_failure(action: str, error: KafkaError | BaseException) -> BrokerError:
-    """Our error for one of Kafka's, with whether a retry can cure it; for the other modules that speak to Kafka."""
+def describe_failure(action: str, error: KafkaError | BaseException, right: str = "the right") -> BrokerError:
+    """Our error for one of Kafka's, with whether a retry can cure it; for the other modules that speak to Kafka.
+
+    Args:
+        right: what was needed for the action, such as "Write on topic orders", if the brokers do not let it happen.
+    """
     if isinstance(error, KafkaException):
         error = error.args[0]
     if isinstance(error, KafkaError):
@@ -70,17 +74,19 @@ def describe_failure(action: str, error: KafkaError | BaseException) -> BrokerEr
         return BrokerError(
             f"{action}: {error.str()} ({name})",
             kafka_code=name,
-            hint=_hint(name),
+            hint=_hint(name, right),
             retry=retry_of_kafka(name),
         )
     return BrokerError(f"{action}: {type(error).__name__}")
 
 
-def _hint(name: str) -> str | None:
+def _hint(name: str, right: str) -> str | None:
     user = sole_user()
-    if name.endswith("_AUTHORIZATION_FAILED") and user is not None:
-        return f"user {user!r} lacks the right: docs/security.md lists the ACLs"
-    return hint_of_kafka(name)
+    if not name.endswith("_AUTHORIZATION_FAILED"):
+        return hint_of_kafka(name)
+    who = "the principal" if user is None else f"user {user!r}"
+    told = f"{who} lacks {right}: docs/security.md lists the ACLs"
+    return told if user is not None else f"{told}; {hint_of_kafka(name)}"
 
 
 class RecordProducer:
@@ -130,7 +136,9 @@ class RecordProducer:
             except BufferError:
                 self._send_when_room(topic, key, value, {"headers": headers} if headers else {})
             except KafkaException as error:
-                raise describe_failure(f"cannot produce to {topic}", error) from error
+                raise describe_failure(
+                    f"cannot produce to {topic}", error, f"Write on topic {topic}"
+                ) from error
 
     def send_one(
         self,
@@ -163,7 +171,7 @@ class RecordProducer:
         except BufferError:
             self._send_when_room(topic, key, value, choices)
         except KafkaException as error:
-            raise describe_failure(f"cannot produce to {topic}", error) from error
+            raise describe_failure(f"cannot produce to {topic}", error, f"Write on topic {topic}") from error
 
     def poll(self) -> None:
         """Serve callbacks without waiting.
@@ -239,13 +247,15 @@ class RecordProducer:
             except BufferError:
                 continue
             except KafkaException as error:
-                raise describe_failure(f"cannot produce to {topic}", error) from error
+                raise describe_failure(
+                    f"cannot produce to {topic}", error, f"Write on topic {topic}"
+                ) from error
             return
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failed is None:
             where = f"a record for {message.topic()} was not delivered"
-            self._failed = describe_failure(where, error)
+            self._failed = describe_failure(where, error, f"Write on topic {message.topic()}")
 
     def _error(self, error: KafkaError) -> None:
         if error.fatal() and self._fatal is None:
@@ -286,12 +296,12 @@ class AcknowledgedProducer:
             if error is None:
                 on_stored()
             elif self._failed is None:
-                self._failed = describe_failure(f"cannot write to {topic}", error)
+                self._failed = describe_failure(f"cannot write to {topic}", error, f"Write on topic {topic}")
 
         try:
             self._producer.produce(topic, value, key, on_delivery=delivered)
         except (KafkaException, BufferError) as error:
-            raise describe_failure(f"cannot write to {topic}", error) from error
+            raise describe_failure(f"cannot write to {topic}", error, f"Write on topic {topic}") from error
 
     def put_and_wait(self, topic: str, key: bytes, value: bytes | None) -> None:
         """Send one record and wait for the acknowledgement.
@@ -305,14 +315,14 @@ class AcknowledgedProducer:
                 topic, value, key, on_delivery=lambda error, _message: answers.append(error)
             )
         except (KafkaException, BufferError) as error:
-            raise describe_failure(f"cannot write to {topic}", error) from error
+            raise describe_failure(f"cannot write to {topic}", error, f"Write on topic {topic}") from error
         self._producer.flush(_REQUEST_SECONDS)
         if not answers:
             raise BrokerError(
                 f"cannot write to {topic}: no acknowledgement from bootstrap.servers", retry=Retry.TIMED
             )
         if answers[0] is not None:
-            raise describe_failure(f"cannot write to {topic}", answers[0])
+            raise describe_failure(f"cannot write to {topic}", answers[0], f"Write on topic {topic}")
 
     def settle(self) -> None:
         """Wait until it is decided for every record whether it is stored: one that `put_and_wait` gave up may still be sent.

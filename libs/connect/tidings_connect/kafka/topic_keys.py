@@ -57,7 +57,9 @@ class TopicKeys:
         try:
             yield from self._read(consumer)
         except KafkaException as error:
-            raise describe_failure(f"cannot read {self._topic}", error) from error
+            raise describe_failure(
+                f"cannot read {self._topic}", error, f"Read on topic {self._topic}"
+            ) from error
         finally:
             consumer.close()
 

@@ -36,6 +36,7 @@ NOT_THERE_YET: Final = frozenset(
     )
 )
 """What a broker says of a topic that it is just about to create."""
+_DENIED: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 _OF_SECURITY: Final = frozenset({"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED"})
 
 
@@ -66,7 +67,7 @@ def read_compacted(settings: Mapping[str, Any], topic: str) -> dict[bytes, bytes
             consumer, topic, ends_of(settings, topic, waiting, IsolationLevel.READ_UNCOMMITTED)
         )
     except KafkaException as error:
-        raise describe_failure(f"cannot read {topic}", error) from error
+        raise describe_failure(f"cannot read {topic}", error, f"Read on topic {topic}") from error
     finally:
         consumer.close()
 
@@ -200,7 +201,9 @@ class TopicAdmin:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             asked = f" for {setting}" if setting else ""
-            raise describe_failure(f"cannot create topic {name}{asked}", error) from error
+            raise describe_failure(
+                f"cannot create topic {name}{asked}", error, f"Create on topic {name}"
+            ) from error
         return True
 
     def topics(self) -> set[str]:
@@ -238,28 +241,31 @@ class SignalConsumer:
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
         self._topic = topic
-        self._consumer = Consumer(
-            {
-                "group.id": "kafka-signal",
-                "auto.offset.reset": "earliest",
-                **settings,
-                "enable.auto.commit": False,
-            },
-            logger=LIBRDKAFKA_LOG,
-        )
+        client = {
+            "group.id": "kafka-signal",
+            "auto.offset.reset": "earliest",
+            **settings,
+            "enable.auto.commit": False,
+        }
+        self._group = client["group.id"]
+        self._consumer = Consumer(client, logger=LIBRDKAFKA_LOG)
         self._consumer.assign([TopicPartition(topic, 0)])
         self._last: Message | None = None
 
     def poll(self) -> list[tuple[bytes | None, bytes | None]]:
-        """Key and value of what has arrived; never waits for more."""
+        """Key and value of what has arrived; never waits for more.
+
+        Raises:
+            BrokerError: the topic cannot be read, or a right is missing.
+        """
         found = []
         for message in self._consumer.consume(100, timeout=0.05):
             error = message.error()
             if error is None:
                 self._last = message
                 found.append((message.key(), message.value()))
-            elif error.fatal():
-                raise describe_failure(f"cannot read {self._topic}", error)
+            elif error.fatal() or error.code() in _DENIED:
+                raise describe_failure(f"cannot read {self._topic}", error, self._right(error))
         return found
 
     def commit(self) -> None:
@@ -274,7 +280,13 @@ class SignalConsumer:
         try:
             self._consumer.commit(message=last, asynchronous=False)
         except KafkaException as error:
-            raise describe_failure(f"cannot commit on {self._topic}", error) from error
+            right = self._right(error.args[0])
+            raise describe_failure(f"cannot commit on {self._topic}", error, right) from error
+
+    def _right(self, error: KafkaError) -> str:
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return f"Read on group {self._group}"
+        return f"Read on topic {self._topic}"
 
     def close(self) -> None:
         self._consumer.close()

@@ -176,7 +176,11 @@ class TransactionalProducer(RecordProducer):
         self._dirty_since = time.monotonic()
 
     def _translated(self, action: str, error: KafkaException) -> BrokerError:
-        return self._judged(describe_failure(f"{action} of transactional.id={self._id}", error))
+        return self._judged(
+            describe_failure(
+                f"{action} of transactional.id={self._id}", error, f"Write on transactional id {self._id}"
+            )
+        )
 
     def _judged(self, error: BrokerError) -> BrokerError:
         """The broker uses one word for a transaction that took too long and for a producer that was replaced."""
