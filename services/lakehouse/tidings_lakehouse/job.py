@@ -34,7 +34,7 @@ from tidings_lakehouse.set_aside import CatchUp
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.stored_position import stored_position
 from tidings_lakehouse.table_counts import TableCounts
-from tidings_lakehouse.topics import WATERMARK
+from tidings_lakehouse.topics import WATERMARK, transaction_topic
 from tidings_lakehouse.troubles import is_data_loss
 from tidings_service import Health, SettingsError, TidingsError, get_logger
 
@@ -138,9 +138,11 @@ class Job:
 
         Raises:
             KafkaUnreachableError: they do not.
+            KafkaRefusedError: they do not let this user see the source's topics.
         """
         self._health.set("kafka", ok=False, detail="connecting")
         self._brokers.check()
+        self._refuse_blindness()
         self._health.set("kafka", ok=True)
         settings = self._settings
         names = Names(self._session, self._commits)
@@ -174,6 +176,11 @@ class Job:
             _LOG.info("query started", stream=stream.name, pattern=stream.pattern)
         if not available_now:
             self._maintenance.start()
+
+    def _refuse_blindness(self) -> None:
+        """A query that may see no topic would wait for ever without a word."""
+        if technical.STREAM in self._wanted and not self._brokers.sees(self._settings.technical_pattern):
+            self._refuse_lost_rights([transaction_topic(self._settings.source)])
 
     def _start_query(self, stream: _Stream, *, available_now: bool) -> StreamingQuery:
         reader = read_topics(self._session, self._login, stream.pattern, self._settings.lakehouse_max_records)
@@ -312,15 +319,25 @@ class Job:
         if time.monotonic() - self._measured_at < _LAG_SECONDS:
             return
         self._measured_at = time.monotonic()
+        seen: set[str] = set()
         try:
             for stream in self._streams:
                 read = self._read | stream.writer.aside.offsets
-                for topic, lag in lags(read, self._brokers.ends(stream.pattern)).items():
+                ends = self._brokers.ends(stream.pattern)
+                seen |= ends.keys()
+                for topic, lag in lags(read, ends).items():
                     LAG.labels(topic).set(lag)
+            self._refuse_lost_rights(self._read.keys() - seen)
         except (DataLossError, KafkaUnreachableError) as error:  # the queries say what it means for them
             self._health.set("kafka", ok=False, detail=str(error))
         else:
             self._health.set("kafka", ok=True)
+
+    def _refuse_lost_rights(self, gone: Collection[str]) -> None:
+        """A query does not notice that it may not see its topics any more before a batch wants their records."""
+        refused = self._brokers.refusal(sorted(gone)) if gone else None
+        if refused is not None:
+            raise refused
 
     def _raise_failure(self, name: str, query: StreamingQuery) -> None:
         failure = query.exception()
@@ -343,7 +360,16 @@ class Job:
             return self._data_loss(name, reason[1] if reason else "")
         return LakehouseError(f"the {name} query failed: {_first_line(error or failure)}")
 
-    def _data_loss(self, name: str, reason: str) -> DataLossError:
+    def _data_loss(self, name: str, reason: str) -> TidingsError:
+        # Topics that this user may not see any more are missing, too.
+        topics = [transaction_topic(self._settings.source), *sorted(self._read)]
+        try:
+            refused = self._brokers.refusal(topics)
+        except TidingsError as error:  # then all that is known is the loss
+            _LOG.warning("it cannot be asked whether a right is missing", reason=str(error))
+            refused = None
+        if refused is not None:
+            return refused
         checkpoint = f"{self._settings.checkpoint_uri}/{name}"
         return DataLossError(
             f"the checkpoint {checkpoint} names offsets that the {name} query's topics do not have any more"

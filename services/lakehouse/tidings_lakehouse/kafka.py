@@ -54,6 +54,21 @@ class Brokers:
         """See that a broker answers."""
         self._ask(lambda admin: admin.describeCluster().nodes().get(), _FIRST_TIMEOUT_MILLISECONDS)
 
+    def refusal(self, topics: Iterable[str]) -> LakehouseError | None:
+        """What the brokers have against this user's reading topics that he names: the list of topics leaves out what he may
+        not see, as if it were not there. None when he may, whether they are there or not."""
+
+        def look(admin: Any) -> LakehouseError | None:
+            for topic in topics:
+                try:
+                    self._described(admin, [topic])
+                except Py4JJavaError as error:
+                    if _RIGHTS[0] in str(error):
+                        return _lacks(self._login.kafka, f"Read on topic {topic}: {_RIGHTS[0]}")
+            return None
+
+        return cast("LakehouseError | None", self._ask(look, _FIRST_TIMEOUT_MILLISECONDS))
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """The id of each topic's present incarnation; asked for once per start and topic.
 
@@ -77,6 +92,11 @@ class Brokers:
         """Whether there is a topic of that name."""
         return topic in self._ask(lambda admin: set(map(str, _items(admin.listTopics().names().get()))))
 
+    def sees(self, pattern: str) -> bool:
+        """Whether a topic that this user may see matches as a whole."""
+        matching = re.compile(pattern)
+        return bool(self._ask(lambda admin: self._matching(admin, matching), _FIRST_TIMEOUT_MILLISECONDS))
+
     def ends(self, pattern: str) -> Offsets:
         """The ends of all topics that match as a whole, as a reader of committed records sees them."""
         return cast(Offsets, self._ask(lambda admin: self._ends(admin, re.compile(pattern))))
@@ -96,10 +116,11 @@ class Brokers:
         return cast(Offsets, self._ask(lambda admin: self._offsets(admin, names, self._earliest)))
 
     def _ends(self, admin: Any, pattern: re.Pattern[str]) -> Offsets:
-        names = [
-            name for name in map(str, _items(admin.listTopics().names().get())) if pattern.fullmatch(name)
-        ]
-        return self._offsets(admin, names, self._latest)
+        return self._offsets(admin, self._matching(admin, pattern), self._latest)
+
+    def _matching(self, admin: Any, pattern: re.Pattern[str]) -> list[str]:
+        names = map(str, _items(admin.listTopics().names().get()))
+        return [name for name in names if pattern.fullmatch(name)]
 
     def _offsets(self, admin: Any, topics: list[str], which: Any) -> Offsets:
         if not topics:
@@ -171,13 +192,16 @@ def explained(kafka: KafkaAccess, text: str) -> LakehouseError | None:
             )
     for mark in _RIGHTS:
         if mark in text:
-            return KafkaRefusedError(
-                f"{kafka.principal} lacks a right: {_reason(mark, text)}",
-                hint="docs/security.md lists the ACLs that the lakehouse needs",
-            )
+            return _lacks(kafka, f"a right: {_reason(mark, text)}")
     if "org.apache.kafka" in text and ("Timeout" in text or "timed out" in text):
         return unreachable(kafka.bootstrap)
     return None
+
+
+def _lacks(kafka: KafkaAccess, what: str) -> KafkaRefusedError:
+    return KafkaRefusedError(
+        f"{kafka.principal} lacks {what}", hint="docs/security.md lists the ACLs that the lakehouse needs"
+    )
 
 
 def _reason(mark: str, text: str) -> str:
