@@ -129,7 +129,7 @@ def test_a_right_that_captures_task_lacks_is_named_by_the_task(
     connector = pipeline.connector()
     signals = {"signal.enabled.channels": "source,kafka", "signal.kafka.topic": "signals-of-others"}
     pages.put_json(f"{url}/config", connector | signals)
-    wait_for("the refusal", lambda: "lacks Read on topic signals-of-others" in task().get("trace", ""), 60)
+    wait_for("the refusal", lambda: "lacks Read on group kafka-signal" in task().get("trace", ""), 60)
     pages.put_json(f"{url}/config", connector)
     wait_for("the task to run", lambda: task()["state"] == "RUNNING", 60)
 

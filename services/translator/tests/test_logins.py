@@ -148,9 +148,11 @@ async def test_a_certificate_that_is_renewed_is_taken_by_aiokafka(
         return True
 
     assert not await connects()
-    faust_login.keep_up(AIOKafkaConsumer(bootstrap_servers=access.bootstrap, **login), access, login)
+    consumer = AIOKafkaConsumer(bootstrap_servers=access.bootstrap, **login)
+    faust_login.keep_up(consumer, access, login)
     write(servers.authority)
     until = time.monotonic() + 30
     while not await connects():
         assert time.monotonic() < until
+    await consumer.stop()
     assert Topics(access).partitions(timeout_seconds=30) is not None
