@@ -118,6 +118,7 @@ OF_WARNINGS: Final = {
     "data-collections is missing or is no list of strings": "Send the signal again with `data-collections`.",
     "data-collections is no list of strings": "Send the signal again with a list.",
     "heartbeat.action.query failed": "Correct the statement, or grant the role what it needs; the next heartbeat tries again.",
+    "it cannot be asked whether a right is missing": "Look whether the brokers answer; the error behind it tells of lost offsets.",
     "incremental snapshot given up": "Mend what the reason says, and send the signal again.",
     "incremental snapshot leaves a table out": "Mend what the reason says, and send the signal again for the table.",
     "incremental snapshot rests for the slot": "Nothing: it goes on when the slot's WAL has shrunk.",
