@@ -39,6 +39,12 @@ def test_a_position_of_the_stream_keeps_what_is_unfinished():
     assert of.of_stream(SourceOffset(done_lsn=7, lsn=7)).unfinished is None, "of the stream before"
 
 
+def test_an_interrupted_snapshot_is_kept_where_nothing_incremental_is_under_way():
+    of, _ = positions()
+    of.follow(SourceOffset(done_lsn=1, lsn=1, unfinished=()))
+    assert of.of_stream(SourceOffset(done_lsn=5, lsn=5)).unfinished == ()
+
+
 def test_every_position_says_which_history_it_is_of():
     of, checkpoints = positions()
     assert checkpoints.sign(position_at(3)).history is None
