@@ -90,7 +90,7 @@ def readme_text(seen: Seen) -> str:
             "    make install    # this domain beside Tidings",
             "    make test       # the rules, on transactions in memory",
             "    make doctor     # what the database lacks, with the statement that mends it",
-            "    make up         # the whole pipeline on this machine, live, until Ctrl-C",
+            "    make up         # the whole pipeline on this machine in containers, until Ctrl-C",
             "    make image      # for compose.yaml and values.yaml (Helm)",
             "",
             "`tidings init` again, in this directory, adds what is new in the database; what you have edited it leaves as it is.",
@@ -153,7 +153,7 @@ def _values(seen: Seen, told: Sequence[Choice]) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """A value as a shell, docker compose and `tidings up` all read it."""
+    """A value as a shell and docker compose both read it."""
     return text if _PLAIN.fullmatch(text) else '"' + re.sub(r'(["\\$`])', r"\\\1", text) + '"'
 
 
