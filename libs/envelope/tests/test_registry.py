@@ -37,6 +37,23 @@ def test_schemas_are_registered_once_and_read_back(registry_url: str, unique_nam
     client.close()
 
 
+def test_a_text_whose_default_is_an_empty_json_object_is_taken(registry_url: str, unique_name: str) -> None:
+    """As a jsonb column has it with ``DEFAULT '{}'``."""
+    schema = {
+        "type": "record",
+        "name": "Settings",
+        "fields": [
+            {"name": "attributes", "type": {"type": "string", "connect.default": "{}"}, "default": "{}"}
+        ],
+    }
+    with RegistryClient(registry_url) as registry:
+        known = registry.register(f"{unique_name}-value", schema)
+        assert registry.register(f"{unique_name}-value", schema) == known
+        (field,) = registry.schema_by_id(known)["fields"]
+        assert field["default"] == "{}"
+        assert field["type"]["connect.default"] == "{}"
+
+
 def test_an_incompatible_schema_is_refused_by_subject(registry_url: str, unique_name: str) -> None:
     client = RegistryClient(registry_url)
     subject = f"{unique_name}-value"
