@@ -26,18 +26,13 @@ from tidings_connect.task.letters import PUT, Letters
 from tidings_connect.task.sink_records import Records
 from tidings_connect.task.sink_task import RetriableError, SinkContext, SinkRecord, SinkTask
 from tidings_connect.task.transport import TaskContext
+from tidings_connect.task.worker_link import StopRequested, WorkerLink
 from tidings_envelope.fault_points import reached
 from tidings_service import get_logger
 
 _POLL_SECONDS: Final = 0.25
-_REPORT_SECONDS: Final = 0.5
-_STOP_SECONDS: Final = 8.0
 
 _log = get_logger(__name__)
-
-
-class _StopRequested(Exception):  # noqa: N818 - not an error
-    """The worker asked the task to stop."""
 
 
 class SinkLoop:
@@ -54,8 +49,7 @@ class SinkLoop:
         job, config = context.job, context.job.config
         self._name, self._task_number = job.connector, job.task
         self._state = "starting"
-        self._deadline: float | None = None
-        self._next_report = 0.0
+        self._link = WorkerLink(context.supervision, self._report)
         self._interval = job.offset_flush_ms / 1000
         self._retry = read_retry_options(config)
         self._own: set[TopicPartition] = set()
@@ -73,7 +67,7 @@ class SinkLoop:
             job.connector,
             job.task,
             lambda topic, replicas: context.transport.letters(topic, replicas, producer_overrides(config)),
-            self._breathe,
+            self._link.listen,
         )
         self._records = Records(job, self._letters)
         overrides = {
@@ -95,13 +89,13 @@ class SinkLoop:
 
     def run(self) -> None:
         """Until it is to stop."""
-        self._report()
+        self._link.report()
         try:
             self._subscription = self._context.transport.subscribe(self._wanted, self)
             try:
                 self._work()
-            except _StopRequested:
-                self._deadline = time.monotonic() + _STOP_SECONDS
+            except StopRequested:
+                self._link.ending()
                 _log.info("stopped", connector=self._name, task=self._task_number)
             except BaseException:
                 self._own.clear()  # nothing more is committed
@@ -111,7 +105,7 @@ class SinkLoop:
         finally:
             self._task.stop()
             self._records.close()
-            self._report()
+            self._link.report()
 
     def _leave(self) -> None:
         try:
@@ -119,7 +113,7 @@ class SinkLoop:
                 self._flush()
             finally:
                 self._subscription.close()
-        except (BrokerError, RetriableError, _StopRequested) as error:
+        except (BrokerError, RetriableError, StopRequested) as error:
             # The committed offsets stay behind: the next start repeats what was put after them.
             _log.warning("stopped without a last commit", connector=self._name, reason=str(error))
 
@@ -140,7 +134,7 @@ class SinkLoop:
                 self._put()
             if time.monotonic() >= self._next_flush:
                 self._flush()
-            self._breathe()
+            self._link.listen()
 
     # What the task is given, and how far it is
 
@@ -245,31 +239,17 @@ class SinkLoop:
             self._put_to.pop(at, None)
             self._committed.pop(at, None)
 
-    def _breathe(self) -> None:
-        """Called between batches and in every wait."""
-        now = time.monotonic()
-        if self._deadline is not None:
-            if now > self._deadline:
-                raise _StopRequested("Kafka did not answer in time")
-        elif self._context.supervision.stop_requested():
-            raise _StopRequested
-        if now >= self._next_report:
-            self._report()
-
-    def _report(self) -> None:
-        self._next_report = time.monotonic() + _REPORT_SECONDS
-        self._context.supervision.report(
-            Report(
-                state=self._state,
-                records=dict(self._records.counts),
-                connected=self._state == "streaming",
-                outstanding=len(self._pending),
-                record_errors=self._letters.errors,
-                records_skipped=self._letters.skipped,
-                dead_letters=self._letters.written,
-                records_read=self._read,
-                partitions=len(self._own),
-            )
+    def _report(self) -> Report:
+        return Report(
+            state=self._state,
+            records=dict(self._records.counts),
+            connected=self._state == "streaming",
+            outstanding=len(self._pending),
+            record_errors=self._letters.errors,
+            records_skipped=self._letters.skipped,
+            dead_letters=self._letters.written,
+            records_read=self._read,
+            partitions=len(self._own),
         )
 
 

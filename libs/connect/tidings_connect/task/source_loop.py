@@ -28,6 +28,7 @@ from tidings_connect.task.channel import Report
 from tidings_connect.task.output import Output
 from tidings_connect.task.topics import TaskTopics
 from tidings_connect.task.transport import Delivery, TaskContext
+from tidings_connect.task.worker_link import StopRequested, WorkerLink
 from tidings_connect.transforms.chain import make_chain
 from tidings_envelope.fault_points import reached
 from tidings_service import get_logger
@@ -37,8 +38,6 @@ Position = Mapping[str, Any]
 
 _IDLE_SECONDS: Final = 0.25
 _PENDING_SECONDS: Final = 0.02
-_REPORT_SECONDS: Final = 0.5
-_STOP_FLUSH_SECONDS: Final = 8.0
 
 _log = get_logger(__name__)
 
@@ -107,17 +106,12 @@ class SourceConnector(Connector):
         _Loop(context, self).run()
 
 
-class _StopRequested(Exception):  # noqa: N818 - not an error
-    """The worker asked the task to stop."""
-
-
 class _Loop:
     def __init__(self, context: TaskContext, connector: SourceConnector) -> None:
         self._context = context
         self._connector = context.job.connector
         self._state = "starting"
-        self._deadline: float | None = None
-        self._next_report = 0.0
+        self._link = WorkerLink(context.supervision, self._report)
         job, config = context.job, context.job.config
         converters = converters_of(config, job.converters)
         chain = transforms_of(config)
@@ -125,7 +119,7 @@ class _Loop:
             context.transport.topics(),
             read_topic_creation(config),
             TopicBounds(job.internal_topics, job.connector, ""),
-            self._breathe,
+            self._link.listen,
         )
         self._topics = topics
         self._key = orjson.dumps([job.connector, dict(connector.partition(config))])
@@ -133,7 +127,7 @@ class _Loop:
             Delivery[Position](
                 self._key,
                 lambda position: orjson.dumps(dict(position)),
-                self._breathe,
+                self._link.listen,
                 producer_overrides(config),
                 boundary_of(config),
                 config.get(SUPPORT, "").strip().lower() == REQUIRED,
@@ -148,17 +142,17 @@ class _Loop:
         self._task = connector.open_task(config, self._output)
 
     def run(self) -> None:
-        self._report()
+        self._link.report()
         try:
             self._work()
-        except _StopRequested:
+        except StopRequested:
             self._finish()
             _log.info("stopped", connector=self._connector)
         finally:
             self._task.stop()
             self._checkpoints.close()
             self._output.close()
-            self._report()
+            self._link.report()
 
     def _work(self) -> None:
         self._checkpoints.open()
@@ -182,7 +176,7 @@ class _Loop:
                 reached("slot.confirmed")
             for signal in self._context.supervision.signals():
                 self._task.signal(signal)
-            self._breathe()
+            self._link.listen()
             if drained:
                 self._producer.hurry(now)
                 pending = self._producer.outstanding() or self._checkpoints.pending
@@ -208,34 +202,20 @@ class _Loop:
     def _finish(self) -> None:
         if self._state != "streaming":
             return
-        self._deadline = time.monotonic() + _STOP_FLUSH_SECONDS
+        self._link.ending()
         try:
             self._checkpoints.take_and_wait(self._task.position())
             if self._checkpoints.stored is not None:
                 self._task.stored(self._checkpoints.stored)
-        except (BrokerError, _StopRequested) as error:
+        except (BrokerError, StopRequested) as error:
             # The stored offset stays behind: the next start repeats what was not acknowledged.
             _log.warning("stopped without a last offset", connector=self._connector, reason=str(error))
 
-    def _breathe(self) -> None:
-        """Called between batches and in every wait."""
-        now = time.monotonic()
-        if self._deadline is not None:
-            if now > self._deadline:
-                raise _StopRequested("Kafka did not acknowledge everything in time")
-        elif self._context.supervision.stop_requested():
-            raise _StopRequested
-        if now >= self._next_report:
-            self._report()
-
-    def _report(self) -> None:
-        self._next_report = time.monotonic() + _REPORT_SECONDS
-        self._context.supervision.report(
-            Report(
-                state=self._state,
-                records=dict(self._output.counts),
-                connected=self._state == "streaming",
-                outstanding=self._producer.outstanding(),
-                kafka_transactions=self._checkpoints.transactions,
-            )
+    def _report(self) -> Report:
+        return Report(
+            state=self._state,
+            records=dict(self._output.counts),
+            connected=self._state == "streaming",
+            outstanding=self._producer.outstanding(),
+            kafka_transactions=self._checkpoints.transactions,
         )
