@@ -9,6 +9,7 @@ import pytest
 from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.config import read_endpoint
 from tidings_capture.postgres.errors import PostgresError
+from tidings_connect import renewals
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.settings import translate_client_settings
@@ -157,38 +158,58 @@ def test_postgresql_with_a_client_certificate(secured_servers: SecuredServers, f
         assert "wrong-one" not in str(caught.value)
 
 
+def registry_options(kind: str, url: str, password: str, files: Path) -> dict[str, str]:
+    store = {"type": "PEM", "location": str(files / "root.pem")}
+    if kind == "apicurio":
+        found = {
+            "": "io.apicurio.registry.utils.converter.AvroConverter",
+            ".apicurio.registry.url": url,
+            ".apicurio.registry.as-confluent": "true",
+            ".apicurio.auth.username": "reg",
+            ".apicurio.auth.password": password,
+            **{f".apicurio.registry.request.ssl.truststore.{n}": v for n, v in store.items()},
+        }
+    else:
+        found = {"": CONFLUENT, **{f".schema.registry.ssl.truststore.{n}": v for n, v in store.items()}}
+        if kind == "URL":
+            found[".schema.registry.url"] = url.replace("https://", f"https://reg:{password}@")
+        else:
+            found[".schema.registry.url"] = url
+            found[".basic.auth.credentials.source"] = "USER_INFO"
+            found[".basic.auth.user.info"] = f"reg:{password}"
+    return {f"value.converter{name}": value for name, value in found.items()}
+
+
 @pytest.mark.parametrize("kind", ["confluent", "apicurio", "URL"])
 def test_registry_with_a_login(registry: tuple[str, str], files: Path, unique_name: str, kind: str):
     url, password = registry
-
-    def options(password: str) -> dict[str, str]:
-        store = {"type": "PEM", "location": str(files / "root.pem")}
-        if kind == "apicurio":
-            found = {
-                "": "io.apicurio.registry.utils.converter.AvroConverter",
-                ".apicurio.registry.url": url,
-                ".apicurio.registry.as-confluent": "true",
-                ".apicurio.auth.username": "reg",
-                ".apicurio.auth.password": password,
-                **{f".apicurio.registry.request.ssl.truststore.{n}": v for n, v in store.items()},
-            }
-        else:
-            found = {"": CONFLUENT, **{f".schema.registry.ssl.truststore.{n}": v for n, v in store.items()}}
-            if kind == "URL":
-                found[".schema.registry.url"] = url.replace("https://", f"https://reg:{password}@")
-            else:
-                found[".schema.registry.url"] = url
-                found[".basic.auth.credentials.source"] = "USER_INFO"
-                found[".basic.auth.user.info"] = f"reg:{password}"
-        return {f"value.converter{name}": value for name, value in found.items()}
-
     schema = ConnectSchema(ConnectType.INT64)
-    converter = make_converter(options(password), is_key=False)
+    converter = make_converter(registry_options(kind, url, password, files), is_key=False)
     assert converter.frame(unique_name, schema)[0][:1] == b"\0"
     converter.close()
-    wrong = make_converter(options("wrong-one"), is_key=False)
+    wrong = make_converter(registry_options(kind, url, "wrong-one", files), is_key=False)
     with pytest.raises(RegistryError) as caught:
         wrong.frame(unique_name, schema)
     wrong.close()
     assert "401" in str(caught.value)
     assert "wrong-one" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["confluent", "apicurio"])
+def test_a_registrys_password_that_changes_under_a_running_converter(
+    registry: tuple[str, str], files: Path, unique_name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    url, password = registry
+    monkeypatch.setattr(renewals, "_newest", {})  # of this test alone
+    converter = make_converter(registry_options(kind, url, password, files), is_key=False)
+    assert converter.frame(unique_name, ConnectSchema(ConnectType.INT64))[0][:1] == b"\0"
+    renewals.note(renewals.Renewal(renewals.REGISTRY, "reg", password, "wrong-one"))
+    text = ConnectSchema(ConnectType.STRING)
+    with pytest.raises(RegistryError) as caught:
+        converter.frame(f"{unique_name}-2", text)
+    assert "401" in str(caught.value)
+    assert caught.value.retry == "timed", "the right one may be on its way"
+    assert "wrong-one" not in str(caught.value)
+    renewals.note(renewals.Renewal(renewals.REGISTRY, "reg", "wrong-one", password))
+    assert converter.frame(f"{unique_name}-2", text)[0][:1] == b"\0"
+    converter.close()
