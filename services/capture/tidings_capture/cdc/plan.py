@@ -19,8 +19,9 @@ from tidings_capture.cdc.plan_code import IRREGULAR, EncodedRow, RowLayout
 from tidings_capture.cdc.plan_columns import ColumnEncoder, converted_column, mapped_column
 from tidings_capture.cdc.plan_layout import column_codes, fields, key_columns
 from tidings_capture.cdc.plan_tail import source_writer
-from tidings_capture.cdc.row_format import RowFormat, TypeMap
+from tidings_capture.cdc.row_format import RowFormat
 from tidings_capture.cdc.tables import Table
+from tidings_capture.cdc.type_map import TypeMap
 from tidings_capture.cdc.types.conversion import ConversionError, UnknownLabelError
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Header, Record

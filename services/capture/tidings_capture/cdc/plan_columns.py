@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tidings_capture.cdc.cells import Cell
 from tidings_capture.cdc.column_mappers import Change
 from tidings_capture.cdc.naming import adjusted
 from tidings_capture.cdc.options import ConversionOptions, FailureHandling
 from tidings_capture.cdc.tables import Column, Table
+from tidings_capture.cdc.type_map import TypeMap
 from tidings_capture.cdc.types.conversion import (
     CellError,
     Conversion,
@@ -19,9 +20,6 @@ from tidings_capture.cdc.types.conversion import (
 from tidings_envelope.codec import Codec
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema
 from tidings_service import get_logger
-
-if TYPE_CHECKING:
-    from tidings_capture.cdc.row_format import TypeMap
 
 _log = get_logger("tidings_capture.conversion")
 
@@ -42,7 +40,7 @@ class ConvertedColumn:
 
 
 def converted_column(
-    index: int, column: Column, types: "TypeMap", options: ConversionOptions
+    index: int, column: Column, types: TypeMap, options: ConversionOptions
 ) -> ConvertedColumn | None:
     """A column's conversion; None where Debezium leaves columns of the type out."""
     conversion = types.conversion(column, options)
@@ -59,7 +57,7 @@ def converted_column(
 
 
 def mapped_column(
-    converted: ConvertedColumn, table: Table, types: "TypeMap", options: ConversionOptions
+    converted: ConvertedColumn, table: Table, types: TypeMap, options: ConversionOptions
 ) -> ConvertedColumn:
     """The column as it stands in rows: the same, but for a column that an option masks, cuts or describes."""
     column = converted.column
@@ -88,7 +86,7 @@ def _changed(converted: ConvertedColumn) -> Callable[[bytes], Any]:
 
 
 def _with_source_type(
-    converted: ConvertedColumn, table: Table, types: "TypeMap", options: ConversionOptions
+    converted: ConvertedColumn, table: Table, types: TypeMap, options: ConversionOptions
 ) -> ConvertedColumn:
     """The column with the parameters of ``*.propagate.source.type``, which only values carry, never keys."""
     parameters = types.source_type(table, converted.column, options)

@@ -1,47 +1,15 @@
-"""What the table plan asks of a database: what its types become (`TypeMap`), and how its rows are read (`RowFormat`).
+"""What the table plan asks of a database beside its types (`type_map`): how its rows are read (`RowFormat`).
 
-A plan (`plan`) knows the schemas, the envelope and the key; how bytes of a change become cells, and cells values, is the
-database's. All of it is pure: bytes in, values or encoded bytes out.
+A plan (`plan`) knows the schemas, the envelope and the key; how bytes of a change become cells is the database's. All of it
+is pure: bytes in, cells or encoded bytes out.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.plan_code import ColumnCode, EncodedRow, RowLayout
 from tidings_capture.cdc.row_change import RowChange
-from tidings_capture.cdc.snippets import Shape, Snippet
-from tidings_capture.cdc.tables import Column, Table
-from tidings_capture.cdc.types.conversion import Conversion
-from tidings_envelope.codec import Codec
-from tidings_envelope.schema import ConnectSchema
-
-
-class TypeMap(Protocol):
-    """What a database's types become."""
-
-    def conversion(self, column: Column, options: ConversionOptions) -> Conversion | None:
-        """How a column's cells become values; None where Debezium leaves columns of the type out."""
-        ...
-
-    def default(self, column: Column, conversion: Conversion, options: ConversionOptions) -> Any:
-        """The column's default as a value; `NO_DEFAULT` where it has none that a schema could say."""
-        ...
-
-    def source_type(self, table: Table, column: Column, options: ConversionOptions) -> dict[str, str]:
-        """The schema parameters of ``*.propagate.source.type``."""
-        ...
-
-    def direct_ways(
-        self, conversion: Conversion, schema: ConnectSchema, codec: Codec, name: str
-    ) -> tuple[Snippet | None, Shape | None]:
-        """The direct ways from a column's cells to the codec's bytes, where there are such.
-
-        Args:
-            name: a unique identifier for names of this column's own.
-        """
-        ...
 
 
 class RowReader(Protocol):
