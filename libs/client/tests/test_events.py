@@ -1,5 +1,6 @@
 """On a real broker: each event once, through restarts and from one version to the next."""
 
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,8 +153,15 @@ def test_a_topic_that_is_not_there_is_told_with_what_is(
 
 
 def test_a_new_group_is_told_what_a_younger_version_lacks(
-    publisher: Publisher, reading: Reading, unique_name: str, caplog: pytest.LogCaptureFixture
+    publisher: Publisher,
+    reading: Reading,
+    unique_name: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Whatever a test before has made of the root's level, or of loggers that were there.
+    caplog.set_level(logging.WARNING, logger="tidings_client")
+    monkeypatch.setattr(logging.getLogger("tidings_client"), "disabled", False)
     first, second = versions(unique_name)
     publisher.create(1)
     publisher.publish([1, 2])

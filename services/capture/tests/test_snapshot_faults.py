@@ -98,9 +98,10 @@ def test_killed_in_the_middle_of_the_snapshot(
             assert worker.request("GET", f"/connectors/{name}/snapshot")[0] == 200
             assert topic_end(topics["c"]) < ROWS or kill, "the snapshot was over before it was killed"
         worker.wait_task(name, "RUNNING")
+        # A task that was killed when the snapshot was over goes on with the stream, and knows of none.
         wait_until(
             "the snapshot's end",
-            lambda: worker.request("GET", f"/connectors/{name}/snapshot")[1]["state"] == "done",
+            lambda: worker.request("GET", f"/connectors/{name}/snapshot")[1]["state"] in {"done", "none"},
         )
     for table in TABLES:
         sql(f"INSERT INTO {table} VALUES (1000000, 2000000000)")
