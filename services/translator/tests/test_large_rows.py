@@ -216,7 +216,8 @@ def test_a_transaction_of_a_hundred_megabytes_in_a_process_that_may_buffer_eight
     assert in_order(published(kafka_bootstrap, unique_name)) == want
     [(headers, value)] = letters(kafka_bootstrap, unique_name).values()
     assert (headers["tidings_error"], headers["tidings_id"], value) == ("TooLarge", "1", None)
-    assert peak_bytes(sequencer.pid) - before < 110_000_000
+    # 108 to 130 MB were seen, and 275 MB where everything may be buffered.
+    assert peak_bytes(sequencer.pid) - before < 180_000_000
     assert sequencer.terminate() == 0
     assert translator.terminate() == 0
 
