@@ -1,10 +1,13 @@
 """Kafka Connect's own options of sink connectors. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from tidings_connect.config.framework import (
+    DEAD_LETTERS,
     FRAMEWORK_OPTIONS,
+    PRODUCER_OVERRIDE,
     TRANSFORM_PREFIXES,
     check_options,
 )
@@ -16,7 +19,7 @@ from tidings_connect.transforms.chain import check_transforms
 
 TOPICS: Final = "topics"
 TOPICS_REGEX: Final = "topics.regex"
-LETTERS: Final = "errors.deadletterqueue.topic.name"
+LETTERS: Final = DEAD_LETTERS
 LETTERS_REPLICATION: Final = "errors.deadletterqueue.topic.replication.factor"
 LETTERS_CONTEXT: Final = "errors.deadletterqueue.context.headers.enable"
 CONSUMER_OVERRIDE: Final = "consumer.override."
@@ -26,31 +29,52 @@ _PREFIXES: Final = (
     "header.converter.",
     *TRANSFORM_PREFIXES,
     CONSUMER_OVERRIDE,
-    "producer.override.",
+    PRODUCER_OVERRIDE,
     "admin.override.",
 )
 _OF_SOURCES: Final = ("exactly.once.", "transaction.boundary", "topic.creation.", "offsets.storage.")
 _TABLE: Final = (
-    Option(TOPICS, "list", ""),
-    Option(TOPICS_REGEX, "string", "", check=regex_problem),
-    Option(LETTERS, "string", ""),
-    Option(LETTERS_REPLICATION, "int", "3", check=at_least_one_problem),
-    Option(LETTERS_CONTEXT, "boolean", "false"),
+    Option(TOPICS, "list", "", documentation="The topics to read, separated by commas."),
+    Option(
+        TOPICS_REGEX,
+        "string",
+        "",
+        check=regex_problem,
+        documentation="A regular expression of Java's: topics whose whole name it matches are read.",
+    ),
+    Option(
+        LETTERS,
+        "string",
+        "",
+        documentation="Where records go that cannot be read or written, with errors.tolerance=all; empty: nowhere.",
+    ),
+    Option(
+        LETTERS_REPLICATION,
+        "int",
+        "3",
+        check=at_least_one_problem,
+        documentation="Of the topic of dead letters, where it is created.",
+    ),
+    Option(
+        LETTERS_CONTEXT,
+        "boolean",
+        "false",
+        documentation="Whether a dead letter's headers say where it comes from and what was wrong.",
+    ),
     Option("errors.log.include.messages", "boolean", "false"),
     Option("errors.retry.timeout", "long", "0"),
+    replace(
+        FRAMEWORK_OPTIONS["key.converter"],
+        documentation="How bytes become keys; default: the worker's.",
+    ),
+    replace(
+        FRAMEWORK_OPTIONS["value.converter"],
+        documentation="How bytes become values; default: the worker's.",
+    ),
 )
 SINK_OPTIONS: Final[Mapping[str, Option]] = {
     **{name: option for name, option in FRAMEWORK_OPTIONS.items() if not name.startswith(_OF_SOURCES)},
     **{option.name: option for option in _TABLE},
-}
-SINK_TEXTS: Final = {
-    TOPICS: "The topics to read, separated by commas.",
-    TOPICS_REGEX: "A regular expression of Java's: topics whose whole name it matches are read.",
-    LETTERS: "Where records go that cannot be read or written, with errors.tolerance=all; empty: nowhere.",
-    LETTERS_REPLICATION: "Of the topic of dead letters, where it is created.",
-    LETTERS_CONTEXT: "Whether a dead letter's headers say where it comes from and what was wrong.",
-    "key.converter": "How bytes become keys; default: the worker's.",
-    "value.converter": "How bytes become values; default: the worker's.",
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
-from tidings_connect.config.sink_options import SINK_OPTIONS, SINK_TEXTS, check_sink
+from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
 from tidings_connect.connector import Connector, Kind
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.errors import OptionError
@@ -25,10 +25,6 @@ class SinkConnector(Connector):
     def options(self) -> Mapping[str, Option]:
         """Every option, by name; Kafka Connect's own of sinks among them."""
         return {**SINK_OPTIONS, **{option.name: option for option in self.own_options}}
-
-    def documentation(self, name: str) -> str:
-        """What an option means, in a sentence."""
-        return SINK_TEXTS.get(name) or super().documentation(name)
 
     def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
         """What is wrong with a configuration, by option; asks nobody."""
