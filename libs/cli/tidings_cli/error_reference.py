@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tidings_cli.advice import OF_ERRORS, OF_WARNINGS
+from tidings_cli.generated import put_page
 from tidings_cli.troubles import Kind, Message, Troubles
 
 _COMMAND: Final = ".venv/bin/python -m tidings_cli.error_reference docs/errors.md"
@@ -106,13 +107,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     except IncompleteAdviceError as error:
         print(error, file=sys.stderr)
         return 1
-    if path.exists() and path.read_text("utf-8") == wanted:
-        return 0
-    if check:
-        print(f"{path} is not what the code says: run {_COMMAND}", file=sys.stderr)
-        return 1
-    path.write_text(wanted, "utf-8")
-    return 0
+    return put_page(wanted, path, _COMMAND, check=check)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from tidings_cli.commands import COMMANDS
+from tidings_cli.generated import put_page
 from tidings_cli.main import tidings
 
 _WIDTH: Final = 100
@@ -66,13 +67,7 @@ def _sections() -> Iterator[str]:
 def main(arguments: Sequence[str]) -> int:
     """Write the page, or check it."""
     check, (path,) = "--check" in arguments, (Path(one) for one in arguments if one != "--check")
-    text = page()
-    if not check:
-        path.write_text(text, encoding="utf-8")
-    elif path.read_text(encoding="utf-8") != text:
-        sys.stderr.write(f"{path} is not what the code says: python -m tidings_cli.reference {path}\n")
-        return 1
-    return 0
+    return put_page(page(), path, f"python -m tidings_cli.reference {path}", check=check)
 
 
 if __name__ == "__main__":
