@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidings_connect.errors import OffsetError, RecordError
+from tidings_connect.errors import OffsetError, OptionError, RecordError
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
 from tidings_connect.testing.memory_worker import MemoryWorker
 
@@ -96,6 +96,19 @@ def committed(worker: MemoryWorker) -> dict[int, int]:
 
 def subscription(worker: MemoryWorker) -> Any:
     return worker._tasks[0]._transport.subscription
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "consumer.override.bootstrap.servers",
+        "producer.override.bootstrap.servers",
+        "admin.override.client.id",
+    ],
+)
+def test_an_override_that_nobody_would_obey_is_refused_by_name(worker: MemoryWorker, name: str) -> None:
+    with pytest.raises(OptionError, match=name.replace(".", r"\.")):
+        start(worker, **{name: "elsewhere:9092"})
 
 
 def test_a_busy_system_gets_the_same_batch_again_while_its_partitions_rest(

@@ -130,6 +130,8 @@ def test_every_kind_of_secret_has_its_target():
         (f"{producer}sasl.jaas.config", f"{producer}security.protocol"),
         (f"{producer}sasl.oauthbearer.client.secret", f"{producer}sasl.oauthbearer.token.endpoint.url"),
         (f"{producer}ssl.keystore.password", f"{producer}ssl.truststore.location"),
+        ("consumer.override.sasl.jaas.config", "consumer.override.security.protocol"),
+        ("consumer.override.ssl.keystore.password", "consumer.override.ssl.truststore.location"),
         ("value.converter.basic.auth.user.info", url),
         ("value.converter.basic.auth.user.info", "value.converter"),
         ("transforms.a.api.key", "transforms.a.endpoint"),

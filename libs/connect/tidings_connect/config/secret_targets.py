@@ -21,6 +21,7 @@ _TARGETS: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = tuple(
         ),
         (r"signal\.consumer\..*", rf"signal\.kafka\.bootstrap\.servers|signal\.consumer\.({_KAFKA})"),
         (r"producer\.override\..*", rf"producer\.override\.({_KAFKA})"),
+        (r"consumer\.override\..*", rf"consumer\.override\.({_KAFKA})"),
         (r"key\.converter\..*", rf"key\.converter({_GENERAL})?"),
         (r"value\.converter\..*", rf"value\.converter({_GENERAL})?"),
         (r"header\.converter\..*", rf"header\.converter({_GENERAL})?"),

@@ -10,6 +10,7 @@ from tidings_connect.config.framework import (
     PRODUCER_OVERRIDE,
     TRANSFORM_PREFIXES,
     check_options,
+    override_problem,
 )
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import at_least_one_problem
@@ -30,7 +31,6 @@ _PREFIXES: Final = (
     *TRANSFORM_PREFIXES,
     CONSUMER_OVERRIDE,
     PRODUCER_OVERRIDE,
-    "admin.override.",
 )
 _OF_SOURCES: Final = ("exactly.once.", "transaction.boundary", "topic.creation.", "offsets.storage.")
 _TABLE: Final = (
@@ -103,6 +103,8 @@ def check_sink(config: Mapping[str, str], options: Mapping[str, Option]) -> dict
 
 
 def _override_problem(name: str) -> str | None:
+    if name.startswith(PRODUCER_OVERRIDE):
+        return override_problem(name)
     if not name.startswith(CONSUMER_OVERRIDE):
         return None
     unknown = unknown_consumer_settings([name.removeprefix(CONSUMER_OVERRIDE)])
