@@ -52,6 +52,8 @@ _NOT_LOGGED_IN = 401
 _REFUSED_STATUS = frozenset({_NOT_LOGGED_IN, 403})
 _NO_SCHEMA = 40403
 """The API's error code for an id that no schema has; a 404 without it comes from somebody else."""
+_NO_AVRO = 42201
+"""The API's error code for a text that is no schema, as far as the registry can tell."""
 
 
 class _Login(httpx.Auth):
@@ -125,16 +127,20 @@ class RegistryClient:
         )
         known = self._ids.get((subject, text))
         if known is None:
-            known = self._call(
-                f"register a schema for subject {subject!r}", self._register, subject, _fit_for_apicurio(text)
-            )
+            known = self._call(f"register a schema for subject {subject!r}", self._register, subject, text)
             self._ids[subject, text] = known
         return known
 
     def _register(self, subject: str, text: str) -> int:
         if self._apicurio_url is not None:
             return self._register_at_apicurio(subject, text)
-        return int(self._client.register_schema(subject, Schema(text, "AVRO")))
+        try:
+            return int(self._client.register_schema(subject, Schema(text, "AVRO")))
+        except SchemaRegistryError as error:
+            other = _fit_for_apicurio(text)
+            if error.error_code != _NO_AVRO or other == text:
+                raise
+            return int(self._client.register_schema(subject, Schema(other, "AVRO")))
 
     def _register_at_apicurio(self, subject: str, text: str) -> int:
         session = self._client._rest_client.session  # noqa: SLF001 - which has the user and TLS
@@ -255,7 +261,7 @@ class RegistryClient:
 def _fit_for_apicurio(schema: str) -> str:
     """The same schema, without a text that is exactly ``{}``.
 
-    Apicurio (3.3 at least) refuses such a default, which a jsonb column has by ``DEFAULT '{}'``, as no Avro; it takes the brace as
-    an escape. Other registries parse what they get, so that the two are one schema.
+    Behind Confluent's API Apicurio (3.3 at least) refuses such a default, which a jsonb column has by ``DEFAULT '{}'``, as no
+    Avro; it takes the brace as an escape. It compares texts, so that only what was refused may be changed.
     """
     return schema.replace('"{}"', '"\\u007b}"')
