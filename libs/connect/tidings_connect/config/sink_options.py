@@ -83,6 +83,15 @@ def sink_group(connector: str, config: Mapping[str, str]) -> str:
     return config.get(f"{CONSUMER_OVERRIDE}group.id", "").strip() or f"connect-{connector}"
 
 
+def consumer_overrides(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the consumer that a sink overrides, by Kafka's names."""
+    return {
+        name.removeprefix(CONSUMER_OVERRIDE): value
+        for name, value in config.items()
+        if name.startswith(CONSUMER_OVERRIDE)
+    }
+
+
 def topics_of(config: Mapping[str, str]) -> list[str]:
     """The topics that a configuration names."""
     return list(dict.fromkeys(filter(None, (part.strip() for part in config.get(TOPICS, "").split(",")))))

@@ -13,6 +13,7 @@ from tidings_connect.config.retries import read_retry_options
 from tidings_connect.config.sink_options import (
     CONSUMER_OVERRIDE,
     TOPICS_REGEX,
+    consumer_overrides,
     sink_group,
     topic_pattern,
     topics_of,
@@ -72,11 +73,7 @@ class SinkLoop:
             self._link.listen,
         )
         self._records = Records(job, self._letters)
-        overrides = {
-            name.removeprefix(CONSUMER_OVERRIDE): value
-            for name, value in config.items()
-            if name.startswith(CONSUMER_OVERRIDE)
-        }
+        overrides = consumer_overrides(config)
         pattern = topic_pattern(config) if config.get(TOPICS_REGEX) else None
         self._wanted = Subscribe(
             sink_group(job.connector, config),
