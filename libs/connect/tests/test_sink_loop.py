@@ -3,13 +3,15 @@
 import json
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from tidings_connect.converters.encoding import JsonConverter
 from tidings_connect.errors import OffsetError, OptionError, RecordError
 from tidings_connect.herder.local_task import Counters
 from tidings_connect.herder.series_bounds import SeriesBounds
@@ -17,6 +19,8 @@ from tidings_connect.herder.sink_metrics import sink_metrics
 from tidings_connect.task.channel import Report, SinkCounts, SinkReport
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
 from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_connect.transforms.kinds import TRANSFORMS
+from tidings_envelope.errors import RegistryError
 
 TOPIC = "numbers"
 ZERO = TopicPartition(TOPIC, 0)
@@ -297,3 +301,93 @@ def test_the_metrics_of_a_sink_go_by_task_and_partition(
         "tidings_sink_put_seconds_total": 1,
         "tidings_sink_retries_total": 9,
     }
+
+
+@pytest.fixture(params=["converter", "transform"])
+def away(request: pytest.FixtureRequest, counting: None, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """While it is set, what a step before the put needs is away."""
+    event = threading.Event()
+    event.set()
+
+    def failing(step: Callable[..., Any]) -> Callable[..., Any]:
+        def tried(*given: Any) -> Any:
+            if event.is_set():
+                raise RegistryError("the registry is away", retry="timed")
+            return step(*given)
+
+        return tried
+
+    import counting_transforms
+
+    monkeypatch.setitem(TRANSFORMS, "counting.Same", counting_transforms.Same)
+    if request.param == "converter":
+        monkeypatch.setattr(JsonConverter, "decode", failing(JsonConverter.decode))
+    else:
+        monkeypatch.setattr(counting_transforms.Same, "apply", failing(counting_transforms.Same.apply))
+    return event
+
+
+SAME = {"transforms": "same", "transforms.same.type": "counting.Same"}
+
+
+def test_a_step_whose_failure_may_pass_is_tried_again_in_place(
+    worker: MemoryWorker, system: System, away: threading.Event
+) -> None:
+    produce(worker, 1, 3)
+    start(worker, **SAME, **LETTERS, **{"errors.retry.timeout": "20000"})
+    worker.wait_for(lambda: sink_report(worker).counts.retries >= 3, "further attempts")
+    worker.wait_for(lambda: sink_report(worker).retrying_seconds > 0, "the report")
+    assert committed(worker) == {}
+    away.clear()
+    worker.wait_for(lambda: committed(worker) == {0: 3}, "the commit")
+    assert system.numbers == [1, 2, 3]
+    assert "letters" not in worker.kafka.topics
+    worker.wait_for(lambda: sink_report(worker).retrying_seconds == 0, "the report")
+
+
+@pytest.mark.parametrize(("timeout", "least"), [("0", 0), ("400", 2)], ids=["at once", "in time"])
+def test_it_fails_the_task_and_leaves_no_record_out_when_the_time_is_over(
+    worker: MemoryWorker, system: System, away: threading.Event, timeout: str, least: int
+) -> None:
+    produce(worker, 1, 3)
+    start(worker, **SAME, **LETTERS, **{"errors.retry.timeout": timeout})
+    with pytest.raises(AssertionError, match="the task failed"):
+        worker.wait_for(lambda: False, "a failure")
+    assert getattr(worker.error, "retry", None) == "timed", "it is started again"
+    retries = sink_report(worker).counts.retries
+    assert retries >= least
+    assert bool(retries) == bool(least)
+    assert committed(worker) == {}
+    assert "letters" not in worker.kafka.topics
+
+
+def test_a_step_that_is_tried_without_end_ends_with_the_task(
+    worker: MemoryWorker, system: System, away: threading.Event
+) -> None:
+    produce(worker, 1, 3)
+    start(worker, **SAME, **{"errors.retry.timeout": "-1"})
+    worker.wait_for(lambda: sink_report(worker).counts.retries >= 1, "another attempt")
+    worker.stop()
+    assert committed(worker) == {}
+
+
+@pytest.mark.parametrize("messages", ["true", "false"])
+def test_the_log_of_a_record_that_is_left_out_has_its_time_if_asked_and_no_value(
+    worker: MemoryWorker, system: System, messages: str
+) -> None:
+    system.refuses = 2
+    produce(worker, 1, 3)
+    with capture_logs() as logs:
+        start(
+            worker,
+            **LETTERS,
+            **{"errors.log.enable": "true", "errors.log.include.messages": messages},
+        )
+        worker.wait_for(lambda: committed(worker) == {0: 3}, "the commit")
+    (line,) = (line for line in logs if line["event"].startswith("a record is left out"))
+    assert line["place"] == "topic numbers, partition 0, offset 1"
+    times = {"timestamp_ms": 1_700_000_000_000, "timestamp_type": "CreateTime"}
+    assert {name: value for name, value in line.items() if name in times} == (
+        times if messages == "true" else {}
+    )
+    assert "nobody may see" not in str(line)

@@ -24,6 +24,7 @@ from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
 from tidings_connect.task.channel import Report
 from tidings_connect.task.letters import PUT, Letters
+from tidings_connect.task.patience import Patience
 from tidings_connect.task.sink_progress import SinkProgress
 from tidings_connect.task.sink_records import Records
 from tidings_connect.task.sink_task import RetriableError, SinkContext, SinkRecord, SinkTask
@@ -72,7 +73,7 @@ class SinkLoop:
             lambda topic, replicas: context.transport.letters(topic, replicas, producer_overrides(config)),
             self._link.listen,
         )
-        self._records = Records(job, self._letters)
+        self._records = Records(job, self._letters, Patience(config, self._link, self._progress.repeated))
         overrides = consumer_overrides(config)
         pattern = topic_pattern(config) if config.get(TOPICS_REGEX) else None
         self._wanted = Subscribe(

@@ -19,7 +19,7 @@ class SinkProgress:
         self._counts = SinkCounts()
         self._puts = _Window()
         self._failing_since: dict[str, float] = {}
-        """Of ``put`` and ``flush``, when the first of the failures in a row was; `time.monotonic`."""
+        """Of ``put``, ``flush`` and a ``step`` before the put, when the first of the failures in a row was; `time.monotonic`."""
         self._put_at: dict[TopicPartition, int] = {}
         """Of each partition, the timestamp of the last record that was put; milliseconds since the Unix epoch."""
         self._abreast_at: dict[TopicPartition, float] = {}
@@ -49,6 +49,7 @@ class SinkProgress:
         """These are the task's, or were left out: their partitions, and their timestamps."""
         self._put_at |= {at: timestamp for at, timestamp in records if timestamp is not None}
         self._failing_since.pop("put", None)
+        self._failing_since.pop("step", None)
 
     def put_failed(self) -> None:
         """The system is busy: the batch comes again."""
@@ -57,6 +58,7 @@ class SinkProgress:
 
     def repeated(self) -> None:
         """A step before the put, such as a converter's, is tried again."""
+        self._failing_since.setdefault("step", time.monotonic())
         self._count(retries=1)
 
     def flushed(self, *, committed: bool) -> None:
