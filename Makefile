@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-DISTRIBUTIONS := libs/service libs/envelope libs/domain libs/connect libs/client libs/jvm libs/stack libs/cli services/capture services/translator services/lakehouse examples/shop
+DISTRIBUTIONS := libs/service libs/envelope libs/domain libs/connect libs/client libs/jvm libs/stack libs/cli services/capture services/translator services/lakehouse services/sinks examples/shop
 STAMP := .venv/.installed
 # Test processes side by side; each starts servers of its own (about 2 GB).
 JOBS ?= 2

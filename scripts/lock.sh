@@ -11,8 +11,9 @@ for package in "${local_packages[@]}"; do common+=(--no-emit-package "$package")
     examples/shop/pyproject.toml -o requirements/all.txt
 "$uv" pip compile "${common[@]}" -c requirements/all.txt requirements/bootstrap.in -o requirements/bootstrap.txt
 for service in capture translator lakehouse; do
-    "$uv" pip compile "${common[@]}" -c requirements/all.txt "services/$service/pyproject.toml" \
-        -o "requirements/$service.txt"
+    projects=("services/$service/pyproject.toml")
+    [[ "$service" != capture ]] || projects+=(services/sinks/pyproject.toml) # its image has both
+    "$uv" pip compile "${common[@]}" -c requirements/all.txt "${projects[@]}" -o "requirements/$service.txt"
 done
 # For the images: the build backend, and the shop with the translator.
 "$uv" pip compile "${common[@]}" -c requirements/all.txt requirements/build.in -o requirements/build.txt

@@ -14,6 +14,8 @@ import pytest
 
 DISTRIBUTIONS = ("libs/*", "services/*", "examples/*")
 IMAGES = {"capture": "services", "translator": "services", "lakehouse": "services", "shop": "examples"}
+HOSTED = {"sinks": "capture"}
+"""Services without an image of their own: the worker of another one's has their connectors."""
 PORTS = {"capture": ["8083"], "translator": ["8091", "8092"], "lakehouse": ["8093"], "shop": []}
 START = {
     "capture": ["tidings-capture", "/etc/tidings/worker.properties"],
@@ -80,7 +82,7 @@ def copied(image: Image) -> dict[str, str]:
 
 def test_there_is_a_dockerfile_for_every_service(root: Path) -> None:
     services = {path.parent.name for path in root.glob("services/*/pyproject.toml")}
-    assert services <= set(IMAGES)
+    assert services <= set(IMAGES) | set(HOSTED)
     assert {path.parent.name for path in root.glob("*/*/Dockerfile")} == set(IMAGES)
 
 
@@ -148,7 +150,9 @@ def test_an_image_holds_what_its_service_needs(root: Path, images: dict[str, Ima
     distributions = {
         tomllib.loads(item.read_text())["project"]["name"]: item.parent for item in projects(root)
     }
-    needed = {root / IMAGES[name] / name}
+    needed = {root / IMAGES[name] / name} | {
+        root / "services" / hosted for hosted, host in HOSTED.items() if host == name
+    }
     while True:
         more = {
             distributions[requirement]

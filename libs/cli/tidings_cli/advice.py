@@ -65,6 +65,7 @@ OF_ERRORS: Final = {
     "sequence": "The message names topic, partition and offset; see the runbook on dead letters.",
     "settings": "Change the setting that the message names.",
     "sink_busy": "Look at the system that the sink writes to; the task asks it again by itself.",
+    "sink_row": "Look at the column or constraint that the message names; `errors.tolerance=all` leaves such records out.",
     "slot": "See who holds or dropped the slot, and choose `on.slot.loss` if it is gone.",
     "spark_gateway": "See whether there is a Java, and enough memory for it.",
     "spool": "Give `TMPDIR` more room; the task tries again.",
@@ -73,6 +74,7 @@ OF_ERRORS: Final = {
     "stopped": "Mend the rule, or choose another policy; it goes on at the same change set.",
     "table_conflict": "Rename one of the tables in the settings.",
     "task_channel": "Nothing, if it was once. Else see whether all of the worker is of one version.",
+    "target": "Make in the database what the message asks for, or change the option that it names.",
     "task_died": "See the kernel's log for a process out of memory, and raise the limit.",
     "task_silent": "See whether the machine is overloaded, or the source hangs; the task is started again.",
     "tidings": "Read the message.",
@@ -87,6 +89,8 @@ OF_ERRORS: Final = {
 }
 
 OF_WARNINGS: Final = {
+    "events of a topic are deprecated": "Move to the version that `see` describes before the day that `ends` names.",
+    "the target is busy and is asked again": "Nothing, if it was once: another transaction held a lock. Else see who holds it.",
     # client
     "group %s is new: %s": "Nothing, if the earlier events are not needed; else read the older version alone first, as it says.",
     # capture

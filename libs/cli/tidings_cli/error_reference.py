@@ -31,6 +31,7 @@ _TITLES: Final = {
     "tidings_capture": "Capture",
     "tidings_translator": "Sequencer and translator",
     "tidings_lakehouse": "Lakehouse",
+    "tidings_sinks": "Sinks",
     "tidings_service": "Every service",
     "tidings_client": "The client library",
     "tidings_envelope": "Envelopes",

@@ -20,6 +20,7 @@ PACKAGES: Final = (
     "tidings_domain",
     "tidings_translator",
     "tidings_lakehouse",
+    "tidings_sinks",
     "tidings_client",
     "tidings_cli",
 )

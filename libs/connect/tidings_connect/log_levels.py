@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 ROOT: Final = "root"
-OWN: Final = ("tidings_capture", "tidings_connect")
+OWN: Final = ("tidings_capture", "tidings_connect", "tidings_sinks")
 _ALIASES: Final = ("io.debezium", "org.apache.kafka.connect")
 LEVELS: Final = {
     "OFF": logging.CRITICAL + 50,

@@ -47,6 +47,9 @@ class SinkContext:
     report: Callable[[SinkRecord, Exception], None]
     """Says that a record cannot be written, for good: with ``errors.tolerance=all`` it becomes a dead letter, else the task
     fails."""
+    settle: Callable[[], None] = lambda: None
+    """Waits until all dead letters so far are stored. For a task that keeps offsets in its system: those may only be durable
+    when the letters of what was left out before them are."""
 
 
 class SinkTask(ABC):

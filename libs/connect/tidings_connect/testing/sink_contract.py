@@ -122,7 +122,8 @@ class SinkContract:
         with worker.crash_at("sink.put") as happened:
             worker.kafka.inputs.produce(self.topic, b'"k"', b'{"number":9}', partition=1)
             worker.wait_for(happened.is_set, "a crash of the task that has the odd partitions")
-        worker.wait_for(lambda: worker.taken >= 9, "its records at the other task")
+        if case.repeats:  # otherwise the system has them, and the other task begins after them
+            worker.wait_for(lambda: worker.taken >= 9, "its records at the other task")
         worker.resume()
         worker.wait_for(lambda: self._committed(worker) > 0, "a commit of what goes back")
         worker.stop()

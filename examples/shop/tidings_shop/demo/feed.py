@@ -1,17 +1,19 @@
-"""Fills the figures, from the services' /metrics and from the replication slot, twice a second, in a thread."""
+"""Fills the figures, from the services' /metrics and from PostgreSQL, twice a second, in a thread."""
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
-from tidings_stack.pipeline import pages
-from tidings_stack.pipeline.figures import Figures, LatestEvent
-from tidings_stack.pipeline.pages import Samples
+from tidings_service.errors import TidingsError
+from tidings_shop.database import TABLES, ShopDatabase
+from tidings_shop.demo import pages
+from tidings_shop.demo.figures import Figures, LatestEvent
+from tidings_shop.demo.pages import Samples
+from tidings_shop.traffic import TrafficSummary
 
 _PERIOD_SECONDS = 0.5
-_NO_TABLES = frozenset({"transaction", "schema-changes"})
 
 T = TypeVar("T")
 
@@ -21,23 +23,19 @@ class Feed:
 
     Args:
         urls: base addresses of the services, by name: capture, sequencer, translator, lakehouse.
-        look: asks the database for the bytes of WAL that the slot retains, and of those that are not confirmed; None while
-            nobody knows.
-        prefix: of the tables' topics, such as ``shop.public.``.
+        database_url: for the slot; a connection of its own.
+        slot: name of the replication slot.
+        source: the technical topics' prefix.
     """
 
     def __init__(
-        self,
-        figures: Figures,
-        urls: Mapping[str, str],
-        *,
-        look: Callable[[], tuple[int, int] | None],
-        prefix: str,
+        self, figures: Figures, urls: Mapping[str, str], *, database_url: str, slot: str, source: str = "shop"
     ) -> None:
         self._figures = figures
         self._urls = dict(urls)
-        self._look = look
-        self._prefix = prefix
+        self._database_url = database_url
+        self._slot = slot
+        self._prefix = f"{source}.public."
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self.readings = 0
@@ -54,16 +52,23 @@ class Feed:
             self._thread.join(10)
 
     def _run(self) -> None:
+        database: ShopDatabase | None = None
         while not self._stop.wait(_PERIOD_SECONDS):
             samples = {name: pages.read_metrics(url) or Samples() for name, url in self._urls.items()}
             with self._figures.lock:
                 take_metrics(self._figures, samples, prefix=self._prefix, at=time.monotonic())
-            seen = self._look()
-            if seen is None:
+            try:
+                database = database or ShopDatabase(self._database_url)
+                slot = database.slot(self._slot)
+            except TidingsError:  # shown as an old figure; whoever needs the database reports it
+                database = None
                 continue
             with self._figures.lock:
-                self._figures.retained_wal_bytes, self._figures.capture_lag.bytes = seen
+                self._figures.retained_wal_bytes = slot.retained_bytes if slot else None
+                self._figures.capture_lag.bytes = slot.unconfirmed_bytes if slot else None
             self.readings += 1
+        if database is not None:
+            database.close()
 
 
 def take_metrics(figures: Figures, samples: Mapping[str, Samples], *, prefix: str, at: float) -> None:
@@ -71,13 +76,12 @@ def take_metrics(figures: Figures, samples: Mapping[str, Samples], *, prefix: st
     capture, sequencer = samples["capture"], samples["sequencer"]
     translator, lakehouse = samples["translator"], samples["lakehouse"]
     technical = {
-        _table(topic.removeprefix(prefix)): count
+        topic.removeprefix(prefix): count
         for topic, count in capture.by("tidings_capture_records_total", "topic").items()
-        if topic.startswith(prefix) and topic.removeprefix(prefix) not in _NO_TABLES
+        if topic.startswith(prefix)
     }
     if technical:
-        shown = figures.tables or technical
-        figures.technical_by_table = Counter({table: technical.get(table, 0) for table in shown})
+        figures.technical_by_table = Counter({table: technical.get(table, 0) for table in TABLES})
         figures.technical.sample(sum(technical.values()), at)
     figures.capture_lag.seconds = _or(
         capture.highest("tidings_capture_lag_seconds"), figures.capture_lag.seconds
@@ -96,10 +100,15 @@ def take_metrics(figures: Figures, samples: Mapping[str, Samples], *, prefix: st
     lag = figures.lakehouse_lag
     lag.records = _or(lakehouse.count("tidings_lakehouse_lag_records"), lag.records)
     lag.seconds = _or(lakehouse.lowest("tidings_lakehouse_freshness_seconds"), lag.seconds)
-    # Who makes the traffic counts what it commits; elsewhere capture does.
-    committed = figures.committed.total() or capture.count("tidings_capture_transactions_total") or 0
-    figures.transactions.sample(committed, at)
+    figures.transactions.sample(figures.committed.total(), at)
     figures.business.sample(figures.business_by_version.total(), at)
+
+
+def take_traffic(figures: Figures, summary: TrafficSummary) -> None:
+    """Put what traffic has committed so far into the figures."""
+    with figures.lock:
+        figures.committed = Counter(summary.committed)
+        figures.rolled_back = summary.not_committed["rolled_back"]
 
 
 def take_events(
@@ -114,8 +123,3 @@ def take_events(
 
 def _or(value: T | None, otherwise: T | None) -> T | None:
     return otherwise if value is None else value
-
-
-def _table(name: str) -> str:
-    """``schema.table`` as the lake's tables are called."""
-    return name.removeprefix("public.").replace(".", "_")

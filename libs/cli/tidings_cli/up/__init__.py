@@ -1,1 +1,0 @@
-"""``tidings up``: the whole pipeline of a project on this machine."""

@@ -1,0 +1,59 @@
+"""The JDBC sink keeps the contract of sinks on each of its databases, and its effects are exactly once."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from sink_targets import connection_options
+
+from tidings_connect.testing.sink_contract import SinkCase, SinkContract
+from tidings_sinks.jdbc.connector import JdbcSinkConnector
+
+OPTIONS = {"collection.name.format": "things"}
+
+
+class TestPostgres(SinkContract):
+    @pytest.fixture
+    def case(self, pg_database: str) -> SinkCase:
+        with psycopg.connect(pg_database, autocommit=True) as connection:
+            connection.execute("CREATE TABLE things (place bigserial, number integer NOT NULL)")
+
+        def numbers() -> list[int]:
+            with psycopg.connect(pg_database, autocommit=True) as connection:
+                found = connection.execute("SELECT number FROM things ORDER BY place").fetchall()
+            return [number for (number,) in found]
+
+        return SinkCase(
+            connector=JdbcSinkConnector(),
+            config={**connection_options(pg_database), **OPTIONS},
+            numbers=numbers,
+            repeats=False,
+            changed={"batch.size": "2"},
+            wrong=("insert.mode", "replace"),
+        )
+
+
+class TestSqlite(SinkContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SinkCase:
+        file = tmp_path / "target.db"
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute(
+                "CREATE TABLE things (place INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER)"
+            )
+
+        def numbers() -> list[int]:
+            with closing(sqlite3.connect(file)) as connection:
+                found = connection.execute("SELECT number FROM things ORDER BY place").fetchall()
+            return [number for (number,) in found]
+
+        return SinkCase(
+            connector=JdbcSinkConnector(),
+            config={"connection.url": f"jdbc:sqlite:{file}", **OPTIONS},
+            numbers=numbers,
+            repeats=False,
+            changed={"batch.size": "2"},
+            wrong=("delete.enabled", "perhaps"),
+        )

@@ -1,0 +1,1 @@
+"""Sink connectors of the worker (`tidings_connect`): from topics to other systems. See `docs/sinks.md`."""

@@ -1,0 +1,16 @@
+"""The errors of sinks. A message names an option, a table, a column or a position; never a value."""
+
+from tidings_connect.errors import ConnectError
+
+
+class TargetError(ConnectError):
+    """The system that a sink writes to does not take what it is given, for a reason that no single record has: a table or a
+    right is missing, its schema is another."""
+
+    code = "target"
+
+
+class RowError(ConnectError):
+    """One record cannot be written, and trying again does not help: it becomes a dead letter, or ends the task."""
+
+    code = "sink_row"

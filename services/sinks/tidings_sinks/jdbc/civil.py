@@ -1,0 +1,39 @@
+"""Numbers of days and microseconds as ISO 8601 text, also beyond Python's years 1 to 9999: PostgreSQL has dates from 4713 BC to
+5874897 AD, and writes years before 1 with ``BC``. Howard Hinnant's "civil_from_days"."""
+
+from typing import Final
+
+DAY_US: Final = 86_400_000_000
+
+
+def iso_date(days: int) -> str:
+    """A date from days since 1970-01-01; with `` BC`` at its end where it is before Christ."""
+    text, era = _date(days)
+    return text + era
+
+
+def _date(days: int) -> tuple[str, str]:
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * shifted + 2) // 5 + 1
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    year = year_of_era + era * 400 + (month <= 2)
+    shown, suffix = (year, "") if year > 0 else (1 - year, " BC")
+    return f"{shown:04d}-{month:02d}-{day:02d}", suffix
+
+
+def iso_clock(micros: int) -> str:
+    """A time of day, or a duration of any length, from microseconds; six decimals."""
+    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
+    seconds, fraction = divmod(micros, 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{fraction:06d}"
+
+
+def iso_timestamp(micros: int) -> str:
+    """A timestamp without a zone, from microseconds since the epoch; six decimals."""
+    days, clock = divmod(micros, DAY_US)
+    text, era = _date(days)
+    return f"{text} {iso_clock(clock)}{era}"

@@ -1,0 +1,20 @@
+"""Which class speaks to a database."""
+
+from tidings_sinks.jdbc.database import Database
+from tidings_sinks.jdbc.settings import Settings
+
+
+def open_database(settings: Settings) -> Database:
+    """A connection.
+
+    Raises:
+        LostError: it cannot be reached.
+        TargetError: it refuses the login, or is not there.
+    """
+    if settings.address.dialect == "sqlite":
+        from tidings_sinks.jdbc.sqlite import SqliteDatabase  # noqa: PLC0415 - only for who has one
+
+        return SqliteDatabase(settings)
+    from tidings_sinks.jdbc.postgres import PostgresDatabase  # noqa: PLC0415 - only for who has one
+
+    return PostgresDatabase(settings)

@@ -1,0 +1,343 @@
+"""Target tables: which columns there are, which are made, and how a record becomes values of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from tidings_connect.task.sink import SinkRecord
+from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
+from tidings_envelope.toast import is_unavailable
+from tidings_sinks.errors import RowError, TargetError
+from tidings_sinks.jdbc.changes import Change, Op
+from tidings_sinks.jdbc.database import Column, Database, Encode, Mode, NewColumn, TableName, Write
+from tidings_sinks.jdbc.kinds import Base, Kind, Read, kind_of, kind_of_value
+from tidings_sinks.jdbc.settings import InsertMode, KeyMode, Settings
+
+KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
+_KAFKA_KINDS: Final = (Kind(Base.TEXT), Kind(Base.INTEGER), Kind(Base.BIGINT))
+_MOST_SHAPES: Final = 500
+_MODES: Final = {
+    InsertMode.INSERT: Mode.INSERT,
+    InsertMode.UPSERT: Mode.UPSERT,
+    InsertMode.UPDATE: Mode.UPDATE,
+}
+_MAY_BE_UNAVAILABLE: Final = frozenset(
+    {ConnectType.STRING, ConnectType.BYTES, ConnectType.ARRAY, ConnectType.MAP}
+)
+
+
+class _Part(NamedTuple):
+    """A field of a record, and the column that it is for."""
+
+    field: str
+    schema: ConnectSchema | None
+    kind: Kind | None
+    """None: of a value without a schema that is null."""
+    read: Read | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How records of one schema become values of a table's columns."""
+
+    write: Write
+    """The columns of the key first."""
+    fields: tuple[str, ...]
+    """Of the row, without the key's."""
+    key_encoders: tuple[Encode | None, ...]
+    encoders: tuple[Encode | None, ...]
+    may_miss: tuple[int, ...]
+    """Which columns, by their place, may hold a placeholder."""
+    held: tuple[object, ...]
+    """The schemas by whose identity it is found: they must not be forgotten before it."""
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        """The columns of the key."""
+        return self.write.columns[: self.write.keys]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A change, as values of columns."""
+
+    change: Change
+    table: TableName
+    shape: Shape | None = None
+    """None of TRUNCATE."""
+    values: Sequence[Any] = ()
+    """The key's first; of DELETE the key's alone."""
+    write: Write | None = None
+    """Of WRITE: the form of its statement."""
+
+    @property
+    def op(self) -> Op:
+        return self.change.op
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells the row from others."""
+        assert self.shape is not None
+        return tuple(self.values[: self.shape.write.keys])
+
+
+class Tables:
+    """The tables of one connection. Forget it when they are not what they were."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database, self._settings = database, settings
+        self._names: dict[tuple[str, ...], TableName] = {}
+        self._columns: dict[TableName, Mapping[str, Column]] = {}
+        self._shapes: dict[tuple[Any, ...], Shape] = {}
+
+    def prepare(self, change: Change) -> Prepared:
+        """A change as values; makes tables and columns in transactions of their own.
+
+        Raises:
+            RowError: the record cannot become a row.
+            TargetError: the table or a column is missing, and may not be made.
+        """
+        name = self._names.get(change.table)
+        if name is None:
+            name = self._database.name(change.table, quotes=self._settings.quotes)
+            self._names[change.table] = name
+        if change.op is Op.TRUNCATE:
+            self._known(name)
+            return Prepared(change, name)
+        key = self._key(change)
+        row = change.row if change.row is not None else {}
+        shape = self._shape(name, change, key, row)
+        try:
+            values: list[Any] = [
+                item if item is None or encode is None else encode(item)
+                for item, encode in zip(key.values(), shape.key_encoders, strict=True)
+            ]
+            write = shape.write
+            if change.op is Op.WRITE:
+                values += [
+                    item if (item := row[field]) is None or encode is None else encode(item)
+                    for field, encode in zip(shape.fields, shape.encoders, strict=True)
+                ]
+                if change.of_envelope and shape.may_miss:
+                    write, values = self._without_missing(shape, row, values)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OverflowError) as error:
+            raise RowError(f"a value does not fit its schema ({type(error).__name__})") from None
+        return Prepared(change, name, shape, values, write if change.op is Op.WRITE else None)
+
+    def _without_missing(
+        self, shape: Shape, row: Mapping[str, Any], values: list[Any]
+    ) -> tuple[Write, list[Any]]:
+        """Without the columns whose values were not sent: they stay as they are."""
+        keys = shape.write.keys
+        missing = {place for place in shape.may_miss if is_unavailable(row[shape.fields[place - keys]])}
+        if not missing:
+            return shape.write, values
+        kept = [place for place in range(len(values)) if place not in missing]
+        mode = Mode.PATCH if shape.write.mode is Mode.UPSERT else shape.write.mode
+        columns = tuple(shape.write.columns[place] for place in kept)
+        return Write(shape.write.table, columns, keys, mode), [values[place] for place in kept]
+
+    # The key
+
+    def _key(self, change: Change) -> dict[str, Any]:
+        """The values of the key, by field."""
+        record, settings = change.record, self._settings
+        match settings.key_mode:
+            case KeyMode.NONE:
+                return {}
+            case KeyMode.KAFKA:
+                place = (record.original.topic, record.original.partition, record.offset)
+                return dict(zip(KAFKA_COLUMNS, place, strict=True))
+            case KeyMode.RECORD_KEY:
+                return _chosen(self._record_key(record), settings.key_fields, "the key")
+            case KeyMode.RECORD_VALUE:
+                assert change.row is not None
+                return _chosen(change.row, settings.key_fields, "the value")
+            case _:
+                found = {header.key: header.value for header in record.headers}
+                return _chosen(found, settings.key_fields, "the headers")
+
+    def _record_key(self, record: SinkRecord) -> Mapping[str, Any]:
+        if isinstance(record.key, Mapping):
+            return record.key
+        if record.key is None:
+            raise RowError("the record has no key, and primary.key.mode=record_key needs one")
+        fields = self._settings.key_fields
+        if len(fields) != 1:
+            raise RowError(
+                "the key is no struct: primary.key.fields has to name the one column that it is for"
+            )
+        return {fields[0]: record.key}
+
+    def _key_parts(self, change: Change, key: Mapping[str, Any]) -> list[_Part]:
+        record = change.record
+        match self._settings.key_mode:
+            case KeyMode.NONE:
+                return []
+            case KeyMode.KAFKA:
+                kinds = zip(KAFKA_COLUMNS, _KAFKA_KINDS, strict=True)
+                return [_Part(name, None, kind, None) for name, kind in kinds]
+            case KeyMode.RECORD_HEADER:
+                schemas = {header.key: header.schema for header in record.headers}
+            case KeyMode.RECORD_VALUE:
+                schemas = _fields(change.row_schema)
+            case _:
+                struct = isinstance(record.key, Mapping)
+                schemas = _fields(record.key_schema) if struct else dict.fromkeys(key, record.key_schema)
+        return [_part(name, schemas.get(name), value) for name, value in key.items()]
+
+    # The shape
+
+    def _shape(
+        self, name: TableName, change: Change, key: Mapping[str, Any], row: Mapping[str, Any]
+    ) -> Shape:
+        record = change.record
+        by_header = self._settings.key_mode is KeyMode.RECORD_HEADER
+        typed = change.row_schema is not None or change.op is Op.DELETE
+        mark = (
+            name,
+            record.topic if self._settings.includes or self._settings.excludes else None,
+            change.op,
+            id(record.key_schema),
+            id(change.row_schema),
+            tuple((header.key, id(header.schema)) for header in record.headers) if by_header else tuple(key),
+            None if typed else tuple((field, kind_of_value(value)) for field, value in row.items()),
+        )
+        shape = self._shapes.get(mark)
+        if shape is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            shape = self._shapes[mark] = self._made(name, change, key, row)
+        return shape
+
+    def _made(self, name: TableName, change: Change, key: Mapping[str, Any], row: Mapping[str, Any]) -> Shape:
+        schemas = _fields(change.row_schema)
+        topic = change.record.original.topic
+        key_parts = self._key_parts(change, key)
+        parts = [
+            _part(field, schemas.get(field), row[field])
+            for field in (schemas or row)
+            if change.op is Op.WRITE and field not in key and self._settings.takes(topic, field)
+        ]
+        known = self._with_columns(name, key_parts, parts)
+
+        def column(part: _Part) -> Column | None:
+            return known.get(self._column_name(part.field, known))
+
+        key_columns = [column(part) for part in key_parts]
+        # Without a column: null, of an unknown type, or computed by the database.
+        parts = [part for part in parts if (found := column(part)) is not None and not found.generated]
+        columns = [found for found in (*key_columns, *map(column, parts)) if found is not None]
+        keys = len(key_parts)
+        if len(columns) != keys + len(parts):
+            raise RowError("a field of the key is null, so that it has no column")
+        if len({found.name for found in columns}) != len(columns):
+            raise TargetError(
+                f"two fields of {topic} are for one column of {name}", hint="set quote.identifiers=true"
+            )
+        return Shape(
+            Write(name, tuple(columns), keys, _MODES[self._settings.insert_mode]),
+            tuple(part.field for part in parts),
+            tuple(self._encoder(part, found) for part, found in zip(key_parts, columns[:keys], strict=True)),
+            tuple(self._encoder(part, found) for part, found in zip(parts, columns[keys:], strict=True)),
+            tuple(
+                place
+                for place, part in enumerate(parts, keys)
+                if part.schema is None or part.schema.type in _MAY_BE_UNAVAILABLE
+            ),
+            (change.record.key_schema, change.row_schema, *(h.schema for h in change.record.headers)),
+        )
+
+    def _encoder(self, part: _Part, column: Column) -> Encode | None:
+        if part.kind is None or (part.schema is None and part.field not in KAFKA_COLUMNS):
+            return self._database.untyped_encoder(column.type)
+        encode = self._database.encoder(part.kind, column.type, self._settings.zone)
+        read = part.read
+        if read is None or encode is None:
+            return read or encode
+        return lambda value: encode(read(value))
+
+    # The columns
+
+    def _column_name(self, field: str, known: Mapping[str, Column]) -> str:
+        return self._database.column_name(field, known, quotes=self._settings.quotes)
+
+    def _known(self, name: TableName) -> Mapping[str, Column]:
+        found = self._columns.get(name)
+        if not found:
+            found = self._columns[name] = self._database.columns(name)
+            if not found and not self._settings.evolves:
+                raise TargetError(
+                    f"there is no table {name}, and schema.evolution=none lets none be made",
+                    hint="create it, or set schema.evolution=basic",
+                )
+        return found
+
+    def _with_columns(
+        self, name: TableName, keys: Sequence[_Part], parts: Sequence[_Part]
+    ) -> Mapping[str, Column]:
+        """The table's columns, after those that are missing were made."""
+        known = self._known(name)
+        missing = self._missing(known, keys, parts)
+        if not missing and known:
+            return known
+        if not self._settings.evolves:
+            fields = ", ".join(part.field for part in missing)
+            raise TargetError(
+                f"table {name} has no column for {fields}, and schema.evolution=none lets none be made",
+                hint="add it, leave the field out with field.exclude.list, or set schema.evolution=basic",
+            )
+        database = self._database
+        database.begin()
+        try:
+            database.lock_schema(name)
+            known = database.columns(name)
+            missing = self._missing(known, keys, parts)
+            new = [self._new_column(part, known, nullable=bool(known)) for part in missing]
+            if not known:
+                database.create(name, new, len(keys))
+            elif new:
+                database.add_columns(name, new)
+            database.commit()
+        except BaseException:
+            database.rollback()
+            raise
+        self._columns[name] = database.columns(name)
+        return self._columns[name]
+
+    def _missing(
+        self, known: Mapping[str, Column], keys: Sequence[_Part], parts: Sequence[_Part]
+    ) -> list[_Part]:
+        return [
+            part
+            for part in (*keys, *parts)
+            if part.kind is not None and self._column_name(part.field, known) not in known
+        ]
+
+    def _new_column(self, part: _Part, known: Mapping[str, Column], *, nullable: bool) -> NewColumn:
+        assert part.kind is not None
+        schema = part.schema
+        default = None
+        if schema is not None and schema.default not in (NO_DEFAULT, None):
+            encode = self._database.encoder(part.kind, None, self._settings.zone)
+            read = schema.default if part.read is None else part.read(schema.default)
+            default = read if encode is None else encode(read)
+        required = schema is not None and not schema.optional and (default is not None or not nullable)
+        return NewColumn(self._column_name(part.field, known), part.kind, required, default)
+
+
+def _chosen(found: Mapping[str, Any], wanted: Sequence[str], where: str) -> dict[str, Any]:
+    try:
+        return {name: found[name] for name in wanted} if wanted else dict(found)
+    except KeyError as error:
+        raise RowError(f"{where} has no field {error.args[0]}, which primary.key.fields names") from None
+
+
+def _fields(schema: ConnectSchema | None) -> dict[str, ConnectSchema | None]:
+    return {} if schema is None else {field.name: field.schema for field in schema.fields}
+
+
+def _part(name: str, schema: ConnectSchema | None, value: Any) -> _Part:
+    if schema is None:
+        return _Part(name, None, kind_of_value(value), None)
+    return _Part(name, schema, *kind_of(schema))

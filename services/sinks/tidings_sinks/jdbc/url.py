@@ -1,0 +1,140 @@
+"""``connection.url``: JDBC's form or SQLAlchemy's, for the databases that are spoken. Pure.
+
+What JDBC's driver for PostgreSQL calls its parameters, libpq calls otherwise; one that has no counterpart is refused by name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+_POSTGRES: Final = (
+    "jdbc:postgresql:",
+    "postgresql:",
+    "postgres:",
+    "postgresql+psycopg:",
+    "postgresql+psycopg2:",
+)
+_SQLITE: Final = ("jdbc:sqlite:", "sqlite:")
+_SAME: Final = frozenset(
+    {"sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "connect_timeout", "application_name", "target_session_attrs",
+     "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "gssencmode",
+     "channel_binding", "options"}
+)  # fmt: skip
+_RENAMED: Final = {
+    "ApplicationName": "application_name",
+    "connectTimeout": "connect_timeout",
+    "loginTimeout": "connect_timeout",
+    "gssEncMode": "gssencmode",
+    "channelBinding": "channel_binding",
+}
+_WITHOUT_EFFECT: Final = frozenset(
+    {"reWriteBatchedInserts", "stringtype", "prepareThreshold", "tcpKeepAlive"}
+)
+"""Of JDBC's driver, and about how it works, not about what it does; here values are text that the server reads."""
+_SESSIONS: Final = {
+    "any": "any",
+    "primary": "primary",
+    "master": "primary",
+    "secondary": "standby",
+    "preferSecondary": "prefer-standby",
+}
+
+
+class UrlError(ValueError):
+    """A URL cannot be used; the message holds no part of it but names of parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Which database."""
+
+    dialect: str
+    """``postgresql`` or ``sqlite``."""
+    parameters: Mapping[str, str]
+    """libpq's, without user and password; of SQLite ``file``."""
+    user: str | None = None
+
+
+def read_url(url: str) -> Address:
+    """What a URL says.
+
+    Raises:
+        UrlError: it is not understood, or of a database that is not spoken.
+    """
+    text = url.strip()
+    for scheme in _POSTGRES:
+        if text.lower().startswith(scheme):
+            return _postgres(text[len(scheme) :])
+    for scheme in _SQLITE:
+        if text.lower().startswith(scheme):
+            return _sqlite(text[len(scheme) :], jdbc=scheme.startswith("jdbc"))
+    raise UrlError(
+        "a URL that begins with jdbc:postgresql: or jdbc:sqlite: is expected (also postgresql: and sqlite:); other databases are not spoken"
+    )
+
+
+def _postgres(rest: str) -> Address:
+    if not rest.startswith("//"):
+        rest = "//localhost/" + rest.removeprefix("/")
+    try:
+        parts = urlsplit("postgresql:" + rest)
+        login, _, hosts = parts.netloc.rpartition("@")
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise UrlError("the URL cannot be read") from None
+    user, has_password, _ = login.partition(":")
+    if has_password:
+        raise UrlError(
+            "the URL holds a password; put it into connection.password, which is not shown to anybody"
+        )
+    found: dict[str, str] = {}
+    names, ports = [], []
+    for host in filter(None, hosts.split(",")):
+        name, _, port = host.rpartition(":") if ":" in host.rpartition("]")[2] else (host, "", "5432")
+        if not port.isdigit():
+            raise UrlError("the URL has a port that is no number")
+        names.append(unquote(name.strip("[]")))
+        ports.append(port)
+    if names:
+        found |= {"host": ",".join(names), "port": ",".join(ports)}
+    if parts.path.strip("/"):
+        found["dbname"] = unquote(parts.path.strip("/"))
+    for name, value in pairs:
+        if name == "user":
+            user = value
+        else:
+            found |= _parameter(name, value)
+    return Address("postgresql", found, unquote(user) or None)
+
+
+def _parameter(name: str, value: str) -> dict[str, str]:
+    if name == "password":
+        raise UrlError(
+            "the URL holds a password; put it into connection.password, which is not shown to anybody"
+        )
+    if name in _SAME:
+        return {name: value}
+    if name in _RENAMED:
+        return {_RENAMED[name]: value}
+    if name in _WITHOUT_EFFECT:
+        return {}
+    if name == "ssl":
+        return {"sslmode": "verify-full"} if value.lower() in {"", "true"} else {"sslmode": "disable"}
+    if name == "currentSchema":
+        return {"options": f"-csearch_path={value.replace(' ', '')}"}
+    if name == "targetServerType" and value in _SESSIONS:
+        return {"target_session_attrs": _SESSIONS[value]}
+    raise UrlError(f"the URL's parameter {name} has no counterpart here, or not with that value")
+
+
+def _sqlite(rest: str, *, jdbc: bool) -> Address:
+    path, _, query = rest.partition("?")
+    if not jdbc:
+        path = path.removeprefix("//").removeprefix("/")  # SQLAlchemy's: three slashes, then the path
+    path = path.removeprefix("file:")
+    if query:
+        raise UrlError("the URL of SQLite takes no parameters here")
+    if not path or path == ":memory:":
+        raise UrlError("the URL of SQLite names no file: what is in memory is gone with the task")
+    return Address("sqlite", {"file": unquote(path)})
