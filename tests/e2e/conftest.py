@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tidings_shop.database import ShopDatabase
-from tidings_shop.demo.figures import Figures
 from tidings_shop.demo.pipeline import Options, Pipeline
 from tidings_shop.demo.run import Demo
 from tidings_shop.traffic import TrafficSummary, prepare_plan, run_traffic
+from tidings_stack.pipeline.figures import Figures
 from tidings_stack.pytest_plugin import has_failed
 
 RATE = 40.0

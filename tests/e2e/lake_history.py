@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidings_shop.demo.services import Service
+from tidings_stack.pipeline.services import Service
 from tidings_stack.ports import PortReservations
 
 if TYPE_CHECKING:

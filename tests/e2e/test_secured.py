@@ -20,12 +20,12 @@ from tests.e2e import acls
 from tests.e2e.secured_pipeline import ROTATES, SERVICES, SecuredPipeline
 
 from tidings_shop.database import ShopDatabase
-from tidings_shop.demo import pages
-from tidings_shop.demo.figures import Figures
 from tidings_shop.demo.pipeline import CONNECTOR, STAGES, Options
 from tidings_shop.demo.run import Demo
-from tidings_shop.demo.services import Service, installed
 from tidings_shop.traffic import TrafficSummary, prepare_plan, run_traffic
+from tidings_stack.pipeline import pages
+from tidings_stack.pipeline.figures import Figures
+from tidings_stack.pipeline.services import Service, installed
 from tidings_stack.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1200)]

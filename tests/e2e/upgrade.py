@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidings_shop.demo import services
 from tidings_shop.demo.pipeline import LAKEHOUSE, STAGES
+from tidings_stack.pipeline import services
 
 if TYPE_CHECKING:
     from conftest import Shops

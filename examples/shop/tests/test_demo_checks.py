@@ -12,10 +12,10 @@ from rich.console import Console
 
 from tidings_shop.demo.broker import TopicCount, topic_of
 from tidings_shop.demo.checks import KEYS, Row, Verdict, canonical, compare_table
-from tidings_shop.demo.figures import Figures
 from tidings_shop.demo.gather import DEAD_LETTERS, VERSIONS, event_table, verdict_of
 from tidings_shop.demo.summary_view import draw_summary
 from tidings_shop.traffic import TrafficSummary
+from tidings_stack.pipeline.figures import Figures
 
 ORDER = {"id": 1, "customer_id": 3, "note": None, "required_on": dt.date(2026, 5, 1)}
 FACTS = Counter({"OrderPlaced": 3, "OrderPaid": 2, "OrderShipped": 1, "CustomerRegistered": 4})

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from tidings_shop.demo import run
-from tidings_shop.demo.figures import Figures, Lag, State
 from tidings_shop.demo.pipeline import Options
-from tidings_shop.demo.run import Demo, Stopped
+from tidings_shop.demo.run import Demo
 from tidings_shop.errors import DemoError
 from tidings_shop.traffic import TrafficSummary
+from tidings_stack.pipeline.figures import Figures, Lag, State
+from tidings_stack.pipeline.screen import Stopped
 
 COMMAND = Path(sys.executable).with_name("tidings-demo")
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tidings_shop.demo import pages
-from tidings_shop.demo.feed import take_metrics
-from tidings_shop.demo.figures import Figures
-from tidings_shop.demo.pages import Samples
-from tidings_shop.demo.services import Service, installed
-from tidings_shop.errors import DemoError
+from tidings_shop.demo.shown import shop_figures
+from tidings_stack.errors import PipelineError
+from tidings_stack.pipeline import pages
+from tidings_stack.pipeline.feed import take_metrics
+from tidings_stack.pipeline.pages import Samples
+from tidings_stack.pipeline.services import Service, installed
 
 PYTHON = Path(sys.executable).name
 
@@ -54,7 +54,7 @@ def test_a_service_that_ends_by_itself_is_a_failure_with_the_end_of_its_log(tmp_
     sleeper.check()  # not started yet: fine
     sleeper.start()
     try:
-        with pytest.raises(DemoError, match=r"sleeper ended with code 3(?s:.*)cannot reach the broker"):
+        with pytest.raises(PipelineError, match=r"sleeper ended with code 3(?s:.*)cannot reach the broker"):
             check_until_it_fails(sleeper)
     finally:
         sleeper.stop()
@@ -81,7 +81,7 @@ def test_a_service_is_asked_to_end(tmp_path: Path) -> None:
 def test_services_die_with_a_demo_that_is_killed(tmp_path: Path) -> None:
     program = f"""
 import pathlib, time
-from tidings_shop.demo.services import Service
+from tidings_stack.pipeline.services import Service
 sleeper = Service("sleeper", [{PYTHON!r}, "-c",
     "import os, pathlib, time; pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(60)"],
     environment={{}}, url="", directory=pathlib.Path({str(tmp_path)!r}))
@@ -102,7 +102,7 @@ time.sleep(60)
 
 
 def test_a_command_that_is_not_there_is_named() -> None:
-    with pytest.raises(DemoError, match="tidings-nothing is not installed"):
+    with pytest.raises(PipelineError, match="tidings-nothing is not installed"):
         installed("tidings-nothing")
 
 
@@ -111,7 +111,7 @@ def test_pages_that_do_not_answer_are_not_there(tmp_path: Path) -> None:
     assert not pages.answers("http://127.0.0.1:1/")
     assert pages.read_metrics("http://127.0.0.1:1") is None
     assert pages.read_json("http://127.0.0.1:1") is None
-    with pytest.raises(DemoError, match=r"PUT http://127\.0\.0\.1:1/x failed"):
+    with pytest.raises(PipelineError, match=r"PUT http://127\.0\.0\.1:1/x failed"):
         pages.put_json("http://127.0.0.1:1/x", {})
 
 
@@ -135,7 +135,7 @@ def test_what_is_put_waits_for_workers_that_are_finding_each_other() -> None:
             url = f"http://127.0.0.1:{server.server_port}/connectors/shop/config"
             pages.put_json(url, {})
             assert answers == [400]
-            with pytest.raises(DemoError, match="refused with 400"):
+            with pytest.raises(PipelineError, match="refused with 400"):
                 pages.put_json(url, {})
         finally:
             server.shutdown()
@@ -168,7 +168,7 @@ tidings_lakehouse_freshness_seconds{table="business.order_placed_v1"} 1.5
 
 
 def test_figures_are_taken_from_the_services_metrics() -> None:
-    figures, samples = Figures(), Samples(METRICS)
+    figures, samples = shop_figures(), Samples(METRICS)
     everybody = dict.fromkeys(("capture", "sequencer", "translator", "lakehouse"), samples)
     figures.business_by_version["OrderPlaced", 1] = 5
     take_metrics(figures, everybody | {"translator": Samples()}, prefix="shop.public.", at=1.0)

@@ -8,9 +8,10 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from tidings_shop.database import TABLES
-from tidings_shop.demo.figures import EVENTS, Figures, Lag, LatestEvent, Part, Series, State
 from tidings_shop.demo.sentences import sentence
-from tidings_shop.demo.view import curve_of, draw, duration, line, size, snake
+from tidings_shop.demo.shown import EVENTS, shop_figures
+from tidings_stack.pipeline.figures import Figures, Lag, LatestEvent, Part, Series, State
+from tidings_stack.pipeline.view import curve_of, draw, duration, line, size, snake
 
 
 def rendered(picture: RenderableType, width: int = 100) -> list[str]:
@@ -23,7 +24,8 @@ def rendered(picture: RenderableType, width: int = 100) -> list[str]:
 @pytest.fixture
 def figures() -> Figures:
     """A demo in the middle of its minute."""
-    figures = Figures(phase="traffic, 20 transactions a second", elapsed=72.4, progress=0.6)
+    figures = shop_figures()
+    figures.phase, figures.elapsed, figures.progress = "traffic, 20 transactions a second", 72.4, 0.6
     figures.parts = [
         Part(name, State.READY, 0.0, 3.2) for name in ("PostgreSQL", "Kafka", "registry", "capture")
     ]
@@ -88,7 +90,7 @@ def test_the_picture_says_everything(figures: Figures, width: int) -> None:
 
 @pytest.mark.parametrize("height", [24, 30, 50])
 def test_the_picture_fits_its_height_and_keeps_it(figures: Figures, height: int) -> None:
-    before = len(rendered(draw(Figures(), height)))
+    before = len(rendered(draw(shop_figures(), height)))
     during = len(rendered(draw(figures, height)))
     assert before <= max(height, 26)
     assert abs(before - during) <= 1

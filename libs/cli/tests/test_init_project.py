@@ -47,6 +47,10 @@ def run_tests(project: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def _without_tidings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("TIDINGS_")}
+
+
 def tree(project: Path) -> dict[str, str]:
     return {
         path.relative_to(project).as_posix(): path.read_text()
@@ -98,6 +102,14 @@ def test_a_project_of_a_schema_that_nobody_has_seen(
     done = run_tests(project)
     assert done.returncode == 0, done.stdout
     assert "5 passed" in done.stdout
+    # What `make doctor` looks at is the database alone, as long as .env names nothing else.
+    looked = subprocess.run(
+        ["make", "doctor", f"BIN={Path(sys.executable).parent}"],
+        cwd=project, env={**_without_tidings(), "PGPASSWORD": password}, capture_output=True, text=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+    assert looked.returncode == 0, looked.stdout + looked.stderr
+    assert "looked at connector, database: " in looked.stdout
     # It can fail.
     rules = project / "rental/loan.py"
     kept = rules.read_text()

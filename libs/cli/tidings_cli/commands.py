@@ -139,6 +139,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         {"generate": "shop.order-placed.v2 --registry http://127.0.0.1:8080/apis/ccompat/v7"},
         old_name="tidings-client",
     ),
+    "up": Entry(
+        _TRY, "The whole pipeline of a project on this machine, live, until Ctrl-C.",
+        "tidings_cli.up.command", "tidings-cli[up]", {"": "--keep"},
+        needs="tidings_stack",
+    ),
     "stack": Entry(
         _TRY, "PostgreSQL, Kafka and a registry on this machine.",
         "tidings_stack.cli", "tidings-stack",

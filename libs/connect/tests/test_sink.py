@@ -1,6 +1,7 @@
 """A sink with two tasks on two workers of a group, with a real broker."""
 
 import json
+import re
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -24,6 +25,16 @@ def produce(bootstrap: str, topic: str, first: int, last: int, *, spoilt: int | 
         value = b"{secret" if number == spoilt else json.dumps({"number": number}).encode()
         producer.produce(topic, value, b'"k"', partition=number % 4)
     assert producer.flush(60) == 0
+
+
+def produce_in_vain(bootstrap: str, topic: str) -> None:
+    """An aborted transaction: what ends the log is no record that anybody reads."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"{}", b'"k"', partition=1)
+    assert producer.flush(60) == 0
+    producer.abort_transaction(60)
 
 
 def test_two_tasks_share_a_topic_take_over_and_obey_the_rest_api(
@@ -60,6 +71,12 @@ def test_two_tasks_share_a_topic_take_over_and_obey_the_rest_api(
         entries = worker.request("GET", f"{path}/offsets")[1]["offsets"]
         return sum(entry["offset"]["kafka_offset"] for entry in entries)
 
+    def lags(worker: CaptureWorker) -> dict[int, float]:
+        pattern = (
+            rf'tidings_sink_lag_records{{connector="{unique_name}",partition="(\d)".*,topic="{topic}"}} (.*)'
+        )
+        return {int(n): float(lag) for n, lag in re.findall(pattern, worker.request("GET", "/metrics")[1])}
+
     with CaptureWorkers(tmp_path, kafka_bootstrap) as workers:
         files = [workers.properties(unique_name, GROUP, name=f"{unique_name}-{n}") for n in (1, 2)]
         environment = {"PYTHONPATH": str(counting_distribution)}
@@ -88,6 +105,11 @@ def test_two_tasks_share_a_topic_take_over_and_obey_the_rest_api(
         wait_for("both tasks on the worker that is left", lambda: len(running(first)) == 2, seconds=120)
         read = f'kafka_connect_sink_task_partition_count{{connector="{unique_name}",task="1"}}'
         wait_for("the metric of task 1", lambda: read in first.request("GET", "/metrics")[1])
+
+        produce_in_vain(kafka_bootstrap, topic)
+        wait_for(
+            "no lag, although an aborted record ends a log", lambda: lags(first) == dict.fromkeys(range(4), 0)
+        )
 
         assert first.request("DELETE", f"{path}/offsets")[0] == 400, "it is not stopped"
         assert first.request("PUT", f"{path}/stop")[0] == 204

@@ -2,15 +2,25 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from tidings_connect.converters.encoding import JsonConverter
 from tidings_connect.errors import OffsetError, OptionError, RecordError
+from tidings_connect.herder.local_task import Counters
+from tidings_connect.herder.series_bounds import SeriesBounds
+from tidings_connect.herder.sink_metrics import sink_metrics
+from tidings_connect.task.channel import Report, SinkCounts, SinkReport
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
 from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_connect.transforms.kinds import TRANSFORMS
+from tidings_envelope.errors import RegistryError
 
 TOPIC = "numbers"
 ZERO = TopicPartition(TOPIC, 0)
@@ -230,3 +240,180 @@ def test_a_record_that_the_task_refuses_is_a_dead_letter_and_the_others_are_writ
     assert said["__connect.errors.offset"] == b"1"
     assert said["__connect.errors.exception.message"] == b"ValueError"
     assert not any(b"nobody may see" in (text or b"") for text in said.values())
+
+
+def sink_report(worker: MemoryWorker) -> SinkReport:
+    return worker._tasks[0].supervision.last.sink
+
+
+def test_a_report_says_how_far_a_sink_is_behind_and_for_how_long_its_system_has_been_busy(
+    worker: MemoryWorker, system: System
+) -> None:
+    system.busy.set()
+    produce(worker, 1, 3)
+    start(worker)
+    worker.wait_for(lambda: len(system.tried) >= 3, "further attempts")
+    produce(worker, 4, 7, partition=1)
+    worker.wait_for(lambda: sink_report(worker).lags == {"numbers:0": 3, "numbers:1": 4}, "both lags")
+    behind = sink_report(worker)
+    assert behind.retrying_seconds > 0
+    assert behind.paused == 2
+    assert behind.counts.retries >= 2
+    assert behind.counts.puts == behind.counts.commits == 0
+    assert abs(time.time() - 1_700_000_000 - behind.lag_seconds) < 60, "as old as the oldest record"
+    system.busy.clear()
+    worker.wait_for(lambda: sink_report(worker).lags == {"numbers:0": 0, "numbers:1": 0}, "abreast")
+    worker.wait_for(lambda: sink_report(worker).counts.commits > 0, "the commit")
+    abreast = sink_report(worker)
+    assert (abreast.retrying_seconds, abreast.lag_seconds, abreast.paused) == (0, 0, 0)
+    assert abreast.counts.puts >= 1
+    assert 0 < abreast.put_average_seconds <= abreast.put_longest_seconds <= abreast.counts.put_seconds
+
+
+def test_a_flush_that_fails_counts_as_a_commit_that_failed_and_as_busy(
+    worker: MemoryWorker, system: System
+) -> None:
+    system.busy_flushes = 1000
+    produce(worker, 1, 3)
+    start(worker)
+    worker.wait_for(lambda: sink_report(worker).counts.commit_failures > 2, "failures")
+    assert sink_report(worker).retrying_seconds > 0
+    assert sink_report(worker).counts.commits == 0
+    system.busy_flushes = 0
+    worker.wait_for(lambda: sink_report(worker).counts.commits == 1, "the commit")
+    assert sink_report(worker).retrying_seconds == 0
+
+
+def test_the_metrics_of_a_sink_go_by_task_and_partition(
+    counting: None,
+) -> None:
+    run = SimpleNamespace(
+        name="s", task=1, has_task=True, config={"connector.class": "List"},
+        report=Report(
+            "streaming", outstanding=5, partitions=3,
+            sink=SinkReport(
+                SinkCounts(3, 0.5, 3, 1, 7), 0.1, 0.3, {"a:0": 4, "a.b:1": 2, "c:0": 1}, 40.0, 3, 12.0
+            ),
+        ),
+        counters=lambda: Counters({"a": 8}, read=9, sink=SinkCounts(6, 1.0, 5, 2, 9)),
+    )  # fmt: skip
+    idle = SimpleNamespace(name="s", task=2, has_task=False, config=run.config)
+    found = {
+        (sample.name, *list(sample.labels.values())[2:]): sample.value
+        for family in sink_metrics([run, idle], SeriesBounds(2))  # type: ignore[list-item]  # all that is asked for
+        for sample in family.samples
+    }
+    assert found[("tidings_sink_lag_records", "a", "0")] == 4
+    assert found[("tidings_sink_lag_records", "a.b", "1")] == 2
+    assert found[("tidings_sink_lag_records", "other", "other")] == 1
+    assert found[("tidings_sink_offset_commits_total", "ok")] == 5
+    assert found[("tidings_sink_offset_commits_total", "failed")] == 2
+    assert {name[0]: value for name, value in found.items() if len(name) == 1} == {
+        "kafka_connect_sink_task_sink_record_read_total": 9,
+        "kafka_connect_sink_task_sink_record_send_total": 8,
+        "kafka_connect_sink_task_sink_record_active_count": 5,
+        "kafka_connect_sink_task_partition_count": 3,
+        "kafka_connect_sink_task_sink_record_lag_max": 4,
+        "kafka_connect_sink_task_put_batch_avg_time_ms": 100,
+        "kafka_connect_sink_task_put_batch_max_time_ms": 300,
+        "kafka_connect_sink_task_offset_commit_completion_total": 5,
+        "kafka_connect_connector_task_offset_commit_success_percentage": 0.75,
+        "kafka_connect_connector_task_offset_commit_failure_percentage": 0.25,
+        "kafka_connect_task_error_metrics_total_retries": 7,
+        "tidings_sink_lag_seconds": 40,
+        "tidings_sink_retrying_seconds": 12,
+        "tidings_sink_paused_partitions": 3,
+        "tidings_sink_puts_total": 6,
+        "tidings_sink_put_seconds_total": 1,
+        "tidings_sink_retries_total": 9,
+    }
+
+
+@pytest.fixture(params=["converter", "transform"])
+def away(request: pytest.FixtureRequest, counting: None, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """While it is set, what a step before the put needs is away."""
+    event = threading.Event()
+    event.set()
+
+    def failing(step: Callable[..., Any]) -> Callable[..., Any]:
+        def tried(*given: Any) -> Any:
+            if event.is_set():
+                raise RegistryError("the registry is away", retry="timed")
+            return step(*given)
+
+        return tried
+
+    import counting_transforms
+
+    monkeypatch.setitem(TRANSFORMS, "counting.Same", counting_transforms.Same)
+    if request.param == "converter":
+        monkeypatch.setattr(JsonConverter, "decode", failing(JsonConverter.decode))
+    else:
+        monkeypatch.setattr(counting_transforms.Same, "apply", failing(counting_transforms.Same.apply))
+    return event
+
+
+SAME = {"transforms": "same", "transforms.same.type": "counting.Same"}
+
+
+def test_a_step_whose_failure_may_pass_is_tried_again_in_place(
+    worker: MemoryWorker, system: System, away: threading.Event
+) -> None:
+    produce(worker, 1, 3)
+    start(worker, **SAME, **LETTERS, **{"errors.retry.timeout": "20000"})
+    worker.wait_for(lambda: sink_report(worker).counts.retries >= 3, "further attempts")
+    worker.wait_for(lambda: sink_report(worker).retrying_seconds > 0, "the report")
+    assert committed(worker) == {}
+    away.clear()
+    worker.wait_for(lambda: committed(worker) == {0: 3}, "the commit")
+    assert system.numbers == [1, 2, 3]
+    assert "letters" not in worker.kafka.topics
+    worker.wait_for(lambda: sink_report(worker).retrying_seconds == 0, "the report")
+
+
+@pytest.mark.parametrize(("timeout", "least"), [("0", 0), ("400", 2)], ids=["at once", "in time"])
+def test_it_fails_the_task_and_leaves_no_record_out_when_the_time_is_over(
+    worker: MemoryWorker, system: System, away: threading.Event, timeout: str, least: int
+) -> None:
+    produce(worker, 1, 3)
+    start(worker, **SAME, **LETTERS, **{"errors.retry.timeout": timeout})
+    with pytest.raises(AssertionError, match="the task failed"):
+        worker.wait_for(lambda: False, "a failure")
+    assert getattr(worker.error, "retry", None) == "timed", "it is started again"
+    retries = sink_report(worker).counts.retries
+    assert retries >= least
+    assert bool(retries) == bool(least)
+    assert committed(worker) == {}
+    assert "letters" not in worker.kafka.topics
+
+
+def test_a_step_that_is_tried_without_end_ends_with_the_task(
+    worker: MemoryWorker, system: System, away: threading.Event
+) -> None:
+    produce(worker, 1, 3)
+    start(worker, **SAME, **{"errors.retry.timeout": "-1"})
+    worker.wait_for(lambda: sink_report(worker).counts.retries >= 1, "another attempt")
+    worker.stop()
+    assert committed(worker) == {}
+
+
+@pytest.mark.parametrize("messages", ["true", "false"])
+def test_the_log_of_a_record_that_is_left_out_has_its_time_if_asked_and_no_value(
+    worker: MemoryWorker, system: System, messages: str
+) -> None:
+    system.refuses = 2
+    produce(worker, 1, 3)
+    with capture_logs() as logs:
+        start(
+            worker,
+            **LETTERS,
+            **{"errors.log.enable": "true", "errors.log.include.messages": messages},
+        )
+        worker.wait_for(lambda: committed(worker) == {0: 3}, "the commit")
+    (line,) = (line for line in logs if line["event"].startswith("a record is left out"))
+    assert line["place"] == "topic numbers, partition 0, offset 1"
+    times = {"timestamp_ms": 1_700_000_000_000, "timestamp_type": "CreateTime"}
+    assert {name: value for name, value in line.items() if name in times} == (
+        times if messages == "true" else {}
+    )
+    assert "nobody may see" not in str(line)

@@ -25,3 +25,9 @@ class NotSupportedError(StackError):
     """This kind of server cannot do that (an existing server is not ours to stop)."""
 
     code = "not_supported"
+
+
+class PipelineError(StackError):
+    """A service on the stack cannot be started, has ended, or does not answer as it must."""
+
+    code = "pipeline"

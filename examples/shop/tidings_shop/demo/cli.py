@@ -4,39 +4,29 @@ Exit codes: 0 all is well, 1 a number is off or a part failed, 2 wrong arguments
 """
 
 import argparse
-import contextlib
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
-from rich.live import Live
 
 from tidings_jvm import prefetch
 from tidings_jvm.errors import JvmError
 from tidings_service.errors import TidingsError
-from tidings_shop.demo.checks import Verdict
-from tidings_shop.demo.figures import Figures
 from tidings_shop.demo.pipeline import Options
-from tidings_shop.demo.run import Demo, Stopped
+from tidings_shop.demo.run import Demo
+from tidings_shop.demo.shown import shop_figures
 from tidings_shop.demo.summary_view import draw_summary
-from tidings_shop.demo.view import draw, line
 from tidings_stack.errors import StackError
+from tidings_stack.pipeline.screen import EXIT_STOPPED, Stopped, report, stop_on_signals, watched
 
 EXIT_OFF = 1
-EXIT_STOPPED = 130
 _PARTS = ("pg-16", "kafka", "registry", "lakehouse")
 _QUERY = "select * from business.order_placed_v2 limit 10"
-_FRAME_SECONDS = 0.25
-_LINE_SECONDS = 5.0
-_SAME_LINE_SECONDS = 30.0
 _CLOSE_SECONDS = 60.0
 
 
@@ -45,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     console = Console(highlight=False)
     stop = threading.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     directory = _directory(options.directory)
-    figures = Figures()
+    figures = shop_figures()
     try:
         # Before the picture, because a first download is long and has progress of its own.
         prefetch(_PARTS)
@@ -55,10 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Options(directory, seconds=options.seconds, rate=options.rate, seed=options.seed), figures, stop
         )
     except (JvmError, StackError, TidingsError) as error:
-        return _report(console, error)
+        return report(console, error)
     keep_files = options.directory is not None
     try:
-        verdict = _watched(demo, figures, console)
+        verdict = watched(demo.run, figures, console)
         console.print(draw_summary(verdict, figures))
         code = EXIT_OFF if verdict.problems() else 0
         if options.keep:
@@ -67,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Stopped:
         code = EXIT_STOPPED
     except (JvmError, StackError, TidingsError) as error:
-        code = _report(console, error)
+        code = report(console, error)
     finally:
         _close(demo, console)
     if code == EXIT_OFF or keep_files:
@@ -75,58 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         shutil.rmtree(directory, ignore_errors=True)
     return code
-
-
-def _watched(demo: Demo, figures: Figures, console: Console) -> Verdict:
-    """Run the demo in a thread, and show it until it ends.
-
-    Raises:
-        What the demo raises.
-    """
-    results: list[Verdict] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(demo.run())
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the main thread
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="demo", daemon=True)
-    thread.start()
-    with _live(figures, console) as show:
-        while thread.is_alive():
-            show()
-            thread.join(_FRAME_SECONDS)
-        show()
-    if errors:
-        raise errors[0]
-    return results[0]
-
-
-@contextlib.contextmanager
-def _live(figures: Figures, console: Console) -> Iterator[Callable[[], None]]:
-    """What to call again and again to show the figures: a picture on a terminal, else a line now and then."""
-    if console.is_terminal:
-        with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-            yield lambda: live.update(draw(figures, console.height), refresh=True)
-        return
-    said, said_at, announced = "", 0.0, False
-
-    def show() -> None:
-        nonlocal said, said_at, announced
-        if not announced and figures.first_event_seconds is not None:
-            announced = True
-            console.print(f"first business event {figures.first_event_seconds:.1f} s after the start")
-        now = time.monotonic()
-        if now - said_at < _LINE_SECONDS:
-            return
-        text = line(figures)
-        if text != said or now - said_at >= _SAME_LINE_SECONDS:
-            said, said_at = text, now
-            console.print(f"{figures.elapsed:5.0f} s  {text}", soft_wrap=True)
-
-    yield show
 
 
 def _close(demo: Demo, console: Console) -> None:
@@ -160,27 +98,6 @@ def _where_to_look(demo: Demo, console: Console, directory: Path) -> None:
     console.print("Everything stays up until Ctrl-C.", style="bold")
     for name, text in lines.items():
         console.print(f"  {name:<20} {text}", soft_wrap=True, markup=False)
-
-
-def _report(console: Console, error: Exception) -> int:
-    console.print("[bold red]error:[/]", end=" ")
-    console.print(str(error), soft_wrap=True, markup=False)
-    hint = getattr(error, "hint", None)
-    if hint:
-        console.print(f"hint: {hint}", soft_wrap=True, markup=False)
-    return EXIT_OFF
-
-
-def _stop_on_signals(stop: threading.Event) -> None:
-    """The first signal stops in order, the second at once: the guards then end what is left."""
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            os._exit(EXIT_STOPPED)
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, on_signal)
 
 
 def _directory(given: Path | None) -> Path:

@@ -7,9 +7,9 @@ from tidings_shop.database import ShopDatabase
 from tidings_shop.demo import lake
 from tidings_shop.demo.broker import TopicCount, read_topics, topic_of
 from tidings_shop.demo.checks import KEYS, EventCheck, Row, Verdict, compare_table
-from tidings_shop.demo.figures import EVENTS
-from tidings_shop.demo.view import snake
+from tidings_shop.demo.shown import EVENTS
 from tidings_shop.traffic import TrafficSummary
+from tidings_stack.pipeline.view import snake
 
 DEAD_LETTERS = "tidings.shop.dead-letters"
 VERSIONS = [(name, version) for name, versions in EVENTS for version in versions]

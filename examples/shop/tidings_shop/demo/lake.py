@@ -5,8 +5,8 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tidings_shop.demo.services import installed
 from tidings_shop.errors import DemoError
+from tidings_stack.pipeline.services import installed
 
 _SECONDS = 590.0
 _TAIL_LINES = 8

@@ -9,16 +9,22 @@ import threading
 import time
 from collections import Counter
 
+from tidings_service.errors import TidingsError
 from tidings_shop.database import ShopDatabase
-from tidings_shop.demo.broker import EventTap, topic_of
+from tidings_shop.demo.broker import topic_of
 from tidings_shop.demo.checks import Verdict
-from tidings_shop.demo.feed import Feed, take_events, take_traffic
-from tidings_shop.demo.figures import EVENTS, Figures, LatestEvent, State
 from tidings_shop.demo.gather import gather
 from tidings_shop.demo.pipeline import SLOT, Options, Pipeline
+from tidings_shop.demo.sentences import sentence
+from tidings_shop.demo.shown import EVENTS
 from tidings_shop.errors import DemoError
 from tidings_shop.traffic import TrafficSummary, prepare_plan, run_traffic
+from tidings_stack.pipeline.feed import Feed, take_events
+from tidings_stack.pipeline.figures import Figures, LatestEvent, State
+from tidings_stack.pipeline.screen import Stopped
+from tidings_stack.pipeline.tap import EventTap
 
+_TOPICS = "^shop\\.[a-z-]+\\.v[0-9]+$"
 _READY_SECONDS = 300.0
 _DRAIN_SECONDS = 600.0
 _COMPARE_SECONDS = 600.0
@@ -26,8 +32,27 @@ _STABLE_SECONDS = 2.0
 _STABLE_BUT_OFF_SECONDS = 20.0
 
 
-class Stopped(Exception):  # noqa: N818 - not an error
-    """Somebody asked the demo to stop."""
+class SlotWatch:
+    """Asks for a replication slot's WAL on a connection of its own, which it opens again when it is lost."""
+
+    def __init__(self, url: str, slot: str) -> None:
+        self._url, self._slot = url, slot
+        self._database: ShopDatabase | None = None
+
+    def look(self) -> tuple[int, int] | None:
+        """Bytes retained and unconfirmed; None while nobody knows."""
+        try:
+            self._database = self._database or ShopDatabase(self._url)
+            slot = self._database.slot(self._slot)
+        except TidingsError:  # shown as an old figure; whoever needs the database reports it
+            self._database = None
+            return None
+        return None if slot is None else (slot.retained_bytes, slot.unconfirmed_bytes)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._database is not None:
+            self._database.close()
 
 
 class Demo:
@@ -89,8 +114,10 @@ class Demo:
         topics = {
             topic_of(name, version): (name, version) for name, versions in EVENTS for version in versions
         }
-        feed = Feed(self._figures, self.pipeline.urls, database_url=self.pipeline.database_url, slot=SLOT)
-        tap = EventTap(stack.kafka.bootstrap, stack.registry.url, topics, self._on_events)
+        slot = SlotWatch(self.pipeline.database_url, SLOT)
+        self._threads.callback(slot.close)  # after the feed, which asks it
+        feed = Feed(self._figures, self.pipeline.urls, look=slot.look, prefix="shop.public.")
+        tap = EventTap(stack.kafka.bootstrap, stack.registry.url, topics, _TOPICS, sentence, self._on_events)
         for thread in (feed, tap):
             thread.start()
             self._threads.callback(thread.close)
@@ -176,3 +203,10 @@ class Demo:
         )
         pipeline.until(verdict.done, _COMPARE_SECONDS, "the comparison")
         return verdict.result()
+
+
+def take_traffic(figures: Figures, summary: TrafficSummary) -> None:
+    """Put what traffic has committed so far into the figures."""
+    with figures.lock:
+        figures.committed = Counter(summary.committed)
+        figures.rolled_back = summary.not_committed["rolled_back"]

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidings_shop.demo.checks import EventCheck, TableCheck, Verdict
-from tidings_shop.demo.figures import Figures
+from tidings_stack.pipeline.figures import Figures
 
 _FINE, _OFF = ("✓", "green"), ("✗", "bold red")
 

@@ -81,21 +81,21 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--kafka",
         metavar="HOST:PORT",
-        default=os.environ.get("TIDINGS_KAFKA"),
+        default=_given("TIDINGS_KAFKA"),
         help="without --worker (default: TIDINGS_KAFKA)",
     )
     options.add_argument(
-        "--source", metavar="PREFIX", default=os.environ.get("TIDINGS_SOURCE"),
+        "--source", metavar="PREFIX", default=_given("TIDINGS_SOURCE"),
         help="the topic prefix, without --connector (default: TIDINGS_SOURCE)",
     )  # fmt: skip
     options.add_argument(
         "--registry",
         metavar="URL",
-        default=os.environ.get("TIDINGS_REGISTRY"),
+        default=_given("TIDINGS_REGISTRY"),
         help="default: TIDINGS_REGISTRY",
     )
     options.add_argument(
-        "--lakehouse", metavar="DIR", default=os.environ.get("TIDINGS_LAKEHOUSE_WAREHOUSE"),
+        "--lakehouse", metavar="DIR", default=_given("TIDINGS_LAKEHOUSE_WAREHOUSE"),
         help="the warehouse's directory (default: TIDINGS_LAKEHOUSE_WAREHOUSE)",
     )  # fmt: skip
     options.add_argument(
@@ -105,6 +105,11 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--strict", action="store_true", help="exit code 3 for warnings, too")
     options.add_argument("--json", action="store_true", help="one JSON object")
     return options
+
+
+def _given(name: str) -> str | None:
+    """A setting that has a value: an empty one, as in a project's .env, is none."""
+    return os.environ.get(name) or None
 
 
 def examine(given: argparse.Namespace) -> tuple[list[Finding], list[str]]:

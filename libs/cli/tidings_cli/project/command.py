@@ -185,6 +185,6 @@ def _told(into: Path, seen: Seen, done: Written, changed: list[str] | None) -> s
     step = "" if into.resolve() == Path.cwd() else f"cd {into}; "
     lines += [
         "",
-        f"Next: {step}make install test doctor. README.md and connector.md say what was chosen, and why.",
+        f"Next: {step}make install test doctor up. README.md and connector.md say what was chosen, and why.",
     ]
     return "\n".join(lines) + "\n"

@@ -23,6 +23,8 @@ TOPICS_REGEX: Final = "topics.regex"
 LETTERS: Final = DEAD_LETTERS
 LETTERS_REPLICATION: Final = "errors.deadletterqueue.topic.replication.factor"
 LETTERS_CONTEXT: Final = "errors.deadletterqueue.context.headers.enable"
+LOG_RECORDS: Final = "errors.log.include.messages"
+RETRY_TIMEOUT: Final = "errors.retry.timeout"
 CONSUMER_OVERRIDE: Final = "consumer.override."
 _PREFIXES: Final = (
     "key.converter.",
@@ -61,8 +63,19 @@ _TABLE: Final = (
         "false",
         documentation="Whether a dead letter's headers say where it comes from and what was wrong.",
     ),
-    Option("errors.log.include.messages", "boolean", "false"),
-    Option("errors.retry.timeout", "long", "0"),
+    Option(
+        LOG_RECORDS,
+        "boolean",
+        "false",
+        documentation="Whether the log of a record that is left out has the record's timestamp too; never its values.",
+    ),
+    Option(
+        RETRY_TIMEOUT,
+        "long",
+        "0",
+        documentation="How long converters and transforms are tried again in place when what they need is away, such as the schema "
+        "registry, in milliseconds, before the task fails and is started again; -1: without end. Less than max.poll.interval.ms.",
+    ),
     replace(
         FRAMEWORK_OPTIONS["key.converter"],
         documentation="How bytes become keys; default: the worker's.",
@@ -81,6 +94,15 @@ SINK_OPTIONS: Final[Mapping[str, Option]] = {
 def sink_group(connector: str, config: Mapping[str, str]) -> str:
     """The consumer group of a sink: Kafka Connect's name for it, unless it is overridden."""
     return config.get(f"{CONSUMER_OVERRIDE}group.id", "").strip() or f"connect-{connector}"
+
+
+def consumer_overrides(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings of the consumer that a sink overrides, by Kafka's names."""
+    return {
+        name.removeprefix(CONSUMER_OVERRIDE): value
+        for name, value in config.items()
+        if name.startswith(CONSUMER_OVERRIDE)
+    }
 
 
 def topics_of(config: Mapping[str, str]) -> list[str]:

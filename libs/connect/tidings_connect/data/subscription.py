@@ -29,6 +29,15 @@ class Consumed(NamedTuple):
     """Whether `timestamp` is the broker's rather than the producer's."""
 
 
+class Reach(NamedTuple):
+    """How far a partition goes, and how far it was read."""
+
+    end: int
+    """The offset after its last record."""
+    passed: int
+    """`Subscription.poll` has returned all below this offset that it will ever return; -1: not known."""
+
+
 class Assignments(Protocol):
     """Hears which partitions are this member's; called within `Subscription.poll` and `Subscription.close`."""
 
@@ -86,6 +95,11 @@ class Subscription(Protocol):
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Let `poll` return records of these again."""
+        ...
+
+    def reaches(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, Reach]:
+        """How far partitions of this member go, of those where that is known. Cheap, but for partitions that rest: of these
+        Kafka is asked now and then."""
         ...
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from tidings_connect.errors import ConnectError, SilentTaskError, TaskDiedError
 from tidings_connect.renewals import Renewal
 from tidings_connect.storage.records import PAUSED, STARTED, STOPPED
 from tidings_connect.supervised import supervise
-from tidings_connect.task.channel import Failure, Report, TaskJob
+from tidings_connect.task.channel import Failure, Report, SinkCounts, TaskJob
 from tidings_connect.task.forks import TaskForks
 from tidings_connect.task.process import TaskProcess
 from tidings_connect.task_id import TaskId
@@ -53,6 +53,7 @@ class Counters:
     events: int = 0
     read: int = 0
     """Of a sink: records read from its topics."""
+    sink: SinkCounts = SinkCounts()
     losses: dict[str, int] = field(default_factory=dict)
     """How often changes may have been lost, by reason."""
 
@@ -170,6 +171,7 @@ class LocalTask:
             self._base.transactions + self.report.transactions,
             self._base.events + self.report.events,
             self._base.read + self.report.records_read,
+            self._base.sink.plus(self.report.sink.counts),
             {
                 reason: self._base.losses.get(reason, 0) + self.report.losses.get(reason, 0)
                 for reason in {**self._base.losses, **self.report.losses}

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from tidings_connect.config.plugins import kind_of
 from tidings_connect.herder.local_task import FAILED, RUNNING, UNASSIGNED, LocalTask
 from tidings_connect.herder.series_bounds import SeriesBounds
+from tidings_connect.herder.sink_metrics import sink_metrics
 from tidings_connect.storage.records import PAUSED, STOPPED
 
 _STATES = (RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED)
@@ -35,6 +36,7 @@ class ConnectorCollector(Collector):
         self._bounds.keep({run.name for run in runs})
         yield from _counters(runs, self._bounds)
         yield from _tasks(runs)
+        yield from sink_metrics(runs, self._bounds)
 
 
 def _states(runs: list[LocalTask]) -> Iterator[Metric]:
@@ -167,32 +169,13 @@ def _tasks(runs: list[LocalTask]) -> Iterator[Metric]:
         "Records Kafka has not acknowledged.",
         labels=labels,
     )
-    read = CounterMetricFamily(
-        "kafka_connect_sink_task_sink_record_read", "Records read from topics.", labels=labels
-    )
-    sent = CounterMetricFamily(
-        "kafka_connect_sink_task_sink_record_send", "Records given to the task.", labels=labels
-    )
-    waiting = GaugeMetricFamily(
-        "kafka_connect_sink_task_sink_record_active_count",
-        "Records read and not yet taken by the task.",
-        labels=labels,
-    )
-    partitions = GaugeMetricFamily(
-        "kafka_connect_sink_task_partition_count", "Partitions of the task.", labels=labels
-    )
     for run in runs:
         if run.has_task:
             key = [run.name, str(run.task)]
             for each in _STATES:
                 status.add_metric([*key, each.lower()], float(run.task_state == each))
             if kind_of(run.config) == "sink":
-                counters = run.counters()
-                read.add_metric(key, counters.read)
-                sent.add_metric(key, sum(counters.records.values()))
-                waiting.add_metric(key, run.report.outstanding)
-                partitions.add_metric(key, run.report.partitions)
                 continue
             written.add_metric(key, sum(run.counters().records.values()))
             active.add_metric(key, run.report.outstanding)
-    yield from (status, written, active, read, sent, waiting, partitions)
+    yield from (status, written, active)

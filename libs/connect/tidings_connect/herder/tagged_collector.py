@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from tidings_connect.config.metric_tags import tags_of
 
-_PREFIXES: Final = ("debezium_metrics_", "tidings_capture_")
+_PREFIXES: Final = ("debezium_metrics_", "tidings_capture_", "tidings_sink_")
 
 
 class TaggedCollector(Collector):

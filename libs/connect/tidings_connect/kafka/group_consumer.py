@@ -11,7 +11,7 @@ from typing import Any, Final
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from tidings_connect.data.subscription import Assignments, Consumed, Subscribe, TopicPartition
+from tidings_connect.data.subscription import Assignments, Consumed, Reach, Subscribe, TopicPartition
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.clients import Consumer
 from tidings_connect.kafka.producer import LIBRDKAFKA_LOG, describe_failure
@@ -26,19 +26,22 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "queued.max.messages.kbytes": 16_384,  # by partition: librdkafka's 64 MB are more than a task may take
 }
 _REQUEST_SECONDS: Final = 15.0
+_ENDS_SECONDS: Final = 10.0
+"""How often Kafka is asked where partitions end that rest, which nothing is fetched of."""
+_ENDS_PATIENCE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 10.0
 """How often a task whose topics are named by an expression looks for new ones."""
 _FIRST_LOOK_SECONDS: Final = 1.0
 _OURS: Final[dict[str, Any]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
+    "enable.partition.eof": True,  # says how far a partition was read: the last offset may be a transaction's end
     "partition.assignment.strategy": "cooperative-sticky",
 }
 _IN_PASSING: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - librdkafka's own names
         KafkaError._TRANSPORT,  # noqa: SLF001
-        KafkaError._PARTITION_EOF,  # noqa: SLF001
         *NOT_THERE_YET,
     }
 )
@@ -71,6 +74,11 @@ class GroupConsumer:
         self._matches = wanted.matches
         self._topics: list[str] = []
         self._next_look = 0.0
+        self._passed: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+        self._ends: dict[TopicPartition, int] = {}
+        """Of partitions that rest, where Kafka has said that they end."""
+        self._next_ends = 0.0
         try:
             self._consumer = Consumer(
                 {
@@ -103,6 +111,9 @@ class GroupConsumer:
             told = message.error()
             if told is None:
                 found.append(_consumed(message))
+            elif told.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                at = TopicPartition(message.topic() or "", message.partition() or 0)
+                self._passed[at] = message.offset() or 0
             elif told.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 raise BrokerError(
                     f"topic {message.topic()}, partition {message.partition()}: the group's offset does not exist any more",
@@ -135,16 +146,62 @@ class GroupConsumer:
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See `Subscription.pause`."""
         self._consumer.pause([Place(*at) for at in partitions])
+        self._paused |= set(partitions)
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """See `Subscription.resume`."""
         self._consumer.resume([Place(*at) for at in partitions])
+        self._rest_no_more(partitions)
+
+    def reaches(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, Reach]:
+        """See `Subscription.reaches`."""
+        if self._paused and time.monotonic() >= self._next_ends:
+            self._ask_ends()
+            self._next_ends = time.monotonic() + _ENDS_SECONDS
+        found = {}
+        for at in partitions:
+            end = max(self._ends.get(at, -1), self._fetched_end(at))
+            if end >= 0:
+                found[at] = Reach(end, self._passed.get(at, -1))
+        return found
 
     def close(self) -> None:
         """See `Subscription.close`."""
         self._closing = True
         self._consumer.close()
         self._raise_failure()
+
+    def _fetched_end(self, at: TopicPartition) -> int:
+        """Where a partition ended when something was fetched of it; -1 before."""
+        try:
+            return self._consumer.get_watermark_offsets(Place(*at), cached=True)[1]
+        except KafkaException:  # not assigned yet, or no more: nothing is known
+            return -1
+
+    def _ask_ends(self) -> None:
+        """Where partitions end that rest; as many as can be asked in a moment."""
+        deadline = time.monotonic() + _ENDS_PATIENCE_SECONDS
+        for at in sorted(self._paused, key=self._ends.__contains__):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            try:
+                seen = self._consumer.get_watermark_offsets(Place(*at), timeout=left)
+            except KafkaException as error:
+                _log.debug("Kafka does not say where a partition ends", reason=error.args[0].name())
+                return
+            self._ends[at] = seen[1]
+
+    def _rest_no_more(self, partitions: Collection[TopicPartition]) -> None:
+        self._paused -= set(partitions)
+        for at in partitions:
+            self._ends.pop(at, None)
+
+    def _forget(self, places: list[Place]) -> None:
+        gone = [_of(place) for place in places]
+        self._rest_no_more(gone)
+        for at in gone:
+            self._passed.pop(at, None)
 
     def _subscribe(self, topics: list[str]) -> None:
         self._topics = topics
@@ -181,6 +238,7 @@ class GroupConsumer:
             self._assignments.revoked([_of(place) for place in places])
         except BaseException as error:  # noqa: BLE001 - raised by `poll`
             self._failed = error
+        self._forget(places)
         if not self._closing:
             consumer.incremental_unassign(places)
 
@@ -189,6 +247,7 @@ class GroupConsumer:
             self._assignments.lost([_of(place) for place in places])
         except BaseException as error:  # noqa: BLE001 - raised by `poll`
             self._failed = error
+        self._forget(places)
         if not self._closing:
             consumer.incremental_unassign(places)
 

@@ -5,16 +5,19 @@ from typing import Any, Final
 from aiohttp import web
 
 from tidings_connect.config.plugins import kind_of
-from tidings_connect.config.sink_options import sink_group
+from tidings_connect.config.sink_options import CONSUMER_OVERRIDE, consumer_overrides, sink_group
 from tidings_connect.herder.herder import Herder
 from tidings_connect.herder.remote_task import ConnectorView
 from tidings_connect.kafka.group_offsets import GroupOffsets
+from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.rest.answers import json_answer
 from tidings_connect.rest.errors import BadRequestError, ForbiddenError, MalformedBodyError
 from tidings_connect.rest.routing import Handlers, read_body
 from tidings_connect.storage.offsets import ConnectorOffsets, Offset, Partition
 from tidings_connect.threads import OFFSETS
 
+_LOGIN: Final = ("sasl.", "ssl.", "security.", "https.")
+"""What librdkafka's settings about a login begin with; a consumer's other settings are none of an admin client's."""
 _FIELDS: Final = frozenset({"partition", "offset"})
 
 
@@ -113,7 +116,11 @@ class _PositionsApi:
         if kind_of(run.config) != "sink":
             return _SourceOffsets(self._supervisor.offsets, run.name)
         config = self._supervisor.resolved(run.config)
-        return GroupOffsets(self._supervisor.worker.common_client(), sink_group(run.name, config))
+        worker = self._supervisor.worker
+        # The group may be closed to the worker: it is asked with the rights that the sink reads with.
+        own = translate_client_settings(consumer_overrides(config), CONSUMER_OVERRIDE)
+        login = {name: value for name, value in own.items() if name.startswith(_LOGIN)}
+        return GroupOffsets({**worker.common_client(), **worker.admin, **login}, sink_group(run.name, config))
 
 
 class _SourceOffsets:

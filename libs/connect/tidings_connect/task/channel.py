@@ -96,6 +96,47 @@ class TableProgress(msgspec.Struct):
     """``waiting``, ``reading`` or ``done``."""
 
 
+class SinkCounts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a sink's task has done."""
+
+    puts: int = 0
+    """Batches that the task took."""
+    put_seconds: float = 0.0
+    """How long that took, all of them together."""
+    commits: int = 0
+    commit_failures: int = 0
+    """Flushes that made nothing durable, and commits that Kafka refused."""
+    retries: int = 0
+    """Puts that the system had no time for, and steps before them that are tried again."""
+
+    def plus(self, other: "SinkCounts") -> "SinkCounts":
+        """The sums."""
+        return SinkCounts(
+            self.puts + other.puts,
+            self.put_seconds + other.put_seconds,
+            self.commits + other.commits,
+            self.commit_failures + other.commit_failures,
+            self.retries + other.retries,
+        )
+
+
+class SinkReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a sink's task says beside what every task says."""
+
+    counts: SinkCounts = SinkCounts()
+    put_average_seconds: float = 0.0
+    put_longest_seconds: float = 0.0
+    """Of the last half minute to minute."""
+    lags: dict[str, int] = {}
+    """Records that stand in a partition and were not put, by ``topic:partition``."""
+    lag_seconds: float = 0.0
+    """How old the oldest of them is."""
+    paused: int = 0
+    """Partitions that rest because the system is busy."""
+    retrying_seconds: float = 0.0
+    """Since when the system has been busy without a break; 0 while it is not."""
+
+
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a task says about itself, at least once a second; counters count from the process's start."""
 
@@ -131,6 +172,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a sink: records that have been read from its topics."""
     partitions: int = 0
     """Of a sink: how many are this task's."""
+    sink: SinkReport = SinkReport()
     kafka_transactions: int = 0
     """Kafka transactions committed (exactly once)."""
     snapshot_rows: int = 0

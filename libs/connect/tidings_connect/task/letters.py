@@ -7,7 +7,7 @@ As Kafka Connect's ``DeadLetterQueueReporter``: the record as it stood in its to
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tidings_connect.config.sink_options import LETTERS, LETTERS_CONTEXT, LETTERS_REPLICATION
+from tidings_connect.config.sink_options import LETTERS, LETTERS_CONTEXT, LETTERS_REPLICATION, LOG_RECORDS
 from tidings_connect.data.records import Producer
 from tidings_connect.data.subscription import Consumed
 from tidings_connect.errors import RecordError
@@ -42,6 +42,7 @@ class Letters:
     ) -> None:
         self._tolerates = config.get("errors.tolerance", "none").strip().lower() == "all"
         self._logs = config.get("errors.log.enable", "false").strip().lower() == "true"
+        self._logs_times = config.get(LOG_RECORDS, "false").strip().lower() == "true"
         self._topic = config.get(LETTERS, "").strip()
         self._replication = int(config.get(LETTERS_REPLICATION, "").strip() or "3")
         self._context = config.get(LETTERS_CONTEXT, "false").strip().lower() == "true"
@@ -79,6 +80,7 @@ class Letters:
                 task=self._task,
                 stage=stage,
                 place=place,
+                **(_times(record) if self._logs_times else {}),
                 reason=reason if isinstance(error, TidingsError) else type(error).__name__,
             )
         if self._topic:
@@ -115,6 +117,12 @@ class Letters:
             headers += [(_PREFIX + name, text.encode()) for name, text in found.items()]
         self._producer.send_one(self._topic, record.key, record.value, headers, None, record.timestamp)
         self.written += 1
+
+
+def _times(record: Consumed) -> dict[str, str | int | None]:
+    """What Kafka Connect logs of a record beside its place, by ``errors.log.include.messages``: no values."""
+    kind = "LogAppendTime" if record.is_append_time else "CreateTime"
+    return {"timestamp_ms": record.timestamp, "timestamp_type": kind}
 
 
 def _says_no_value(error: Exception) -> bool:

@@ -13,6 +13,7 @@ from tidings_connect.config.retries import read_retry_options
 from tidings_connect.config.sink_options import (
     CONSUMER_OVERRIDE,
     TOPICS_REGEX,
+    consumer_overrides,
     sink_group,
     topic_pattern,
     topics_of,
@@ -23,6 +24,8 @@ from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
 from tidings_connect.task.channel import Report
 from tidings_connect.task.letters import PUT, Letters
+from tidings_connect.task.patience import Patience
+from tidings_connect.task.sink_progress import SinkProgress
 from tidings_connect.task.sink_records import Records
 from tidings_connect.task.sink_task import RetriableError, SinkContext, SinkRecord, SinkTask
 from tidings_connect.task.transport import TaskContext
@@ -62,6 +65,7 @@ class SinkLoop:
         self._again_at = 0.0
         self._next_flush = 0.0
         self._read = 0
+        self._progress = SinkProgress()
         self._letters = Letters(
             config,
             job.connector,
@@ -69,12 +73,8 @@ class SinkLoop:
             lambda topic, replicas: context.transport.letters(topic, replicas, producer_overrides(config)),
             self._link.listen,
         )
-        self._records = Records(job, self._letters)
-        overrides = {
-            name.removeprefix(CONSUMER_OVERRIDE): value
-            for name, value in config.items()
-            if name.startswith(CONSUMER_OVERRIDE)
-        }
+        self._records = Records(job, self._letters, Patience(config, self._link, self._progress.repeated))
+        overrides = consumer_overrides(config)
         pattern = topic_pattern(config) if config.get(TOPICS_REGEX) else None
         self._wanted = Subscribe(
             sink_group(job.connector, config),
@@ -115,6 +115,7 @@ class SinkLoop:
                 self._flush()
             finally:
                 self._subscription.close()
+                self._own.clear()
         except (BrokerError, RetriableError, StopRequested) as error:
             # The committed offsets stay behind: the next start repeats what was put after them.
             _log.warning("stopped without a last commit", connector=self._name, reason=str(error))
@@ -145,8 +146,10 @@ class SinkLoop:
         self._by_place = {(_of(each), each.offset): each for each, _ in self._pending}
         try:
             if batch:
-                self._task.put(batch)
+                with self._progress.putting():
+                    self._task.put(batch)
         except RetriableError as error:
+            self._progress.put_failed()
             self._rest(error)
             return
         finally:
@@ -155,6 +158,7 @@ class SinkLoop:
         for each, _ in self._pending:
             self._put_to[_of(each)] = each.offset + 1
         self._records.count(batch)
+        self._progress.put([(_of(each), each.timestamp) for each, _ in self._pending])
         self._pending = []
         if self._failures:
             self._failures, self._again_at = 0, 0.0
@@ -184,6 +188,7 @@ class SinkLoop:
             reached("sink.flush")
             durable = self._task.flush(dict(offsets))
         except RetriableError as error:
+            self._progress.flush_failed()
             _log.warning("a sink is busy; nothing is committed yet", connector=self._name, reason=str(error))
             return
         reached("sink.flushed")
@@ -200,9 +205,17 @@ class SinkLoop:
             if offset > self._committed.get(at, -1):
                 found[at] = offset
         if found:
-            self._subscription.commit(found)
-            self._committed.update(found)
-            reached("sink.committed")
+            self._commit(found)
+        self._progress.flushed(committed=bool(found))
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            self._subscription.commit(offsets)
+        except BrokerError:
+            self._progress.flush_failed()
+            raise
+        self._committed.update(offsets)
+        reached("sink.committed")
 
     def _refused(self, record: SinkRecord, error: Exception) -> None:
         """A record that the task cannot write (`SinkContext.report`)."""
@@ -216,6 +229,7 @@ class SinkLoop:
     def assigned(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `Assignments.assigned`."""
         self._own |= set(partitions)
+        self._progress.assigned(partitions)
         begin = self._task.open(partitions) or {}
         self._put_to.update(begin)  # so that the group comes to know it, although nothing may follow
         if self._failures:
@@ -238,6 +252,7 @@ class SinkLoop:
             self._task.close(sorted(gone))
         self._own -= gone
         self._pending = [(each, made) for each, made in self._pending if _of(each) not in gone]
+        self._progress.forget(gone)
         for at in gone:
             self._put_to.pop(at, None)
             self._committed.pop(at, None)
@@ -253,6 +268,12 @@ class SinkLoop:
             dead_letters=self._letters.written,
             records_read=self._read,
             partitions=len(self._own),
+            sink=self._progress.report(
+                self._subscription.reaches(self._own) if self._own else {},
+                [record for record, _ in self._pending],
+                self._put_to,
+                paused=len(self._own) if self._failures else 0,
+            ),
         )
 
 

@@ -1,7 +1,7 @@
 """From records as they stand in topics to what a sink task is given: converters, headers, transforms, tolerance."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tidings_connect.config.task_options import converters_of, transforms_of
@@ -11,11 +11,15 @@ from tidings_connect.data.parse import parse_text
 from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
+from tidings_connect.task.patience import Patience
 from tidings_connect.task.sink_task import SinkRecord
 from tidings_connect.transforms.chain import TransformError, make_chain
 from tidings_connect.transforms.record import Header, SourceRecord
+from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.schema import ConnectSchema
+from tidings_service import Retry, TidingsError
 
+_OVER: Final = object()
 _SIMPLE: Final = "SimpleHeaderConverter"
 
 
@@ -24,14 +28,16 @@ class Records:
 
     Args:
         letters: takes those that cannot be made.
+        patience: how long steps are tried again whose failure may pass.
     """
 
-    def __init__(self, job: TaskJob, letters: Letters) -> None:
+    def __init__(self, job: TaskJob, letters: Letters, patience: Patience) -> None:
         options = converters_of(job.config, job.converters)
         self._key, self._value = (make_converter(options, is_key=is_key) for is_key in (True, False))
         self._classes = {side: options.get(f"{side}.converter", "") for side in ("key", "value")}
         chain = transforms_of(job.config)
-        self._chain = make_chain(chain) if chain else None
+        self._chain = make_chain(chain, patience.pauses) if chain else None
+        self._patience = patience
         self._letters = letters
         self._counts: Counter[str] = Counter()
 
@@ -50,6 +56,8 @@ class Records:
 
         Raises:
             RecordError: it cannot be made, and errors are not tolerated.
+            TransformError: of a failure that may pass, and has not in time; so are errors of the schema registry.
+            StopRequested: the task was to stop while a step was tried again.
         """
         try:
             key = self._step(KEY, self._classes["key"], record, self._key.decode, record.key)
@@ -64,6 +72,8 @@ class Records:
             try:
                 result = self._chain.apply(plain, place)
             except TransformError as error:
+                if error.retry == Retry.TIMED:
+                    raise  # nothing is wrong with the record
                 self._letters.leave_out(record, TRANSFORMATION, type(error).__name__, error)
                 return None
         if result is None:
@@ -85,11 +95,17 @@ class Records:
         decode: Callable[[str, bytes | None], tuple[ConnectSchema | None, Any]],
         data: bytes | None,
     ) -> tuple[ConnectSchema | None, Any]:
-        try:
-            return decode(record.topic, data)
-        except DataError as error:
-            self._letters.leave_out(record, stage, class_name, error)
-            raise _LeftOutError from None
+        pauses: Iterator[None] | None = None
+        while True:
+            try:
+                return decode(record.topic, data)
+            except DataError as error:
+                self._letters.leave_out(record, stage, class_name, error)
+                raise _LeftOutError from None
+            except (EnvelopeError, TidingsError) as error:
+                pauses = pauses or self._patience.pauses()
+                if error.retry != Retry.TIMED or next(pauses, _OVER) is _OVER:
+                    raise
 
     def _headers(self, record: Consumed) -> list[Header]:
         """As SimpleHeaderConverter reads them: text that looks like a value of a type is one."""

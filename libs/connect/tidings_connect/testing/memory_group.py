@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from tidings_connect.data.subscription import Assignments, Consumed, Subscribe, TopicPartition
+from tidings_connect.data.subscription import Assignments, Consumed, Reach, Subscribe, TopicPartition
 
 _SLICE_SECONDS: Final = 0.01
 
@@ -85,6 +85,13 @@ class MemorySubscription:
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """See `Subscription.resume`."""
         self._paused -= set(partitions)
+
+    def reaches(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, Reach]:
+        """See `Subscription.reaches`."""
+        with self._topics.lock:
+            return {
+                at: Reach(len(self._topics.records[at]), self.own[at]) for at in partitions if at in self.own
+            }
 
     def close(self) -> None:
         """See `Subscription.close`."""

@@ -1,7 +1,7 @@
 """The chain of transforms of one connector, from its options."""
 
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +9,7 @@ from tidings_connect.errors import ConnectError
 from tidings_connect.transforms.config import MISSING, SettingError, Settings, problem_text
 from tidings_connect.transforms.kinds import find_predicate, find_transform
 from tidings_connect.transforms.record import DataError, Predicate, SourceRecord, Transform
+from tidings_service import Retry
 
 _TYPE: Final = "type"
 _IMPLICIT: Final = ("predicate", "negate")
@@ -32,10 +33,15 @@ class Stage:
 
 
 class Chain:
-    """Applies transforms in order."""
+    """Applies transforms in order.
 
-    def __init__(self, stages: list[Stage]) -> None:
+    Args:
+        pauses: of a transform whose failure may pass (``retry`` is timed): each pause is followed by another attempt.
+    """
+
+    def __init__(self, stages: list[Stage], pauses: Callable[[], Iterator[None]] | None = None) -> None:
         self._stages = stages
+        self._pauses = pauses
         self.router: str | None = None
         """The last transform that sent a record to another topic."""
 
@@ -52,17 +58,27 @@ class Chain:
         for stage in self._stages:
             if current is None:
                 return None
-            try:
-                if stage.predicate is not None and stage.predicate.test(current) is stage.negate:
-                    continue
-                made = stage.transform.apply(current)
-                if made is not None and made.topic != current.topic:
-                    self.router = stage.alias
-                current = made
-            except Exception as error:  # noqa: BLE001 - a transform may be anybody's code
-                # Without its cause: what other people's exceptions say may be a value.
-                raise _failure(stage, error, where) from None
+            made, failure = _applied(stage, current, where)
+            if failure is not None:
+                made = self._again(stage, current, where, failure)
+            if made is not None and made.topic != current.topic:
+                self.router = stage.alias
+            current = made
         return current
+
+    def _again(
+        self, stage: Stage, record: SourceRecord, where: str, failure: TransformError
+    ) -> SourceRecord | None:
+        if self._pauses is not None and failure.retry == Retry.TIMED:
+            for _ in self._pauses():
+                made, further = _applied(stage, record, where)
+                if further is None:
+                    return made
+                failure = further
+                if failure.retry != Retry.TIMED:
+                    break
+        # Without its cause: what other people's exceptions say may be a value.
+        raise failure from None
 
     def close(self) -> None:
         """Close all transforms."""
@@ -70,8 +86,22 @@ class Chain:
             stage.transform.close()
 
 
+def _applied(
+    stage: Stage, record: SourceRecord, where: str
+) -> tuple[SourceRecord | None, TransformError | None]:
+    """What one transform makes of a record, or how it failed."""
+    try:
+        if stage.predicate is not None and stage.predicate.test(record) is stage.negate:
+            return record, None
+        return stage.transform.apply(record), None
+    except Exception as error:  # noqa: BLE001 - a transform may be anybody's code
+        return None, _failure(stage, error, where)
+
+
 def _failure(stage: Stage, error: Exception, where: str) -> TransformError:
     what = f"transforms.{stage.alias} ({stage.kind}) failed on {where}"
+    if getattr(error, "retry", None) == Retry.TIMED:
+        return TransformError(f"{what}, for now: {type(error).__name__}", retry=Retry.TIMED)
     if isinstance(error, DataError):
         return TransformError(f"{what}: {error}", hint="correct the transform, or give it a predicate")
     frames = traceback.extract_tb(error.__traceback__)
@@ -91,8 +121,11 @@ def check_transforms(config: Mapping[str, str]) -> dict[str, list[str]]:
     return problems
 
 
-def make_chain(config: Mapping[str, str]) -> Chain:
+def make_chain(config: Mapping[str, str], pauses: Callable[[], Iterator[None]] | None = None) -> Chain:
     """The chain of a configuration that `check_transforms` finds nothing wrong with.
+
+    Args:
+        pauses: see `Chain`.
 
     Raises:
         TransformError: there is something wrong after all.
@@ -101,7 +134,7 @@ def make_chain(config: Mapping[str, str]) -> Chain:
     stages = _build(config, problems)
     if problems:
         raise TransformError("; ".join(text for texts in problems.values() for text in texts))
-    return Chain(stages)
+    return Chain(stages, pauses)
 
 
 def _aliases(config: Mapping[str, str], option: str) -> list[str]:

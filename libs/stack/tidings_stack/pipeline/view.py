@@ -15,8 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tidings_shop.database import TABLES
-from tidings_shop.demo.figures import EVENTS, LATEST, Figures, Lag, Series, State
+from tidings_stack.pipeline.figures import LATEST, Figures, Lag, Series, State
 
 UNKNOWN = "-"
 """Stands where nobody has said a figure yet."""
@@ -25,14 +24,6 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _HEIGHT_BESIDE_LATEST = 23
 _SPINNER = "◐◓◑◒"
 _STATES = {State.WAITING: ("○", "dim"), State.READY: ("●", "green"), State.FAILED: ("✗", "red bold")}
-_EVENT_STYLES = {
-    "OrderPlaced": "bright_cyan",
-    "OrderPaid": "green",
-    "OrderShipped": "blue",
-    "OrderCancelled": "red",
-    "CustomerRegistered": "magenta",
-    "ProductPriceChanged": "yellow",
-}
 
 
 def draw(figures: Figures, height: int = _HEIGHT_BESIDE_LATEST + 7) -> RenderableType:
@@ -82,7 +73,7 @@ def _title(figures: Figures) -> RenderableType:
         finished_style="green",
         pulse_style="dark_cyan",
     )
-    title = Text.assemble((" Tidings ", "bold white on dark_cyan"), ("  the bike store, live", "bold"))
+    title = Text.assemble((" Tidings ", "bold white on dark_cyan"), (f"  {figures.title}", "bold"))
     minutes, seconds = divmod(int(figures.elapsed), 60)
     grid.add_row(title, Text(figures.phase), progress, Text(f"{minutes}:{seconds:02}", "bold"))
     return grid
@@ -183,15 +174,15 @@ class Curve:
 
 def _tables(figures: Figures) -> RenderableType:
     events = _figure_table("business events", "events", "lake")
-    for name, versions in EVENTS:
+    for name, versions in figures.events:
         for version in reversed(versions):
             events.add_row(
-                Text.assemble((name, _EVENT_STYLES[name]), (f" v{version}", "dim")),
+                Text.assemble((name, figures.styles.get(name, "")), (f" v{version}", "dim")),
                 _count(figures.business_by_version[name, version]),
                 _count(figures.lake_by_table[f"business.{snake(name)}_v{version}"]),
             )
     tables = _figure_table("tables", "events", "lake")
-    for name in TABLES:
+    for name in figures.tables or sorted(figures.technical_by_table):
         tables.add_row(
             Text(name),
             _count(figures.technical_by_table[name]),
@@ -223,7 +214,7 @@ def _latest(figures: Figures, shown: int) -> RenderableType:
     for event in newest:
         grid.add_row(
             event.clock,
-            Text(event.name, _EVENT_STYLES.get(event.name, "")),
+            Text(event.name, figures.styles.get(event.name, "")),
             f"v{event.version}",
             Text.assemble((f"{event.subject}  ", "bold"), event.text),
             "" if event.latency_seconds is None else duration(event.latency_seconds),

@@ -1,14 +1,13 @@
-"""The services as processes of their own, with their logs in files; they die with the demo, however it ends."""
+"""The services as processes of their own, with their logs in files; they die with their owner, however it ends."""
 
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tidings_shop.demo import pages
-from tidings_shop.errors import DemoError
-from tidings_stack.errors import StackError
+from tidings_stack.errors import PipelineError, StackError
 from tidings_stack.guarded import GuardedProcess
+from tidings_stack.pipeline import pages
 
 _TAIL_LINES = 15
 _STOP_SECONDS = 15.0
@@ -20,7 +19,7 @@ class Service:
     Args:
         name: what people call it.
         command: an installed command and its arguments.
-        environment: variables besides the demo's own.
+        environment: variables of the process.
         url: where its /metrics and /readyz are.
         directory: its working directory; the log is ``<directory>/logs/<name>.log``.
     """
@@ -40,17 +39,17 @@ class Service:
         """Start the process.
 
         Raises:
-            DemoError: when the command cannot be run.
+            PipelineError: when the command cannot be run.
         """
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        self.log.unlink(missing_ok=True)  # of an earlier demo in the same directory
+        self.log.unlink(missing_ok=True)  # of an earlier run in the same directory
         self._process = GuardedProcess(directories=[])
         try:
             self._process.start(
                 self._command, environment=self._environment, directory=self._directory, log=self.log
             )
         except StackError as error:
-            raise DemoError(f"{self.name} could not be started: {error}") from error
+            raise PipelineError(f"{self.name} could not be started: {error}") from error
 
     @property
     def started(self) -> bool:
@@ -65,16 +64,18 @@ class Service:
         """Raise when the process has ended although nobody stopped it.
 
         Raises:
-            DemoError: with the last lines of its log.
+            PipelineError: with the last lines of its log.
         """
         if self._process is None:
             return
         try:
             status = self._process.status()
         except StackError as error:
-            raise DemoError(f"{self.name} is gone: {error}\n{self.tail()}") from error
+            raise PipelineError(f"{self.name} is gone: {error}\n{self.tail()}") from error
         if status.pid is None:
-            raise DemoError(f"{self.name} ended with code {status.exit}; the end of its log:\n{self.tail()}")
+            raise PipelineError(
+                f"{self.name} ended with code {status.exit}; the end of its log:\n{self.tail()}"
+            )
 
     @property
     def pid(self) -> int | None:
@@ -112,5 +113,5 @@ def installed(command: str) -> str:
     beside = Path(sys.executable).with_name(command)
     found = str(beside) if beside.exists() else shutil.which(command)
     if found is None:
-        raise DemoError(f"the command {command} is not installed", hint="make install")
+        raise PipelineError(f"the command {command} is not installed", hint="make install")
     return found

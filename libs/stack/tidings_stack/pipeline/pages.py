@@ -1,4 +1,4 @@
-"""The services' pages as the demo reads them: readiness, metrics in Prometheus's text format, Kafka Connect's REST.
+"""The services' pages as their owner reads them: readiness, metrics in Prometheus's text format, Kafka Connect's REST.
 
 Everything is on this machine's loopback interface.
 """
@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tidings_shop.errors import DemoError
+from tidings_stack.errors import PipelineError
 
 _SECONDS = 5.0
 _MOST_OF_AN_ANSWER = 500
@@ -104,14 +104,14 @@ def put_json(url: str, body: Mapping[str, str]) -> None:
     """PUT `body` at `url`, again and again for a while as long as the workers are still finding each other (409).
 
     Raises:
-        DemoError: with what the service answers when it refuses.
+        PipelineError: with what the service answers when it refuses.
     """
     deadline = time.monotonic() + _GROUP_SECONDS
     while True:
         try:
             _put_json(url, body)
             return
-        except DemoError as error:
+        except PipelineError as error:
             status = getattr(error.__cause__, "code", None)
             if status != HTTPStatus.CONFLICT or time.monotonic() > deadline:
                 raise
@@ -128,9 +128,9 @@ def _put_json(url: str, body: Mapping[str, str]) -> None:
     except urllib.error.HTTPError as error:
         with error:
             answer = error.read(_MOST_OF_AN_ANSWER).decode("utf-8", "replace")
-        raise DemoError(f"PUT {url} was refused with {error.code}: {answer}") from error
+        raise PipelineError(f"PUT {url} was refused with {error.code}: {answer}") from error
     except OSError as error:
-        raise DemoError(f"PUT {url} failed: {error}") from error
+        raise PipelineError(f"PUT {url} failed: {error}") from error
 
 
 def _get(url: str) -> str | None:

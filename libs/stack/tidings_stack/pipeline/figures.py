@@ -1,27 +1,19 @@
-"""What the demo shows: one picture of all stages at a moment. Pure data, filled by `feed`, drawn by `view`."""
+"""What is shown of a pipeline: one picture of all stages at a moment. Pure data, filled by `feed`, drawn by `view`."""
 
 import threading
 from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 HISTORY = 120
 """Samples kept for the curves."""
-EVENTS = (
-    ("OrderPlaced", (1, 2)),
-    ("OrderPaid", (1,)),
-    ("OrderShipped", (1,)),
-    ("OrderCancelled", (1,)),
-    ("CustomerRegistered", (1,)),
-    ("ProductPriceChanged", (1,)),
-)
-"""The shop's business events and their live versions."""
 LATEST = 12
 """Business events kept for the list of the newest."""
 
 
 class State(StrEnum):
-    """How far a part of the demo is."""
+    """How far a part is."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -31,12 +23,12 @@ class State(StrEnum):
 
 @dataclass(slots=True)
 class Part:
-    """A server or service of the demo."""
+    """A server or service."""
 
     name: str
     state: State = State.WAITING
     since: float = 0.0
-    """Seconds after the demo's start at which it began to start."""
+    """Seconds after the start at which it began to start."""
     seconds: float | None = None
     """How long the start took, once it is ready."""
 
@@ -51,7 +43,7 @@ class LatestEvent:
     subject: str
     text: str
     latency_seconds: float | None
-    """From the commit in PostgreSQL to the demo's consumer."""
+    """From the commit in PostgreSQL to the consumer that watches."""
 
 
 @dataclass(slots=True)
@@ -88,9 +80,17 @@ class Figures:
     """The picture. Threads fill it and one draws it: hold `lock` around either."""
 
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    title: str = ""
+    """What the picture is of."""
+    events: Sequence[tuple[str, Sequence[int]]] = ()
+    """The business events and their live versions."""
+    tables: Sequence[str] = ()
+    """The tables that are shown; none: those that the services name."""
+    styles: Mapping[str, str] = field(default_factory=dict)
+    """Colours of events by name."""
     phase: str = "starting"
     elapsed: float = 0.0
-    """Seconds since the demo began."""
+    """Seconds since the beginning."""
     progress: float = 0.0
     """Of the phase, 0 to 1; negative: nobody knows."""
     parts: list[Part] = field(default_factory=list)
@@ -111,11 +111,11 @@ class Figures:
     translator_lag: Lag = field(default_factory=Lag)
     lakehouse_lag: Lag = field(default_factory=Lag)
     latency_seconds: float | None = None
-    """Median from commit to the demo's consumer, of the newest business events."""
+    """Median from commit to the consumer that watches, of the newest business events."""
     retained_wal_bytes: int | None = None
     dead_letters: int = 0
     first_event_seconds: float | None = None
-    """From the demo's start to the first business event."""
+    """From the start to the first business event."""
 
     def part(self, name: str) -> Part:
         """The part of that name; it must be there."""

@@ -1,19 +1,17 @@
-"""Fills the figures, from the services' /metrics and from PostgreSQL, twice a second, in a thread."""
+"""Fills the figures, from the services' /metrics and from the replication slot, twice a second, in a thread."""
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from tidings_service.errors import TidingsError
-from tidings_shop.database import TABLES, ShopDatabase
-from tidings_shop.demo import pages
-from tidings_shop.demo.figures import Figures, LatestEvent
-from tidings_shop.demo.pages import Samples
-from tidings_shop.traffic import TrafficSummary
+from tidings_stack.pipeline import pages
+from tidings_stack.pipeline.figures import Figures, LatestEvent
+from tidings_stack.pipeline.pages import Samples
 
 _PERIOD_SECONDS = 0.5
+_NO_TABLES = frozenset({"transaction", "schema-changes"})
 
 T = TypeVar("T")
 
@@ -23,19 +21,23 @@ class Feed:
 
     Args:
         urls: base addresses of the services, by name: capture, sequencer, translator, lakehouse.
-        database_url: for the slot; a connection of its own.
-        slot: name of the replication slot.
-        source: the technical topics' prefix.
+        look: asks the database for the bytes of WAL that the slot retains, and of those that are not confirmed; None while
+            nobody knows.
+        prefix: of the tables' topics, such as ``shop.public.``.
     """
 
     def __init__(
-        self, figures: Figures, urls: Mapping[str, str], *, database_url: str, slot: str, source: str = "shop"
+        self,
+        figures: Figures,
+        urls: Mapping[str, str],
+        *,
+        look: Callable[[], tuple[int, int] | None],
+        prefix: str,
     ) -> None:
         self._figures = figures
         self._urls = dict(urls)
-        self._database_url = database_url
-        self._slot = slot
-        self._prefix = f"{source}.public."
+        self._look = look
+        self._prefix = prefix
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self.readings = 0
@@ -52,23 +54,16 @@ class Feed:
             self._thread.join(10)
 
     def _run(self) -> None:
-        database: ShopDatabase | None = None
         while not self._stop.wait(_PERIOD_SECONDS):
             samples = {name: pages.read_metrics(url) or Samples() for name, url in self._urls.items()}
             with self._figures.lock:
                 take_metrics(self._figures, samples, prefix=self._prefix, at=time.monotonic())
-            try:
-                database = database or ShopDatabase(self._database_url)
-                slot = database.slot(self._slot)
-            except TidingsError:  # shown as an old figure; whoever needs the database reports it
-                database = None
+            seen = self._look()
+            if seen is None:
                 continue
             with self._figures.lock:
-                self._figures.retained_wal_bytes = slot.retained_bytes if slot else None
-                self._figures.capture_lag.bytes = slot.unconfirmed_bytes if slot else None
+                self._figures.retained_wal_bytes, self._figures.capture_lag.bytes = seen
             self.readings += 1
-        if database is not None:
-            database.close()
 
 
 def take_metrics(figures: Figures, samples: Mapping[str, Samples], *, prefix: str, at: float) -> None:
@@ -76,12 +71,13 @@ def take_metrics(figures: Figures, samples: Mapping[str, Samples], *, prefix: st
     capture, sequencer = samples["capture"], samples["sequencer"]
     translator, lakehouse = samples["translator"], samples["lakehouse"]
     technical = {
-        topic.removeprefix(prefix): count
+        _table(topic.removeprefix(prefix)): count
         for topic, count in capture.by("tidings_capture_records_total", "topic").items()
-        if topic.startswith(prefix)
+        if topic.startswith(prefix) and topic.removeprefix(prefix) not in _NO_TABLES
     }
     if technical:
-        figures.technical_by_table = Counter({table: technical.get(table, 0) for table in TABLES})
+        shown = figures.tables or technical
+        figures.technical_by_table = Counter({table: technical.get(table, 0) for table in shown})
         figures.technical.sample(sum(technical.values()), at)
     figures.capture_lag.seconds = _or(
         capture.highest("tidings_capture_lag_seconds"), figures.capture_lag.seconds
@@ -100,15 +96,10 @@ def take_metrics(figures: Figures, samples: Mapping[str, Samples], *, prefix: st
     lag = figures.lakehouse_lag
     lag.records = _or(lakehouse.count("tidings_lakehouse_lag_records"), lag.records)
     lag.seconds = _or(lakehouse.lowest("tidings_lakehouse_freshness_seconds"), lag.seconds)
-    figures.transactions.sample(figures.committed.total(), at)
+    # Who makes the traffic counts what it commits; elsewhere capture does.
+    committed = figures.committed.total() or capture.count("tidings_capture_transactions_total") or 0
+    figures.transactions.sample(committed, at)
     figures.business.sample(figures.business_by_version.total(), at)
-
-
-def take_traffic(figures: Figures, summary: TrafficSummary) -> None:
-    """Put what traffic has committed so far into the figures."""
-    with figures.lock:
-        figures.committed = Counter(summary.committed)
-        figures.rolled_back = summary.not_committed["rolled_back"]
 
 
 def take_events(
@@ -123,3 +114,8 @@ def take_events(
 
 def _or(value: T | None, otherwise: T | None) -> T | None:
     return otherwise if value is None else value
+
+
+def _table(name: str) -> str:
+    """``schema.table`` as the lake's tables are called."""
+    return name.removeprefix("public.").replace(".", "_")

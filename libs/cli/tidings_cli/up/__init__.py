@@ -1,0 +1,1 @@
+"""``tidings up``: the whole pipeline of a project on this machine."""
