@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 
 from tidings_connect.config.framework import FRAMEWORK_OPTIONS, FRAMEWORK_TEXTS, check_framework
 from tidings_connect.config.option import Definition, Option
+from tidings_connect.data.subscription import TopicPartition
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
@@ -212,6 +213,20 @@ class Connector(ABC):
 
     def deleted(self, name: str, config: Mapping[str, str]) -> None:  # noqa: B027 - most leave nothing
         """A connector was deleted: warn of what it leaves at its source. Asks nobody."""
+
+    def offsets_changed(  # noqa: B027 - most keep none of their own
+        self, name: str, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None] | None
+    ) -> None:
+        """A sink's offsets are altered or reset over REST, while it is stopped: one that keeps positions in its system changes
+        them as well. Blocks; called before the group's are changed.
+
+        Args:
+            config: with its secrets.
+            offsets: where partitions go on; None of one: where the group does. None: all of them are reset.
+
+        Raises:
+            ConnectError: its system cannot be asked, so that nothing is changed.
+        """
 
     def preload(self) -> None:  # noqa: B027 - a small connector has nothing to import
         """Import what a task needs. Called once, before tasks are forked, so that they share its memory."""

@@ -19,6 +19,15 @@ Entry = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 _Place = tuple[str, int]
 
 
+def understood(entries: Iterable[Entry]) -> dict[_Place, int | None]:
+    """What entries ask for.
+
+    Raises:
+        OptionError: one is none of a sink's; says what is wrong.
+    """
+    return dict(_understood(partition, offset) for partition, offset in entries)
+
+
 class GroupOffsets:
     """The offsets of one group.
 
@@ -48,7 +57,7 @@ class GroupOffsets:
             OptionError: an entry is none of a sink's; says what is wrong.
             BrokerError: Kafka refused, because the group has members for one.
         """
-        wanted = dict(_understood(partition, offset) for partition, offset in entries)
+        wanted = understood(entries)
         stored = self._stored()
         if any(offset is None and place in stored for place, offset in wanted.items()):
             # There is no request for single ones: all are deleted, and those that stay are stored again.

@@ -1,14 +1,16 @@
 """What a connector has come to: ``/connectors/{name}/topics`` (KIP-558) and ``/connectors/{name}/offsets`` (KIP-875)."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
 
-from tidings_connect.config.plugins import kind_of
+from tidings_connect.config.plugins import connector_of, kind_of
 from tidings_connect.config.sink_options import CONSUMER_OVERRIDE, consumer_overrides, sink_group
+from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.herder.herder import Herder
 from tidings_connect.herder.remote_task import ConnectorView
-from tidings_connect.kafka.group_offsets import GroupOffsets
+from tidings_connect.kafka.group_offsets import GroupOffsets, understood
 from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.rest.answers import json_answer
 from tidings_connect.rest.errors import BadRequestError, ForbiddenError, MalformedBodyError
@@ -111,7 +113,7 @@ class _PositionsApi:
             await OFFSETS.run(self._offsets_of(self._supervisor.run_of(name)).reset)
         return json_answer({"message": modified("reset")})
 
-    def _offsets_of(self, run: ConnectorView) -> "_SourceOffsets | GroupOffsets":
+    def _offsets_of(self, run: ConnectorView) -> "_SourceOffsets | _SinkOffsets":
         """Where a connector's offsets stand: a source's in the worker's topic, a sink's with its consumer group."""
         if kind_of(run.config) != "sink":
             return _SourceOffsets(self._supervisor.offsets, run.name)
@@ -120,7 +122,33 @@ class _PositionsApi:
         # The group may be closed to the worker: it is asked with the rights that the sink reads with.
         own = translate_client_settings(consumer_overrides(config), CONSUMER_OVERRIDE)
         login = {name: value for name, value in own.items() if name.startswith(_LOGIN)}
-        return GroupOffsets({**worker.common_client(), **worker.admin, **login}, sink_group(run.name, config))
+        client = {**worker.common_client(), **worker.admin, **login}
+        group = GroupOffsets(client, sink_group(run.name, config))
+        return _SinkOffsets(run.name, config, group)
+
+
+class _SinkOffsets:
+    """The offsets of one sink: its group's, and the positions that it may keep in its own system."""
+
+    def __init__(self, connector: str, config: Mapping[str, str], group: GroupOffsets) -> None:
+        self._connector, self._config, self._group = connector, config, group
+
+    def read(self) -> list[tuple[dict[str, Any] | None, dict[str, Any]]]:
+        return self._group.read()
+
+    def alter(self, offsets: list[tuple[Partition, Offset | None]]) -> None:
+        wanted = {TopicPartition(*place): offset for place, offset in understood(offsets).items()}
+        self._tell(wanted)
+        self._group.alter(offsets)
+
+    def reset(self) -> None:
+        self._tell(None)
+        self._group.reset()
+
+    def _tell(self, offsets: Mapping[TopicPartition, int | None] | None) -> None:
+        found = connector_of(self._config)
+        if found is not None:
+            found.offsets_changed(self._connector, self._config, offsets)
 
 
 class _SourceOffsets:

@@ -366,12 +366,18 @@ class MemoryWorker:
             NotStoppedError: the connector is not stopped.
         """
         self._require_stopped()
+        if self._connector.kind == "sink":
+            places = [entry["partition"] for entry in offsets]
+            found = {
+                TopicPartition(place["kafka_topic"], place["kafka_partition"]): entry["offset"][
+                    "kafka_offset"
+                ]
+                for place, entry in zip(places, offsets, strict=True)
+            }
+            self._connector.offsets_changed(self.name, self._config, found)
+            self._committed.update(found)
+            return
         for entry in offsets:
-            if self._connector.kind == "sink":
-                place = entry["partition"]
-                at = TopicPartition(place["kafka_topic"], place["kafka_partition"])
-                self._committed[at] = entry["offset"]["kafka_offset"]
-                continue
             key = json.dumps([self.name, entry["partition"]], separators=(",", ":")).encode()
             self.kafka.offsets[key] = json.dumps(entry["offset"]).encode()
 
@@ -382,6 +388,7 @@ class MemoryWorker:
             NotStoppedError: the connector is not stopped.
         """
         self._require_stopped()
+        self._connector.offsets_changed(self.name, self._config, None)
         self.kafka.offsets.clear()
         self._committed.clear()
 

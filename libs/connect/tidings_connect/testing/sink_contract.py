@@ -198,11 +198,10 @@ class SinkContract:
         self._produce(worker, 5, 5)
         self._await(case, worker, 5)
         assert sorted(case.numbers()) == [1, 2, 3, 4, 5], "the offsets were put back"
-        if case.repeats:
-            worker.stop()
-            worker.reset_offsets()
-            worker.resume()
-            worker.wait_for(lambda: len(case.numbers()) == 10, "everything once more")
+        worker.stop()
+        worker.reset_offsets()
+        worker.resume()
+        worker.wait_for(lambda: len(case.numbers()) == 10, "everything once more")
 
     def _produce(self, worker: MemoryWorker, first: int, last: int) -> None:
         for number in range(first, last + 1):

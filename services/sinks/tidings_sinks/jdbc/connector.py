@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from importlib import import_module
 
-from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask
+from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask, TopicPartition
 from tidings_sinks.jdbc.options import OPTIONS, REFUSED, check
 from tidings_sinks.jdbc.settings import read_settings
 
@@ -24,6 +24,14 @@ class JdbcSinkConnector(SinkConnector):
         for name, texts in check(config).items():
             found.setdefault(name, []).extend(texts)
         return found
+
+    def offsets_changed(
+        self, name: str, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None] | None
+    ) -> None:
+        """See `Connector.offsets_changed`."""
+        from tidings_sinks.jdbc.positions import change_positions  # noqa: PLC0415 - needs a driver
+
+        change_positions(read_settings(name, config), offsets)
 
     def preload(self) -> None:
         """See `Connector.preload`."""

@@ -188,3 +188,11 @@ class Database(Protocol):
             How many of them are held with that epoch.
         """
         ...
+
+    def alter(self, group: str, at: TopicPartition, offset: int | None) -> None:
+        """Say where a partition goes on, whoever has it; None: where its group does."""
+        ...
+
+    def forget(self, group: str) -> None:
+        """All partitions go on where the group does."""
+        ...

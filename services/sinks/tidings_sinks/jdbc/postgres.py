@@ -213,6 +213,21 @@ class PostgresDatabase:
         )
         return len(found)
 
+    def alter(self, group: str, at: TopicPartition, offset: int | None) -> None:
+        self._execute(
+            f"INSERT INTO {self._positions} AS p (consumer_group, topic, partition, next_offset, epoch)"  # noqa: S608 - quoted
+            " VALUES (%s, %s, %s, %s, 1) ON CONFLICT (consumer_group, topic, partition)"
+            " DO UPDATE SET next_offset = excluded.next_offset, epoch = p.epoch + 1, changed = now()",
+            (group, at.topic, at.partition, offset),
+        )
+
+    def forget(self, group: str) -> None:
+        self._execute(
+            f"UPDATE {self._positions} SET next_offset = NULL, epoch = epoch + 1, changed = now()"  # noqa: S608 - quoted
+            " WHERE consumer_group = %s",
+            (group,),
+        )
+
     def _execute(self, statement: str, parameters: Sequence[object] | None = None) -> None:
         self._asked(lambda: self._connection.execute(statement.encode(), parameters))
 

@@ -168,8 +168,22 @@ class SqliteDatabase:
         given = [(offset, group, at.topic, at.partition, epoch) for at, epoch, offset in moves]
         return self._asked(lambda: self._connection.executemany(statement, given)).rowcount
 
-    def _execute(self, statement: str) -> None:
-        self._asked(lambda: self._connection.execute(statement))
+    def alter(self, group: str, at: TopicPartition, offset: int | None) -> None:
+        self._execute(
+            f"INSERT INTO {self._positions} AS p (consumer_group, topic, partition, next_offset, epoch)"  # noqa: S608 - quoted
+            " VALUES (?, ?, ?, ?, 1) ON CONFLICT (consumer_group, topic, partition)"
+            " DO UPDATE SET next_offset = excluded.next_offset, epoch = p.epoch + 1",
+            (group, at.topic, at.partition, offset),
+        )
+
+    def forget(self, group: str) -> None:
+        self._execute(
+            f"UPDATE {self._positions} SET next_offset = NULL, epoch = epoch + 1 WHERE consumer_group = ?",  # noqa: S608 - quoted
+            (group,),
+        )
+
+    def _execute(self, statement: str, given: Sequence[object] = ()) -> None:
+        self._asked(lambda: self._connection.execute(statement, tuple(given)))
 
     def _many(self, statement: str, rows: Sequence[Row]) -> None:
         self._asked(lambda: self._connection.executemany(statement, rows))

@@ -1,0 +1,34 @@
+"""Positions in the database that a person alters or resets, while no task runs."""
+
+from collections.abc import Mapping
+
+from tidings_connect.task.sink import TopicPartition
+from tidings_service import Retry
+from tidings_sinks.errors import TargetError
+from tidings_sinks.jdbc.database import BusyError
+from tidings_sinks.jdbc.open_database import open_database
+from tidings_sinks.jdbc.settings import Settings
+
+
+def change_positions(settings: Settings, offsets: Mapping[TopicPartition, int | None] | None) -> None:
+    """Say where partitions go on; all of them where their group does for None.
+
+    Raises:
+        TargetError: the database cannot be asked, or refuses; nothing is changed.
+    """
+    try:
+        database = open_database(settings)
+        try:
+            database.make_positions()
+            database.begin()
+            if offsets is None:
+                database.forget(settings.group)
+            for at, offset in (offsets or {}).items():
+                database.alter(settings.group, at, offset)
+            database.commit()
+        finally:
+            database.close()
+    except BusyError as error:
+        raise TargetError(
+            f"the positions in the database stay as they are: {error}", retry=Retry.TIMED
+        ) from None
