@@ -260,6 +260,10 @@ def test_settings_that_contradict_transactions_are_an_error_that_names_them(kafk
         TransactionalProducer(settings, "x", on_wait=lambda: None)
 
 
+def as_entry(offset: SourceOffset) -> dict[bytes, bytes]:
+    return {b"k": encode_offset(offset)}
+
+
 class _Records:
     """Stands for a producer where only time matters."""
 
@@ -289,7 +293,7 @@ class _Records:
 )
 def test_when_a_transaction_ends(boundary, after, drained, exact, due):
     records = _Records()
-    checkpoints = TransactionalCheckpoints(records, "t", b"k", encode_offset, boundary, interval_seconds=1.0)
+    checkpoints = TransactionalCheckpoints(records, "t", as_entry, boundary, interval_seconds=1.0)
     now = records.opened = checkpoints._last
     assert checkpoints.due(now + after, drained=drained, exact=exact) is due
 
@@ -297,7 +301,7 @@ def test_when_a_transaction_ends(boundary, after, drained, exact, due):
 def test_a_position_that_is_stored_costs_no_transaction(transactional, unique_name):
     producer = transactional()
     checkpoints = TransactionalCheckpoints(
-        producer, unique_name, b"k", encode_offset, TransactionBoundary(), interval_seconds=1.0
+        producer, unique_name, as_entry, TransactionBoundary(), interval_seconds=1.0
     )
     position = SourceOffset(done_lsn=1, lsn=1)
     checkpoints.take(position)

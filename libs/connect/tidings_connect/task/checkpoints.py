@@ -8,7 +8,7 @@ them loses one. So the source is never told more than what is stored.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 from tidings_connect.data.records import Producer
@@ -36,21 +36,20 @@ class OffsetWriter(Protocol):
 
 
 class Checkpoints(ABC, Generic[P]):
-    """The stored position of one connector.
+    """The stored position of one task.
 
     Args:
         topic: the offsets topic.
-        key: of the connector's offset in it.
-        encode: a position as it is stored.
+        encode: a position as it is stored: values by key, one for each partition of the source that the task reads.
         interval_seconds: how often a position is stored while records flow.
     """
 
     def __init__(
-        self, topic: str, key: bytes, encode: Callable[[P], bytes], *, interval_seconds: float
+        self, topic: str, encode: Callable[[P], Mapping[bytes, bytes]], *, interval_seconds: float
     ) -> None:
         self._topic = topic
         self._encode = encode
-        self._key = key
+        self._entries: Mapping[bytes, bytes] = {}
         self._interval = interval_seconds
         self._last = time.monotonic()
         self.transactions = 0
@@ -76,6 +75,11 @@ class Checkpoints(ABC, Generic[P]):
     def start_from(self, offset: P) -> None:
         """An offset that was found in the topic."""
         self.stored = offset
+        self._entries = self._encode(offset)
+
+    def _changed(self, entries: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        """Those entries of a position that are not stored as they are."""
+        return [entry for entry in entries.items() if self._entries.get(entry[0]) != entry[1]]
 
     @abstractmethod
     def due(self, now: float, *, drained: bool = False, exact: bool = True) -> bool:
@@ -129,17 +133,17 @@ class AcknowledgedCheckpoints(Checkpoints[P]):
         records: Producer,
         offsets: OffsetWriter,
         topic: str,
-        key: bytes,
-        encode: Callable[[P], bytes],
+        encode: Callable[[P], Mapping[bytes, bytes]],
         *,
         interval_seconds: float,
         on_wait: Callable[[], None],
     ) -> None:
-        super().__init__(topic, key, encode, interval_seconds=interval_seconds)
+        super().__init__(topic, encode, interval_seconds=interval_seconds)
         self._records = records
         self._offsets = offsets
         self._on_wait = on_wait
         self._written: P | None = None
+        self._unacknowledged = 0
 
     @property
     def pending(self) -> bool:
@@ -149,7 +153,8 @@ class AcknowledgedCheckpoints(Checkpoints[P]):
         """Nothing to do."""
 
     def start_from(self, offset: P) -> None:
-        self.stored = self._written = offset
+        super().start_from(offset)
+        self._written = offset
 
     def due(self, now: float, *, drained: bool = False, exact: bool = True) -> bool:  # noqa: ARG002 - only time counts
         return now - self._last >= self._interval
@@ -167,7 +172,14 @@ class AcknowledgedCheckpoints(Checkpoints[P]):
             self._on_wait()
         reached("records.acknowledged")
         self._written = position
-        self._offsets.put(self._topic, self._key, self._encode(position), lambda: self._stored(position))
+        entries = self._encode(position)
+        changed = self._changed(entries)
+        self._entries = entries
+        self._unacknowledged += len(changed)
+        for key, value in changed:
+            self._offsets.put(self._topic, key, value, lambda: self._acknowledged(position))
+        if not self._unacknowledged:
+            self.stored = position
         reached("offset.written")
 
     def take_and_wait(self, position: P) -> None:
@@ -183,6 +195,9 @@ class AcknowledgedCheckpoints(Checkpoints[P]):
     def close(self) -> None:
         """Nothing to do."""
 
-    def _stored(self, position: P) -> None:
-        self.stored = position
-        reached("offset.stored")
+    def _acknowledged(self, position: P) -> None:
+        """A position is stored when all that it has written is, and all before it."""
+        self._unacknowledged -= 1
+        if not self._unacknowledged:
+            self.stored = position
+            reached("offset.stored")

@@ -5,7 +5,7 @@ A crash leaves either both or none. So the steps from "sent" to "stored" are one
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tidings_connect.config.exactly_once import INTERVAL, TransactionBoundary
@@ -31,8 +31,7 @@ class TransactionalCheckpoints(Checkpoints[P]):
         self,
         records: TransactionalProducer,
         topic: str,
-        key: bytes,
-        encode: Callable[[P], bytes],
+        encode: Callable[[P], Mapping[bytes, bytes]],
         boundary: TransactionBoundary,
         *,
         interval_seconds: float,
@@ -41,7 +40,7 @@ class TransactionalCheckpoints(Checkpoints[P]):
         self._drains = boundary.kind != INTERVAL
         if not self._drains and boundary.interval_seconds is not None:
             interval_seconds = boundary.interval_seconds
-        super().__init__(topic, key, encode, interval_seconds=min(interval_seconds, self._longest))
+        super().__init__(topic, encode, interval_seconds=min(interval_seconds, self._longest))
         self._records = records
 
     @property
@@ -75,14 +74,16 @@ class TransactionalCheckpoints(Checkpoints[P]):
         """
         self._last = time.monotonic()
         position = self.sign(position)
+        entries = self._entries
         if position != self.stored:
-            self._records.send(self._topic, [(self._key, self._encode(position), None)])
+            entries = self._encode(position)
+            self._records.send(self._topic, [(key, value, None) for key, value in self._changed(entries)])
         elif not self._records.dirty:
             return
         reached("offset.written")
         self._records.commit()
         self.transactions = self._records.commits
-        self.stored = position
+        self.stored, self._entries = position, entries
         reached("offset.stored")
 
     def take_and_wait(self, position: P) -> None:

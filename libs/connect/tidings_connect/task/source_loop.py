@@ -7,10 +7,8 @@ that was stored.
 import select
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
-
-import orjson
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
 
 from tidings_connect.config.exactly_once import REQUIRED, SUPPORT
 from tidings_connect.config.task_options import (
@@ -21,11 +19,12 @@ from tidings_connect.config.task_options import (
 )
 from tidings_connect.connector import Connector, Kind
 from tidings_connect.converters.encoding import make_converter
-from tidings_connect.errors import BrokerError, OffsetError, OptionError
+from tidings_connect.errors import BrokerError, OptionError
 from tidings_connect.kafka.topic_bounds import TopicBounds
 from tidings_connect.kafka.topic_creation import read_topic_creation
 from tidings_connect.task.channel import Report
 from tidings_connect.task.output import Output
+from tidings_connect.task.stored_positions import Partition, Position, StoredPositions
 from tidings_connect.task.topics import TaskTopics
 from tidings_connect.task.transport import Delivery, TaskContext
 from tidings_connect.task.worker_link import StopRequested, WorkerLink
@@ -33,16 +32,36 @@ from tidings_connect.transforms.chain import make_chain
 from tidings_envelope.fault_points import reached
 from tidings_service import get_logger
 
-Position = Mapping[str, Any]
-"""Where a task is, as a JSON object: the ``offset`` of Kafka Connect's REST API."""
-
 _IDLE_SECONDS: Final = 0.25
 _PENDING_SECONDS: Final = 0.02
 
 _log = get_logger(__name__)
 
 
-class SourceTask(ABC):
+class _Task(ABC):
+    """What all tasks of sources have."""
+
+    @abstractmethod
+    def poll(self) -> bool:
+        """Write what has arrived to the output, a batch of it at most; whether nothing more is there now."""
+
+    def wait(self, seconds: float, descriptor: int) -> None:
+        """Wait until there may be something to poll, or to hear.
+
+        Args:
+            descriptor: readable when the worker has something to say.
+        """
+        select.select([descriptor], [], [], seconds)
+
+    def signal(self, signal: str) -> None:
+        """Do what a signal (JSON) asks for that came over REST."""
+        _log.warning("this connector takes no signals", signal_bytes=len(signal))
+
+    def stop(self) -> None:  # noqa: B027 - most have nothing to close
+        """Let go of the source."""
+
+
+class SourceTask(_Task):
     """Reads one part of a source. One thread uses it; `poll` and `wait` are to return within a second."""
 
     @abstractmethod
@@ -54,30 +73,60 @@ class SourceTask(ABC):
         """
 
     @abstractmethod
-    def poll(self) -> bool:
-        """Write what has arrived to the output, a batch of it at most; whether nothing more is there now."""
-
-    @abstractmethod
     def position(self) -> Position:
         """Where it is: after everything that it has written, and after nothing else."""
 
-    def wait(self, seconds: float, descriptor: int) -> None:
-        """Wait until there may be something to poll, or to hear.
-
-        Args:
-            descriptor: readable when the worker has something to say.
-        """
-        select.select([descriptor], [], [], seconds)
-
-    def stored(self, position: Position) -> None:  # noqa: B027 - most sources need not know
+    def stored(self, position: Position) -> None:
         """Kafka has everything up to a position: the source may forget it."""
 
-    def signal(self, signal: str) -> None:
-        """Do what a signal (JSON) asks for that came over REST."""
-        _log.warning("this connector takes no signals", signal_bytes=len(signal))
 
-    def stop(self) -> None:  # noqa: B027 - most have nothing to close
-        """Let go of the source."""
+class PartitionedTask(_Task):
+    """Reads several parts of a source, such as tables, each of which has a position. One thread uses it."""
+
+    @abstractmethod
+    def start(self, stored: StoredPositions) -> None:
+        """Begin where each partition was.
+
+        Raises:
+            OffsetError: a position cannot be understood.
+        """
+
+    @abstractmethod
+    def positions(self) -> Sequence[tuple[Partition, Position]]:
+        """Where each partition is: after everything that was written of it. One without a position is left out."""
+
+    def stored(self, positions: Sequence[tuple[Partition, Position]]) -> None:
+        """Kafka has everything up to these positions."""
+
+
+class _Single(PartitionedTask):
+    """A task with one partition."""
+
+    def __init__(self, task: SourceTask, partition: Partition) -> None:
+        self._task = task
+        self._partition = partition
+
+    def start(self, stored: StoredPositions) -> None:
+        self._task.start(stored.get(self._partition))
+
+    def positions(self) -> Sequence[tuple[Partition, Position]]:
+        return [(self._partition, self._task.position())]
+
+    def stored(self, positions: Sequence[tuple[Partition, Position]]) -> None:
+        for _partition, position in positions:
+            self._task.stored(position)
+
+    def poll(self) -> bool:
+        return self._task.poll()
+
+    def wait(self, seconds: float, descriptor: int) -> None:
+        self._task.wait(seconds, descriptor)
+
+    def signal(self, signal: str) -> None:
+        self._task.signal(signal)
+
+    def stop(self) -> None:
+        self._task.stop()
 
 
 class SourceConnector(Connector):
@@ -85,12 +134,15 @@ class SourceConnector(Connector):
 
     kind: ClassVar[Kind] = "source"
 
-    @abstractmethod
     def partition(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        """What a configuration reads: the ``partition`` of Kafka Connect's REST API. The position is stored under it."""
+        """What a configuration reads: the ``partition`` of Kafka Connect's REST API. The position is stored under it.
+
+        A connector whose tasks are `PartitionedTask` has none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no partition")
 
     @abstractmethod
-    def open_task(self, config: Mapping[str, str], output: Output) -> SourceTask:
+    def open_task(self, config: Mapping[str, str], output: Output) -> SourceTask | PartitionedTask:
         """A task, which has not started.
 
         Args:
@@ -122,11 +174,10 @@ class _Loop:
             self._link.listen,
         )
         self._topics = topics
-        self._key = orjson.dumps([job.connector, dict(connector.partition(config))])
+        self._stored = StoredPositions(job.connector, {})
         self._producer, self._checkpoints = context.transport.open(
-            Delivery[Position](
-                self._key,
-                lambda position: orjson.dumps(dict(position)),
+            Delivery[Sequence[tuple[Partition, Position]]](
+                self._entries,
                 self._link.listen,
                 producer_overrides(config),
                 boundary_of(config),
@@ -139,7 +190,8 @@ class _Loop:
             (make_converter(converters, is_key=True), make_converter(converters, is_key=False)),
             make_chain(chain) if chain else None,
         )
-        self._task = connector.open_task(config, self._output)
+        task = connector.open_task(config, self._output)
+        self._task = task if isinstance(task, PartitionedTask) else _Single(task, connector.partition(config))
 
     def run(self) -> None:
         self._link.report()
@@ -157,19 +209,21 @@ class _Loop:
     def _work(self) -> None:
         self._checkpoints.open()
         self._topics.find()
-        stored = self._stored()
-        if stored is not None:
-            self._checkpoints.start_from(stored)
-        self._task.start(stored)
+        self._stored = StoredPositions(self._connector, self._context.transport.stored())
+        self._task.start(self._stored)
+        told: Sequence[tuple[Partition, Position]] = self._stored.of(
+            partition for partition, _position in self._task.positions()
+        )
+        if told:
+            self._checkpoints.start_from(told)
         self._state = "streaming"
-        told = stored
         while True:
             drained = self._task.poll()
             reached("batch.sent")
             self._checkpoints.poll()
             now = time.monotonic()
             if self._checkpoints.due(now, drained=drained):
-                self._checkpoints.take(self._task.position())
+                self._checkpoints.take(self._task.positions())
             if self._checkpoints.stored is not None and self._checkpoints.stored != told:
                 told = self._checkpoints.stored
                 self._task.stored(told)
@@ -184,27 +238,15 @@ class _Loop:
                     _PENDING_SECONDS if pending else _IDLE_SECONDS, self._context.supervision.descriptor
                 )
 
-    def _stored(self) -> Position | None:
-        data = self._context.transport.stored(self._key)
-        if data is None:
-            return None
-        try:
-            found = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            found = None
-        if not isinstance(found, dict):
-            raise OffsetError(
-                f"the stored offset of connector {self._connector} is not a JSON object",
-                hint="correct it with PATCH /connectors/{name}/offsets, or delete it",
-            )
-        return found
+    def _entries(self, positions: Sequence[tuple[Partition, Position]]) -> Mapping[bytes, bytes]:
+        return self._stored.entries(positions)  # of what is known when it is asked
 
     def _finish(self) -> None:
         if self._state != "streaming":
             return
         self._link.ending()
         try:
-            self._checkpoints.take_and_wait(self._task.position())
+            self._checkpoints.take_and_wait(self._task.positions())
             if self._checkpoints.stored is not None:
                 self._task.stored(self._checkpoints.stored)
         except (BrokerError, StopRequested) as error:

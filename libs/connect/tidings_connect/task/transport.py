@@ -40,10 +40,8 @@ _log = get_logger(__name__)
 class Delivery(Generic[P]):
     """How a task wants its records and positions delivered."""
 
-    key: bytes
-    """Of its position in the offsets topic."""
-    encode: Callable[[P], bytes]
-    """A position as it is stored."""
+    encode: Callable[[P], Mapping[bytes, bytes]]
+    """A position as it is stored: values by key of the offsets topic."""
     on_wait: Callable[[], None]
     """Called again and again in every wait; may raise to give up."""
     producer: Mapping[str, str] = field(default_factory=dict)
@@ -64,8 +62,8 @@ class Transport(SinkTransport, Protocol):
         """
         ...
 
-    def stored(self, key: bytes) -> bytes | None:
-        """The position that is stored under a key."""
+    def stored(self) -> Mapping[bytes, bytes]:
+        """The positions that are stored, also those of other connectors, by key."""
         ...
 
     def topics(self) -> TopicMaker | None:
@@ -112,7 +110,6 @@ class KafkaTransport:
             return transactional, TransactionalCheckpoints(
                 transactional,
                 job.offset_topic,
-                delivery.key,
                 delivery.encode,
                 delivery.boundary,
                 interval_seconds=interval,
@@ -125,18 +122,17 @@ class KafkaTransport:
             producer,
             offsets,
             job.offset_topic,
-            delivery.key,
             delivery.encode,
             interval_seconds=interval,
             on_wait=on_wait,
         )
 
-    def stored(self, key: bytes) -> bytes | None:
+    def stored(self) -> Mapping[bytes, bytes]:
         """From the offsets topic, or from a standalone worker's file."""
         job = self._job
         if job.offset_file is not None:
-            return read_offsets(Path(job.offset_file)).get(key)
-        return read_compacted({**job.client, **job.consumer}, job.offset_topic).get(key)
+            return read_offsets(Path(job.offset_file))
+        return read_compacted({**job.client, **job.consumer}, job.offset_topic)
 
     def subscribe(self, wanted: Subscribe, assignments: Assignments) -> "GroupConsumer":
         """See `SinkTransport`."""

@@ -145,7 +145,6 @@ class _Transport:
             producer,
             _OffsetWriter(self._kafka),
             "offsets",
-            delivery.key,
             delivery.encode,
             interval_seconds=0.02,
             on_wait=delivery.on_wait,
@@ -158,8 +157,8 @@ class _Transport:
     def letters(self, topic: str, replication_factor: int, settings: Mapping[str, str]) -> _Producer:  # noqa: ARG002
         return _Producer(self._kafka)
 
-    def stored(self, key: bytes) -> bytes | None:
-        return self._kafka.offsets.get(key)
+    def stored(self) -> Mapping[bytes, bytes]:
+        return dict(self._kafka.offsets)
 
     def topics(self) -> _TopicMaker:
         return _TopicMaker(self._kafka)

@@ -70,8 +70,7 @@ class TaskParts:
         self._offset_key = offset_key(job.connector, config.topic_prefix)
         self.producer, self.checkpoints = context.transport.open(
             Delivery[SourceOffset](
-                self._offset_key,
-                encode_offset,
+                lambda offset: {self._offset_key: encode_offset(offset)},
                 on_wait,
                 config.producer,
                 config.boundary,
@@ -133,7 +132,7 @@ class TaskParts:
 
     def stored_offset(self) -> bytes | None:
         """The connector's offset as it stands in the offsets topic, or in a standalone worker's file."""
-        return self._transport.stored(self._offset_key)
+        return self._transport.stored().get(self._offset_key)
 
     def prepare_topic(self, topic: str) -> None:
         """Create a topic that plans are about to write to; with transforms a record may never come to it."""
