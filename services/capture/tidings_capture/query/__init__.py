@@ -1,0 +1,1 @@
+"""Source connectors that read tables by queries, as the JDBC source connectors do."""

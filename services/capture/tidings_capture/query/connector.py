@@ -1,0 +1,50 @@
+"""The connectors of query sources, as the worker knows them: the two well-known JDBC source connectors."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from tidings_capture.query.options import OPTIONS, SHARE, check_together, names_in, read_query_config
+from tidings_capture.query.task import QueryTask, connect
+from tidings_connect.config.option import Option
+from tidings_connect.connector import Findings
+from tidings_connect.errors import ConnectError
+from tidings_connect.task.output import Output
+from tidings_connect.task.source_loop import PartitionedTask, SourceConnector
+
+
+class JdbcSource(SourceConnector):
+    """Reads tables by queries. As Aiven's connector."""
+
+    class_name: ClassVar[str] = "io.aiven.connect.jdbc.JdbcSourceConnector"
+    version: ClassVar[str] = "6.12.0"
+    writes_rows: ClassVar[bool] = False
+    own_options: ClassVar[Sequence[Option]] = OPTIONS
+
+    def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        """Of single options, and of those that do not go together."""
+        return super().problems(config) or check_together(config)
+
+    def task_configs(self, config: dict[str, str], most: int) -> Sequence[dict[str, str]]:
+        """Tables are spread over the tasks by their names."""
+        named = names_in(config.get("table.whitelist", ""))
+        count = 1 if config.get("query", "").strip() else min(most, len(named) or most)
+        return [{**config, SHARE: f"{number}/{count}"} for number in range(count)]
+
+    def examine(self, config: Mapping[str, str]) -> Findings:
+        """Whether the database can be reached."""
+        read = read_query_config(config)
+        try:
+            connect(read.address, read).close()
+        except ConnectError as error:
+            return Findings({"connection.url": [str(error)]})
+        return Findings({})
+
+    def open_task(self, config: Mapping[str, str], output: Output) -> PartitionedTask:
+        """See `SourceConnector`."""
+        return QueryTask(read_query_config(config), output)
+
+
+class ConfluentJdbcSource(JdbcSource):
+    """The same, by the name of Confluent's connector."""
+
+    class_name: ClassVar[str] = "io.confluent.connect.jdbc.JdbcSourceConnector"

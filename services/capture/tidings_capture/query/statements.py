@@ -1,0 +1,129 @@
+"""The statements that find new rows, and how far they have come. Pure.
+
+The conditions are those of the well-known JDBC source connectors, so that what is stored means the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tidings_capture.query.options import BOTH, BULK, INCREMENTING, QueryConfig
+from tidings_connect.errors import OffsetError
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOS_OF_MILLI: Final = 1_000_000
+_NAMES: Final = frozenset({"incrementing", "timestamp", "timestamp_nanos"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a table has been read."""
+
+    number: int | None = None
+    moment: datetime | None = None
+    """With its zone, to the microsecond."""
+
+    def stored(self) -> dict[str, int]:
+        """As the well-known connectors store it."""
+        offset: dict[str, int] = {}
+        if self.moment is not None:
+            micros = (self.moment - _EPOCH) // timedelta(microseconds=1)
+            offset["timestamp"] = micros // 1000
+            offset["timestamp_nanos"] = micros % 1_000_000 * 1000
+        if self.number is not None:
+            offset["incrementing"] = self.number
+        return offset
+
+
+def read_offset(offset: Mapping[str, Any], table: str) -> Reached:
+    """What is stored.
+
+    Raises:
+        OffsetError: it is not of our form.
+    """
+    wrong = offset.keys() - _NAMES or [
+        name for name, value in offset.items() if not isinstance(value, int) or isinstance(value, bool)
+    ]
+    if wrong or not offset:
+        raise OffsetError(
+            f"the stored offset of {table} has not the numbers incrementing, timestamp and timestamp_nanos",
+            hint="correct it with PATCH /connectors/{name}/offsets, or delete it",
+        )
+    millis = offset.get("timestamp")
+    moment = None
+    if millis is not None:
+        micros = millis * 1000 + offset.get("timestamp_nanos", 0) % _NANOS_OF_MILLI // 1000
+        moment = _EPOCH + timedelta(microseconds=micros)
+    return Reached(offset.get("incrementing"), moment)
+
+
+def begin(config: QueryConfig, now: datetime) -> Reached:
+    """Where a table without an offset begins."""
+    number = config.incrementing_initial if config.by_number else None
+    moment = None
+    if config.by_timestamp:
+        initial = config.timestamp_initial_ms
+        moment = now if initial < 0 else _EPOCH + timedelta(milliseconds=initial)
+    return Reached(number, moment)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a statement is made of, quoted."""
+
+    source: str
+    """A table, or a query in brackets with a name."""
+    columns: str
+    """What is selected."""
+    number: str = ""
+    moment: str = ""
+    """The timestamp as an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A SELECT, what stands behind it, and the values for its %s."""
+
+    select: str
+    rest: str = ""
+    parameters: Sequence[Any] = ()
+
+
+def statement(mode: str, names: Names, reached: Reached, end: Any, moment: Any) -> Statement:
+    """What finds the rows behind a position, in order.
+
+    Args:
+        end: timestamps before it are read, in the database's form.
+        moment: the position's timestamp, in that form.
+    """
+    select = f"SELECT {names.columns} FROM {names.source}"  # noqa: S608 - names are quoted, values are parameters
+    if mode == BULK:
+        return Statement(select)
+    if mode == INCREMENTING:
+        rest = f"WHERE {names.number} > %s ORDER BY {names.number} ASC"
+        return Statement(select, rest, [reached.number])
+    if mode == BOTH:
+        where = (
+            f"{names.moment} < %s AND (({names.moment} = %s AND {names.number} > %s) OR {names.moment} > %s)"
+        )
+        rest = f"WHERE {where} ORDER BY {names.moment}, {names.number} ASC"
+        return Statement(select, rest, [end, moment, reached.number, moment])
+    where = f"{names.moment} > %s AND {names.moment} < %s"
+    return Statement(select, f"WHERE {where} ORDER BY {names.moment} ASC", [moment, end])
+
+
+def losses(config: QueryConfig) -> Sequence[str]:
+    """What a mode cannot see, to be said when a task starts."""
+    if config.mode == BULK:
+        return ()
+    told = ["deleted rows"]
+    if config.mode == INCREMENTING:
+        told.append("updates")
+    if config.by_timestamp:
+        told.append("all but the last of several updates of a row between two polls")
+    if not config.waits:
+        told.append("rows that are committed after others with greater values were read")
+    if config.mode not in {BOTH, INCREMENTING}:
+        told.append("rows that are committed later with a timestamp that was read already")
+    return told

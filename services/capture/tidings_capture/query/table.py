@@ -1,0 +1,262 @@
+"""One table (or query) of a query source: its statement, its records, how far it is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from tidings_capture.query.columns import Column, Field, field_of, read_moment
+from tidings_capture.query.database import Database, Result, TableFacts, TableId
+from tidings_capture.query.errors import TableError
+from tidings_capture.query.options import QueryConfig
+from tidings_capture.query.statements import Names, Reached, Statement, begin, read_offset, statement
+from tidings_connect.errors import RecordError
+from tidings_connect.task.stored_positions import Partition, StoredPositions
+from tidings_connect.transforms.record import SourceRecord
+from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_envelope.schema import Field as SchemaField
+
+_LATE: Final = "tidings_late"
+_ZONED: Final = "timestamptz"
+_NO_FACTS: Final = TableFacts((), (), ())
+
+
+@dataclass(slots=True)
+class _Plan:
+    """How rows of a result become records."""
+
+    columns: tuple[Column, ...]
+    schema: ConnectSchema
+    fields: list[tuple[str, Field]]
+    key_schema: ConnectSchema | None
+    key: list[str]
+    number: int | None
+    moments: list[int]
+    late: int | None
+
+
+class Table:
+    """What is read as one.
+
+    Args:
+        table: its name; None: the configuration's query.
+    """
+
+    def __init__(self, table: TableId | None, config: QueryConfig, stored: StoredPositions) -> None:
+        self.table = table
+        self._config = config
+        self._name = "the query" if table is None else f"table {table}"
+        self._partition = _partition(table)
+        self.topic = config.topic_prefix + (table.name if table is not None else "")
+        found = stored.get(self._partition)
+        if found is None and table is not None:
+            found = stored.get({"table": table.name})  # as older versions of the connectors wrote it
+        self._reached = None if found is None else read_offset(found, self._name)
+        self._facts = _NO_FACTS
+        self._number = config.incrementing
+        self._zoned = False
+        self._plan: _Plan | None = None
+        self._result: Result | None = None
+        self._rows: Iterator[Sequence[Any]] = iter(())
+        self._next: Sequence[Any] | None = None
+        self.due = 0.0
+        """When it is to be asked, by `time.monotonic`."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether a result is open."""
+        return self._result is not None
+
+    def position(self) -> tuple[Partition, dict[str, int]] | None:
+        """How far it is; None: it has read nothing yet, or has no position."""
+        if self._reached is None:
+            return None
+        stored = self._reached.stored()
+        return (self._partition, stored) if stored else None
+
+    def inspect(self, database: Database) -> None:
+        """Learn what the database knows of the table.
+
+        Raises:
+            TableError: it cannot be read in this mode.
+        """
+        if self.table is None:
+            return
+        self._facts = database.facts(self.table)
+        config, known = self._config, {column.name: column for column in self._facts.columns}
+        if config.by_number and not config.incrementing:
+            if len(self._facts.counted) != 1:
+                raise TableError(
+                    f"{self._name} has {len(self._facts.counted)} columns that the database counts up itself",
+                    hint="name the column that grows in incrementing.column.name",
+                )
+            self._number = self._facts.counted[0]
+        wanted = [self._number] if config.by_number else []
+        wanted += config.timestamps if config.by_timestamp else ()
+        for name in wanted:
+            if name not in known:
+                raise TableError(
+                    f"{self._name} has no column {name}",
+                    hint="correct incrementing.column.name or timestamp.column.name, or leave the table out",
+                )
+        of_moment = [known[name] for name in config.timestamps] if config.by_timestamp else []
+        never_null = not of_moment or any(not column.nullable for column in of_moment)
+        if config.by_number and known[self._number].nullable:
+            never_null = False
+        if config.validate_non_null and not never_null:
+            raise TableError(
+                f"{self._name}: a column that finds new rows may be null, and rows with null in it are never read",
+                hint="make it NOT NULL, or set validate.non.null=false",
+            )
+        if config.keyed and not self._facts.key:
+            raise TableError(f"{self._name} has no primary key", hint="set tidings.record.key=none")
+
+    def open(self, database: Database) -> None:
+        """Ask for the rows behind the position."""
+        config = self._config
+        now = database.now()
+        reached = self._reached or begin(config, now)
+        end = now - timedelta(seconds=config.delay_seconds)
+        oldest = database.oldest() if config.waits and config.by_timestamp else None
+        if oldest is not None:
+            end = min(end, oldest)
+        made = self._statement(database, reached, end)
+        self._result = database.open(made.select, made.rest, made.parameters)
+        zoned = {column.name for column in self._result.columns if column.kind == _ZONED}
+        if config.by_timestamp and config.timestamps[0] in zoned and not self._zoned:
+            # The first result tells the column's type, and with it how its position is compared.
+            self._zoned = True
+            self.close()
+            self.open(database)
+            return
+        if config.by_timestamp and config.timestamp_initial_ms < 0:
+            self._reached = reached  # "now" is when it was first asked
+        self._plan = self._planned(self._result.columns)
+        self._rows = _rows(self._result, config.batch_rows)
+        self._next = next(self._rows, None)
+
+    def _statement(self, database: Database, reached: Reached, end: datetime) -> Statement:
+        config, quoted = self._config, database.quoted
+        if self.table is None:
+            source = f"({config.query.replace('%', '%%')}) AS tidings_query"
+        else:
+            source = ".".join(quoted(part) for part in (self.table.schema, self.table.name) if part)
+        columns = "*" if not config.waits else f"*, {database.late()} AS {_LATE}"
+        names = Names(
+            source,
+            columns,
+            quoted(self._number) if config.by_number else "",
+            database.moment([quoted(name) for name in config.timestamps]) if config.by_timestamp else "",
+        )
+        moment = None
+        if reached.moment is not None:
+            moment = database.parameter(reached.moment, zoned=self._zoned)
+        return statement(config.mode, names, reached, database.parameter(end, zoned=self._zoned), moment)
+
+    def _planned(self, columns: Sequence[Column]) -> _Plan:
+        if self._plan is not None and self._plan.columns == tuple(columns):
+            return self._plan
+        config = self._config
+        nullable = {column.name: column.nullable for column in self._facts.columns}
+        fields = []
+        for column in columns:
+            if column.name != _LATE or not config.waits:
+                seen = Column(
+                    column.name, column.kind, column.precision, column.scale, column.array,
+                    nullable.get(column.name, True),
+                )  # fmt: skip
+                fields.append((column.name, field_of(seen, config)))
+        names = [column.name for column in columns]
+        if len(set(names)) != len(names):
+            raise TableError(
+                f"{self._name} has two columns of one name", hint="give one of them another with AS"
+            )
+        for name in (
+            *((self._number,) if config.by_number else ()),
+            *(config.timestamps if config.by_timestamp else ()),
+        ):
+            if name not in names:
+                raise TableError(f"{self._name} has no column {name}", hint="select it")
+        by_name = dict(fields)
+        key = list(self._facts.key) if config.keyed else []
+        return _Plan(
+            columns=tuple(columns),
+            schema=_struct(None if self.table is None else self.table.name, fields),
+            fields=fields,
+            key_schema=_struct(None, [(name, by_name[name]) for name in key]) if key else None,
+            key=key,
+            number=names.index(self._number) if config.by_number else None,
+            moments=[names.index(name) for name in config.timestamps] if config.by_timestamp else [],
+            late=names.index(_LATE) if config.waits else None,
+        )
+
+    def records(self, rows: int) -> Iterator[SourceRecord]:
+        """The next records; afterwards the position is behind the last of them, and `reading` says whether there are more.
+
+        Rows of one timestamp are never parted, where only that finds them: a position between them would lose the others.
+
+        Args:
+            rows: how many, about.
+        """
+        plan, count = self._plan, 0
+        assert plan is not None
+        while self._next is not None:
+            row = self._next
+            if plan.late is not None and row[plan.late]:
+                break  # a row before it may still come
+            yield self._record(plan, row)
+            self._next = next(self._rows, None)
+            count += 1
+            reached = self._reached_by(plan, row)
+            whole = plan.number is not None or not plan.moments
+            if whole:
+                self._reached = reached
+            if self._next is None or whole or self._reached_by(plan, self._next) != reached:
+                self._reached = reached
+                if count >= rows:
+                    return
+        self.close()
+
+    def _reached_by(self, plan: _Plan, row: Sequence[Any]) -> Reached | None:
+        if plan.number is None and not plan.moments:
+            return None
+        number = None if plan.number is None else int(row[plan.number])
+        moment = None
+        if plan.moments:
+            value = next(row[at] for at in plan.moments if row[at] is not None)
+            moment = read_moment(value, self._config.zone)
+        return Reached(number, moment)
+
+    def _record(self, plan: _Plan, row: Sequence[Any]) -> SourceRecord:
+        value = {}
+        for (name, field), cell in zip(plan.fields, row, strict=False):
+            try:
+                value[name] = None if cell is None else field.convert(cell)
+            except (ValueError, TypeError, ArithmeticError, RecordError) as error:
+                raise RecordError(
+                    f"column {name} of {self._name} holds what no record can hold ({type(error).__name__})",
+                    hint="find the row behind the stored offset; leave the column out, or cast it, with query",
+                ) from None
+        key = {name: value[name] for name in plan.key} if plan.key else None
+        return SourceRecord(self.topic, None, plan.key_schema, key, plan.schema, value, None, [])
+
+    def close(self) -> None:
+        """Let go of the result."""
+        result, self._result, self._next = self._result, None, None
+        if result is not None:
+            result.close()
+
+
+def _partition(table: TableId | None) -> Partition:
+    return {"query": "query"} if table is None else {"protocol": "1", "table": str(table)}
+
+
+def _rows(result: Result, batch: int) -> Iterator[Sequence[Any]]:
+    while rows := result.fetch(batch):
+        yield from rows
+
+
+def _struct(name: str | None, fields: Sequence[tuple[str, Field]]) -> ConnectSchema:
+    return ConnectSchema(
+        ConnectType.STRUCT, name=name, fields=tuple(SchemaField(name, field.schema) for name, field in fields)
+    )

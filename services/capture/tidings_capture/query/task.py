@@ -1,0 +1,169 @@
+"""The task of a query source: asks its tables in turn, each every ``poll.interval.ms``."""
+
+import re
+import time
+import zlib
+from collections.abc import Sequence
+
+from tidings_capture.query.address import Address
+from tidings_capture.query.database import Database, TableId
+from tidings_capture.query.errors import QueryError, TableError
+from tidings_capture.query.options import QueryConfig
+from tidings_capture.query.statements import losses
+from tidings_capture.query.table import Table
+from tidings_connect.task.output import Output
+from tidings_connect.task.source_loop import PartitionedTask
+from tidings_connect.task.stored_positions import Partition, Position, StoredPositions
+from tidings_service import get_logger
+
+_log = get_logger(__name__)
+
+
+class QueryTask(PartitionedTask):
+    """Reads its share of the tables, or the query."""
+
+    def __init__(self, config: QueryConfig, output: Output) -> None:
+        self._config = config
+        self._output = output
+        self._database: Database | None = None
+        self._attempts = 0
+        self._attempt_at = 0.0
+        self._stored = StoredPositions("", {})
+        self._tables: dict[TableId | None, Table] = {}
+        self._look_at = 0.0
+        self._missing: tuple[str, ...] = ()
+
+    def start(self, stored: StoredPositions) -> None:
+        self._stored = stored
+        lost = losses(self._config)
+        if lost:
+            _log.warning("this mode does not see everything", mode=self._config.mode, not_seen=list(lost))
+
+    def poll(self) -> bool:
+        database = self._connected()
+        if database is None:
+            return True
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + self._config.tables_seconds
+            self._look(database)
+        table = self._turn(now)
+        if table is None:
+            return True
+        if not table.reading:
+            table.due = now + self._config.poll_seconds
+            table.open(database)
+        for record in table.records(self._config.batch_rows):
+            self._output.write(record)
+        return not table.reading and self._turn(now) is None
+
+    def positions(self) -> Sequence[tuple[Partition, Position]]:
+        found = (table.position() for table in self._tables.values())
+        return [position for position in found if position is not None]
+
+    def stop(self) -> None:
+        for table in self._tables.values():
+            if table.reading:
+                table.close()
+        if self._database is not None:
+            self._database.close()
+
+    def _connected(self) -> Database | None:
+        now = time.monotonic()
+        if self._database is None and now >= self._attempt_at:
+            self._attempts += 1
+            try:
+                self._database = connect(self._config.address, self._config)
+            except QueryError as error:
+                if self._attempts >= self._config.attempts:
+                    raise
+                self._attempt_at = now + self._config.backoff_seconds
+                _log.warning("not connected yet", reason=str(error), attempt=self._attempts)
+        return self._database
+
+    def _turn(self, now: float) -> Table | None:
+        """Whose turn it is: a result that was begun is read to its end, since one can be open."""
+        reading = next((table for table in self._tables.values() if table.reading), None)
+        due = (table for table in self._tables.values() if table.due <= now)
+        return reading or min(due, key=lambda table: table.due, default=None)
+
+    def _look(self, database: Database) -> None:
+        """Find new tables."""
+        if self._config.query:
+            wanted: list[TableId | None] = [None]
+        else:
+            wanted = [*mine(database.tables(self._config.table_types), self._config)]
+            self._tell_missing(wanted)
+        for gone in self._tables.keys() - wanted:
+            _log.warning("a table is gone", table=str(gone))
+            self._tables.pop(gone).close()
+        for name in wanted:
+            if name not in self._tables:
+                table = Table(name, self._config, self._stored)
+                table.inspect(database)
+                self._tables[name] = table
+
+    def _tell_missing(self, found: Sequence[TableId | None]) -> None:
+        if self._config.share[1] > 1:
+            return
+        missing = tuple(
+            name
+            for name in self._config.include
+            if not any(table and _is_named(table, name) for table in found)
+        )
+        if missing and missing != self._missing:
+            _log.warning("tables of table.whitelist are not there", tables=list(missing))
+        self._missing = missing
+
+
+def connect(address: Address, config: QueryConfig) -> Database:
+    """A connection.
+
+    Raises:
+        QueryError: there is none to be had.
+    """
+    if address.dialect == "sqlite":
+        from tidings_capture.query.sqlite import Sqlite  # noqa: PLC0415 - not in a worker that never needs it
+
+        return Sqlite(address, config.zone)
+    from tidings_capture.query.postgresql import Postgres  # noqa: PLC0415
+
+    return Postgres(address, config.zone)
+
+
+def mine(tables: Sequence[TableId], config: QueryConfig) -> list[TableId]:
+    """The tables of a task: those that are configured, and of them its share.
+
+    Raises:
+        TableError: two tables would share a topic.
+    """
+    chosen = [
+        table
+        for table in tables
+        if (not config.include or any(_is_named(table, name) for name in config.include))
+        and not any(_is_named(table, name) for name in config.exclude)
+        and (not config.catalog or table.catalog == config.catalog)
+        and (not config.schema or _like(table.schema, config.schema))
+    ]
+    by_name: dict[str, TableId] = {}
+    for table in chosen:
+        other = by_name.setdefault(table.name, table)
+        if other != table:
+            raise TableError(
+                f"tables {other} and {table} would share the topic {config.topic_prefix}{table.name}",
+                hint="name one of them in table.blacklist, or set schema.pattern",
+            )
+    number, count = config.share
+    return [table for table in chosen if zlib.crc32(str(table).encode()) % count == number]
+
+
+def _is_named(table: TableId, name: str) -> bool:
+    parts = [part.strip('"`') for part in name.split(".")]
+    own = [table.catalog, table.schema, table.name]
+    return own[-len(parts) :] == parts
+
+
+def _like(text: str, pattern: str) -> bool:
+    """SQL's LIKE."""
+    parts = {"%": ".*", "_": "."}
+    return re.fullmatch("".join(parts.get(c, re.escape(c)) for c in pattern), text) is not None
