@@ -11,7 +11,6 @@ from tidings_capture.query.connector import ConfluentJdbcSource, JdbcSource
 from tidings_connect.testing.contract import Case, SourceContract
 
 MODES = {
-    "incrementing": {"mode": "incrementing", "incrementing.column.name": "number"},
     "counted": {"mode": "incrementing"},
     "timestamp": {"mode": "timestamp", "timestamp.column.name": "changed"},
     "both": {

@@ -179,8 +179,11 @@ class _Result:
 
     def close(self) -> None:
         """See `Result`."""
-        if not self._connection.closed:
+        if self._connection.closed:
+            self._cursor.close()
+        else:
             with _told("a query cannot be ended"):
+                self._cursor.close()
                 self._connection.rollback()
                 self._connection.autocommit = True
 
