@@ -54,6 +54,7 @@ OF_ERRORS: Final = {
     "project": "Change the argument that the message names.",
     "publication": "Add the tables that the message names, and read them anew with an incremental snapshot.",
     "query": "Change the statement.",
+    "query_source": "Let the database answer, or change the query as the message says; the server's log has the statement.",
     "record": "Look at the connector or the transform that made the record.",
     "recording": "Change the arguments as the message says.",
     "registry": "Look at the registry's address and login, and at the subject that the message names.",
@@ -72,6 +73,7 @@ OF_ERRORS: Final = {
     "starting": "Read the log's last lines before this one.",
     "state": "Make the field's type or default fit what is stored, or build a new generation.",
     "stopped": "Mend the rule, or choose another policy; it goes on at the same change set.",
+    "table": "Change the table or the option that the message names.",
     "table_conflict": "Rename one of the tables in the settings.",
     "task_channel": "Nothing, if it was once. Else see whether all of the worker is of one version.",
     "target": "Make in the database what the message asks for, or change the option that it names.",
@@ -89,13 +91,17 @@ OF_ERRORS: Final = {
 }
 
 OF_WARNINGS: Final = {
+    "a table is gone": "Nothing, if it was dropped on purpose; its stored position stays.",
     "events of a topic are deprecated": "Move to the version that `see` describes before the day that `ends` names.",
+    "not connected yet": "Let the database answer; the task tries again.",
+    "tables of table.whitelist are not there": "Create the tables, or correct `table.whitelist`; the task looks again every `table.poll.interval.ms`.",
     "the target is busy and is asked again": "Nothing, if it was once: another transaction held a lock. Else see who holds it.",
     # client
     "group %s is new: %s": "Nothing, if the earlier events are not needed; else read the older version alone first, as it says.",
     # capture
     "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
     "and are published with updates": "At once: give them a key or `REPLICA IDENTITY FULL`, or take them out of the publication.",
+    "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",
     "WAL metrics are not available": "Grant the role `pg_monitor`; until then the alerts on WAL are blind.",
     "a connector cannot divide its work into tasks": "Correct the options that its first task complains of.",
     "a sink is busy and is asked again": "Look at the system that the sink writes to; `reason` says what it answered.",

@@ -184,7 +184,8 @@ class AcknowledgedCheckpoints(Checkpoints[P]):
 
     def take_and_wait(self, position: P) -> None:
         self.take(position)
-        while not self._records.flush(_SLICE_SECONDS):  # where records have no position, as those of a whole table
+        # Records may have no position, as those of a whole table.
+        while not self._records.flush(_SLICE_SECONDS):
             self._on_wait()
         while self.stored != self._written:
             self._offsets.flush(_SLICE_SECONDS)

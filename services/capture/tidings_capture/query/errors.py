@@ -9,7 +9,7 @@ from tidings_service.errors import Retry
 class QueryError(ConnectError):
     """The database refused a query, or could not be reached; the message names the table."""
 
-    code: ClassVar[str] = "query"
+    code: ClassVar[str] = "query_source"
     default_retry = Retry.TIMED
 
 
