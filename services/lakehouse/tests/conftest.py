@@ -62,6 +62,14 @@ def lake(
     return Lake(session, settings)
 
 
+@pytest.fixture(params=["small", "large"])
+def size(request: pytest.FixtureRequest, lake: Lake) -> str:
+    """Batches are written as small ones, which are kept in the job's JVM, and as large ones, by Spark's tasks."""
+    if request.param == "large":
+        lake.settings = lake.settings.model_copy(update={"lakehouse_small_records": 0})
+    return str(request.param)
+
+
 @pytest.fixture
 def orders(lake: Lake, topics: Topics, unique_name: str) -> TableTopic:
     """The topic `<unique>.public.o_<unique>`, whose table is `technical.o_<unique>`."""

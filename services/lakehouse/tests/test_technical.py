@@ -249,6 +249,7 @@ POINTS = [
 ]
 
 
+@pytest.mark.usefixtures("size")
 def test_crashes_behind_every_write_lose_and_repeat_nothing(lake: Lake, orders: TableTopic) -> None:
     """The job dies behind one write after the other; what it wrote before is there when it starts again."""
     _changes(orders)

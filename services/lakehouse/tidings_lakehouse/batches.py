@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -10,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from tidings_lakehouse.kafka import Offsets
 from tidings_lakehouse.positions import PartitionId
 from tidings_lakehouse.records import with_schema_ids
+from tidings_lakehouse.small import LocalRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +42,22 @@ class TopicSurvey:
         return {PartitionId(topic_id, number): last for number, (_, last) in self.offsets.items()}
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The records of a batch."""
+
+    records: DataFrame
+    here: DataFrame | None
+    """The same in this process's JVM, if they are few."""
+
+    @property
+    def nearest(self) -> DataFrame:
+        """Where they are read with the least work."""
+        return self.records if self.here is None else self.here
+
+
 @contextmanager
-def surveyed(batch: DataFrame) -> Iterator[tuple[DataFrame, dict[str, TopicSurvey]]]:
+def surveyed(batch: DataFrame, local: LocalRows) -> Iterator[tuple[Kept, dict[str, TopicSurvey]]]:
     """Read the batch from Kafka once, keep it, and say what is in it."""
     # Kafka's partitions are read one after the other by as many tasks as there are cores.
     tasks = batch.sparkSession.sparkContext.defaultParallelism
@@ -49,11 +65,18 @@ def surveyed(batch: DataFrame) -> Iterator[tuple[DataFrame, dict[str, TopicSurve
     try:
         rows = (
             records.groupBy("topic", "partition", "value_id", "key_id")
-            .agg(sf.count(sf.lit(1)), sf.min("offset"), sf.max("offset"))
+            .agg(
+                sf.count(sf.lit(1)),
+                sf.min("offset"),
+                sf.max("offset"),
+                sf.sum(_size()),
+                sf.min(sf.unix_micros("timestamp")),
+                sf.max(sf.unix_micros("timestamp")),
+            )
             .collect()
         )
         topics: dict[str, TopicSurvey] = defaultdict(TopicSurvey)
-        for topic, partition, value_id, key_id, count, first, last in rows:
+        for topic, partition, value_id, key_id, count, first, last in (row[:7] for row in rows):
             survey = topics[topic]
             survey.records += count
             before = survey.offsets.get(partition, (first, last))
@@ -62,9 +85,23 @@ def surveyed(batch: DataFrame) -> Iterator[tuple[DataFrame, dict[str, TopicSurve
                 survey.value_ids.add(value_id)
             if key_id is not None:
                 survey.key_ids.add(key_id)
-        yield records, dict(sorted(topics.items()))
+        here = None
+        if rows and local.takes(
+            sum(row[4] for row in rows),
+            sum(row[7] for row in rows),
+            max(row[9] for row in rows) - min(row[8] for row in rows),
+        ):
+            here = local.collected(records.coalesce(1).sortWithinPartitions("partition", "offset"))
+        yield Kept(records, here), dict(sorted(topics.items()))
     finally:
         records.unpersist()
+
+
+def _size() -> Column:
+    """Bytes of a record's key, value and headers."""
+    headers = "aggregate(headers, 0L, (sum, h) -> sum + length(h.key) + coalesce(length(h.value), 0))"
+    parts = (sf.length("key"), sf.length("value"), sf.expr(headers))
+    return functools.reduce(Column.__add__, [sf.coalesce(part, sf.lit(0)) for part in parts])
 
 
 def tune(session: SparkSession, records: int) -> None:

@@ -10,11 +10,13 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from tidings_lakehouse.batches import TopicSurvey, mark_commits, surveyed, tune, union
+from tidings_lakehouse.batches import Kept, TopicSurvey, mark_commits, surveyed, tune, union
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.events import (
     REASON,
@@ -36,6 +38,7 @@ from tidings_lakehouse.positions import PartitionId
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.set_aside import Missed, SetAside, first_offsets
+from tidings_lakehouse.small import KeptPlan, LocalRows, is_local
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
 from tidings_lakehouse.tables import Table
 from tidings_lakehouse.topics import BUSINESS
@@ -73,6 +76,7 @@ class BusinessWriter:
         failpoint: Failpoint,
         commits: Commits,
         names: Names,
+        local: LocalRows,
     ) -> None:
         self._session = session
         self._plans = Planner(schemas, check_event)
@@ -82,6 +86,8 @@ class BusinessWriter:
         self._names = names
         self._tables: dict[str, Table] = {}
         self._decoders: dict[str, EventDecoder] = {}
+        self._plans_kept: dict[str, KeptPlan] = {}
+        self._local = local
         self._workers = Workers(session)
         self._quarantine = QuarantineTable(session, STREAM, commits)
         self._watermark = WatermarkTable(session, STREAM, commits)
@@ -89,7 +95,7 @@ class BusinessWriter:
 
     def write(self, batch: DataFrame, batch_id: int, query_id: str) -> list[str]:
         """Write one batch; gives the tables it changed. Errors as for `TechnicalWriter.write`."""
-        with surveyed(batch) as (records, topics):
+        with surveyed(batch, self._local) as (kept, topics):
             self._failpoint("survey")
             if not topics:
                 return []
@@ -104,7 +110,7 @@ class BusinessWriter:
                 one = self._attempt(
                     survey,
                     topic,
-                    lambda topic=topic, survey=survey: self._decode(records, topic, ids[topic], survey),
+                    lambda topic=topic, survey=survey: self._decode(kept, topic, ids[topic], survey),
                 )
                 if one is not None:
                     decoded.append(one)
@@ -117,7 +123,7 @@ class BusinessWriter:
     def write_missed(self, session: SparkSession, records: DataFrame, missed: Missed) -> None:
         """Write what a topic has missed that is set aside; raises what goes wrong, also by its own trouble."""
         self._tables.pop(missed.topic, None)
-        with surveyed(records) as (kept, topics):
+        with surveyed(records, self._local) as (kept, topics):
             survey = topics.get(missed.topic)
             if survey is None:
                 return
@@ -154,7 +160,7 @@ class BusinessWriter:
             self._tables.pop(topic, None)
         return result
 
-    def _decode(self, records: DataFrame, topic: str, topic_id: str, survey: TopicSurvey) -> _Decoded:
+    def _decode(self, kept: Kept, topic: str, topic_id: str, survey: TopicSurvey) -> _Decoded:
         plan = self._plans.plan(f"{topic}-value", survey.value_ids)
         table = self._tables.get(topic)
         if table is None:
@@ -165,9 +171,28 @@ class BusinessWriter:
         decoder = self._decoders.get(topic)
         if decoder is None or decoder.made_for != (topic_id, plan, schema):
             decoder = self._decoders[topic] = EventDecoder(topic_id, plan, schema)
-        own = records.where(sf.col("topic") == topic)
-        events = decoder.decode(own).persist(StorageLevel.MEMORY_AND_DISK)
+            self._plans_kept.pop(topic, None)
+        own = kept.records.where(sf.col("topic") == topic)
+        events = self._decoded_here(topic, decoder, kept.here)
+        if events is None:
+            events = decoder.decode(own).persist(StorageLevel.MEMORY_AND_DISK)
         return _Decoded(topic, table, survey, own, decoder, events)
+
+    def _decoded_here(self, topic: str, decoder: EventDecoder, records: DataFrame | None) -> DataFrame | None:
+        """A topic's part of a small batch; None when the batch is not, or a record ends the decoder."""
+        if records is None:
+            return None
+        try:
+            plan = self._plans_kept.get(topic)
+            if plan is None:
+                plan = self._plans_kept[topic] = self._local.plan(
+                    records, lambda rows: decoder.decode(rows.where(sf.col("topic") == topic))
+                )
+            return plan.of(records)
+        except (PySparkException, Py4JJavaError) as error:
+            if trouble_of_topic(error) is None:
+                raise
+            return None  # a job finds the record
 
     def _write(
         self, session: SparkSession, decoded: list[_Decoded], batch_id: int, ids: dict[str, str]
@@ -215,7 +240,9 @@ class BusinessWriter:
     def _write_one(self, session: SparkSession, one: _Decoded, statistics: Any) -> list[str]:
         written = []
         if statistics["good"] and one.table.schema is not None:
-            new = first_by_id(one.events, one.table.schema.names)
+            is_here = is_local(one.events)
+            events = one.events.coalesce(1) if is_here else one.events
+            new = first_by_id(events, one.table.schema.names)
             known = session.table(one.table.name)
             known = known.where(
                 of_times(
@@ -223,7 +250,8 @@ class BusinessWriter:
                 )
             )
             new = without_known(new, known)
-            one.table.append(new.coalesce(1))
+            new = new.coalesce(1)
+            one.table.append(self._local.collected(new) if is_here else new)
             ROWS.labels(one.table.name).inc(statistics["good"])
             self._failpoint(f"event:{one.table.name}")
             written.append(one.table.name)
@@ -254,9 +282,11 @@ def _statistics(decoded: list[_Decoded]) -> dict[str, Any]:
         one.events.select(sf.lit(one.topic).alias("topic"), sf.col(REASON).alias("reason"), "ce_time")
         for one in decoded
     ]
+    whole = union(frames)
+    if all(is_local(one.events) for one in decoded):
+        whole = whole.coalesce(1)
     rows = (
-        union(frames)
-        .groupBy("topic")
+        whole.groupBy("topic")
         .agg(
             sf.count_if(sf.col("reason").isNull()).alias("good"),
             sf.count_if(sf.col("reason").isNotNull()).alias("failed"),

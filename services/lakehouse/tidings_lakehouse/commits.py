@@ -14,10 +14,12 @@ it has replaced meanwhile are prepared again.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -25,19 +27,25 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import SecondWriterError
+from tidings_lakehouse.small import FileWriter
 from tidings_lakehouse.topics import CATALOG
 from tidings_service import get_logger
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _LOG = get_logger("tidings_lakehouse.commits")
 PROGRESS_PROPERTY = "tidings.progress"
 """JSON: what the table's writers note of what it holds, with the snapshot and the number of rows of which it is true."""
 _WRITER = "tidings.writer"
 """Property of a snapshot: the job that made it."""
-_MARK = f"spark.sql.iceberg.snapshot-property.{_WRITER}"
+_MARKS = "spark.sql.iceberg.snapshot-property."
+"""Settings of a session: properties of the snapshots that it makes."""
+_MARK = f"{_MARKS}{_WRITER}"
+_TOLD = (_WRITER, "tidings.query-id", "tidings.batch-id", "tidings.offsets")
+_APPLICATION = "spark.app.id"
 _BRANCH = "tidings_"
+_DAYS = re.compile(r"days\((.+)\)")
 _MAIN = "main"
 _REPLACE = "replace"
 _ROWS = "total-records"
@@ -60,6 +68,15 @@ class _CompactedError(Exception):
     """A compaction came between the beginning of a write and its commit."""
 
 
+@dataclass(frozen=True)
+class _Added:
+    """Files that a commit adds itself."""
+
+    files: list[Any]
+    marks: Mapping[str, str]
+    """Properties of its snapshot."""
+
+
 class Commits:
     """The commits of one job; for any of its threads."""
 
@@ -73,8 +90,13 @@ class Commits:
         self._locks: dict[str, threading.RLock] = {}
         self._spark = session._jsparkSession  # noqa: SLF001 - the only way to Iceberg's own interface
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+        self._session = session
+        self._jvm = jvm
+        self._namespaces: set[str] = set()
+        self._types = jvm.org.apache.spark.sql.types.DataType
         self._util = jvm.org.apache.iceberg.spark.Spark3Util
         self._schemas = jvm.org.apache.iceberg.spark.SparkSchemaUtil
+        self._files = FileWriter(session)
         self.mark(session)
 
     def mark(self, session: SparkSession) -> None:
@@ -96,6 +118,44 @@ class Commits:
             if name not in self._known:
                 self._known[name] = _head(table)
         return st.StructType.fromJson(json.loads(self._schemas.convert(table.schema()).json()))
+
+    def create(
+        self,
+        name: str,
+        schema: st.StructType,
+        properties: Mapping[str, str],
+        partitioned_by: Sequence[str],
+        ordered_by: Sequence[str],
+    ) -> None:
+        """Make a table, in one commit; by SQL it takes three statements.
+
+        Args:
+            partitioned_by: columns, or ``days(column)``.
+            ordered_by: columns by which the rows of its files are sorted.
+        """
+        namespace = name.partition(".")[0]
+        with self._lock:
+            if namespace not in self._namespaces:
+                self._session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+                self._namespaces.add(namespace)
+        iceberg = self._jvm.org.apache.iceberg
+        columns = self._schemas.convert(self._types.fromJson(schema.json()))
+        partitions = iceberg.PartitionSpec.builderFor(columns)
+        for one in partitioned_by:
+            day = _DAYS.fullmatch(one)
+            partitions = partitions.identity(one) if day is None else partitions.day(day[1])
+        order = iceberg.SortOrder.builderFor(columns)
+        for one in ordered_by:
+            order = order.asc(one)
+        table = self._util.loadIcebergCatalog(self._spark, CATALOG).buildTable(
+            iceberg.catalog.TableIdentifier.parse(name), columns
+        )
+        table = table.withPartitionSpec(partitions.build()).withSortOrder(order.build())
+        for key, value in properties.items():
+            table = table.withProperty(key, value)
+        made = table.create()
+        with self._lock_of(name):
+            self._known[name] = _head(made)
 
     def property(self, name: str, key: str) -> str:
         """A property of a table, empty when it has none of that name."""
@@ -146,21 +206,75 @@ class Commits:
                 return
         raise _second(name)
 
+    def append(
+        self, name: str, rows: DataFrame, note: Note | None, behind: Callable[[], None] | None = None
+    ) -> bool:
+        """Append rows that are in memory: their files and what is noted in one commit, which is all that there is of it.
+
+        Gives whether it was done: rows of some tables are for Spark to write, see `FileWriter.takes`.
+
+        Args:
+            behind: is called when the files are written, and not readable yet.
+
+        Raises:
+            SecondWriterError: another job has written to the table.
+        """
+        with self._lock_of(name):
+            table = self._load(name)
+            if not self._files.takes(table, rows):
+                return False
+            self.check(name, table)
+            with self._keeping(name, table) as begun:
+                files = self._files.write(table, rows)
+                if behind is not None:
+                    behind()
+                self._known[name] = self._publish(name, begun, note, _Added(files, self._marks(rows)))
+        return True
+
+    def _marks(self, rows: DataFrame) -> dict[str, str]:
+        session = rows.sparkSession
+        told = {key: session.conf.get(_MARKS + key, None) for key in _TOLD}
+        told[_APPLICATION] = session.sparkContext.applicationId
+        return {key: value for key, value in told.items() if value is not None}
+
+    def _append(self, table: Any, added: _Added) -> None:
+        """Have the branch of a table, or of a transaction on it, name files."""
+        append = table.newAppend().toBranch(self._branch)
+        for file in added.files:
+            append = append.appendFile(file)
+        for key, value in added.marks.items():
+            append = append.set(key, value)
+        append.commit()
+
+    def add(self, staged: str, rows: DataFrame) -> bool:
+        """Append rows that are in memory under the name that a write under way has been given; gives whether it was done."""
+        table = self._load(staged.rpartition(".")[0])
+        if not self._files.takes(table, rows):
+            return False
+        self._append(table, _Added(self._files.write(table, rows), self._marks(rows)))
+        return True
+
     @contextmanager
     def staged(self, name: str, note: Note | None = None) -> Iterator[str]:
         """As `write`, once."""
         with self._lock_of(name):
             table = self._load(name)
             self.check(name, table)
-            begun = self._known[name]
-            self._stage(table, begun)
-            if begun is not None:
-                self._begun[name] = int(table.snapshot(begun).timestampMillis())
-            try:
+            with self._keeping(name, table) as begun:
+                self._stage(table, table.refs(), begun)
                 yield f"{name}.branch_{self._branch}"
                 self._known[name] = self._publish(name, begun, note)
-            finally:
-                self._begun.pop(name, None)
+
+    @contextmanager
+    def _keeping(self, name: str, table: Any) -> Iterator[int | None]:
+        """The snapshot with which a write begins, and which is kept until it ends."""
+        begun = self._known[name]
+        if begun is not None:
+            self._begun[name] = int(table.snapshot(begun).timestampMillis())
+        try:
+            yield begun
+        finally:
+            self._begun.pop(name, None)
 
     def begun_at(self, name: str) -> int | None:
         """The time, in milliseconds, of the snapshot that a write under way has begun with; it has to be kept until that ends."""
@@ -198,9 +312,13 @@ class Commits:
         with self._lock:
             return self._locks.setdefault(name, threading.RLock())
 
-    def _stage(self, table: Any, begun: int | None) -> None:
-        """Have the branch begin where `main` is; what writes that failed have left goes."""
-        left = [name for name in map(str, table.refs().keySet().toArray()) if name.startswith(_BRANCH)]
+    def _stage(self, table: Any, references: Any, begun: int | None) -> None:
+        """Have the branch begin where `main` is; what writes that failed have left goes.
+
+        Args:
+            table: or a transaction on it.
+        """
+        left = [name for name in map(str, references.keySet().toArray()) if name.startswith(_BRANCH)]
         if left:
             manage = table.manageSnapshots()
             for name in left:
@@ -212,28 +330,39 @@ class Commits:
         else:
             manage.createBranch(self._branch, begun).commit()
 
-    def _publish(self, name: str, begun: int | None, note: Note | None) -> int | None:
+    def _publish(
+        self, name: str, begun: int | None, note: Note | None, added: _Added | None = None
+    ) -> int | None:
         refusal: Exception | None = None
         for _ in range(_PUBLISHES):
             table = self._load(name)
-            if _head(table) != begun:
-                if begun is not None and _is_only_compacted(table, begun):
+            head = _head(table)
+            if head != begun:
+                if begun is None or not _is_only_compacted(table, begun):
+                    raise _second(name) from refusal
+                if added is None:
                     raise _CompactedError
-                raise _second(name) from refusal
+                begun = head  # new files are as good behind it
             try:
-                return self._move_main(table, note)
+                return self._move_main(table, begun, note, added)
             except Py4JJavaError as error:
                 if error.java_exception.getClass().getName() not in _REFUSALS:
                     raise
                 refusal = error  # `main` says who came between
         raise _second(name) from refusal
 
-    def _move_main(self, table: Any, note: Note | None) -> int | None:
+    def _move_main(
+        self, table: Any, begun: int | None, note: Note | None, added: _Added | None
+    ) -> int | None:
         """Rows become readable, and the table says how far it is: one commit."""
         noted = {**_noted(table), **(note or {})}
+        transaction = table.newTransaction()
+        if added is not None:
+            self._stage(transaction, table.refs(), begun)
+            self._append(transaction, added)
+            table = transaction.table()
         reference = table.refs().get(self._branch)
         head = None if reference is None else int(reference.snapshotId())
-        transaction = table.newTransaction()
         manage = transaction.manageSnapshots()
         manage.fastForwardBranch(_MAIN, self._branch).removeBranch(self._branch).commit()
         if noted and head is not None:

@@ -32,6 +32,7 @@ from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.set_aside import CatchUp
 from tidings_lakehouse.settings import LakehouseSettings
+from tidings_lakehouse.small import LocalRows
 from tidings_lakehouse.stored_position import stored_position
 from tidings_lakehouse.table_counts import TableCounts
 from tidings_lakehouse.topics import WATERMARK, transaction_topic
@@ -146,6 +147,7 @@ class Job:
         self._health.set("kafka", ok=True)
         settings = self._settings
         names = Names(self._session, self._commits)
+        local = LocalRows(self._session, settings.lakehouse_small_records)
         make_technical = functools.partial(
             technical.TechnicalWriter,
             source=settings.source,
@@ -161,7 +163,9 @@ class Job:
             if name not in self._wanted:
                 continue
             begin(name)
-            made = writer(self._session, self._schemas, self._brokers, self._failpoint, self._commits, names)
+            made = writer(
+                self._session, self._schemas, self._brokers, self._failpoint, self._commits, names, local
+            )
             catch_up = CatchUp(
                 self._session, made.aside, self._brokers, self._login, settings.lakehouse_max_records
             )

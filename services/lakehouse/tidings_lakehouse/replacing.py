@@ -14,7 +14,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.changes import COMMIT_LSN, LSN, CurrentShape
-from tidings_lakehouse.tables import quoted
+from tidings_lakehouse.small import LocalRows
+from tidings_lakehouse.tables import Table, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ def replace_rows(
     rows_held: int,
     is_newer: bool,
     most: int,
+    local: tuple[LocalRows, Table] | None = None,
 ) -> None:
     """Write `newest_changes` to a table: newer positions win, deletes delete; what `merge_statement` does without `missing`.
 
@@ -45,9 +47,18 @@ def replace_rows(
         rows_held: rows that the table has.
         is_newer: every change is known to be newer than all that the table holds.
         most: there are no more changes than that.
+        local: the table, where the changes are in this process's JVM.
     """
     kept: list[DataFrame] = []
     is_empty = not rows_held
+
+    def keep(frame: DataFrame) -> tuple[DataFrame, int]:
+        if local is not None:
+            found = local[0].collected(frame)
+            return found, local[0].count(found)
+        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame, frame.count()
+
     try:
         # To leave files of a small table out costs more than to read them.
         is_small = most < _WORTH_SPREADING and rows_held < _WORTH_PRUNING
@@ -55,13 +66,11 @@ def replace_rows(
         rows = newest
         if not is_empty and not is_newer:
             held = _held(session.table(table), newest, shape, condition)
-            kept.append(held.persist(StorageLevel.MEMORY_AND_DISK))
-            found = held.count()
+            held, found = keep(held)
             is_empty = not found  # of these keys
             if found:
                 rows = _newer(newest, held, shape)
-                kept.append(rows.persist(StorageLevel.MEMORY_AND_DISK))
-                count = rows.count()
+                rows, count = keep(rows)
         if not count:
             return
         if not is_empty:
@@ -72,6 +81,9 @@ def replace_rows(
                 f"DELETE FROM {table} t WHERE {condition} AND EXISTS (SELECT 1 FROM {view} s WHERE {on})"  # noqa: S608
             )
         new = rows.where("op <> 'd'").select(*map(quoted, shape.schema.names))
+        if local is not None:
+            local[1].add(table, local[1].ordered(new))
+            return
         (new.coalesce(1) if count < _WORTH_SPREADING else new).writeTo(table).append()
     finally:
         for frame in kept:

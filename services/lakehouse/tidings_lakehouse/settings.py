@@ -161,6 +161,8 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, RegistrySettings):
     """A batch starts no sooner than this after the one before it began; a small one costs some seconds of CPU time."""
     lakehouse_max_records: int = Field(default=500_000, gt=0)
     """Most records a batch takes from all topics of its kind."""
+    lakehouse_small_records: int = Field(default=10_000, ge=0)
+    """A batch of fewer records is decoded and written in the driver, without jobs of Spark's; 0 never."""
     lakehouse_compact_commits: int = Field(default=100, ge=0)
     """A table is compacted after this many commits; 0 never."""
     lakehouse_keep_snapshots: int = Field(default=20, ge=1)

@@ -18,6 +18,7 @@ from pyspark.sql import types as st
 from tidings_lakehouse.column_names import safe_name as safe_name  # noqa: PLC0414 - where writers look for it
 from tidings_lakehouse.commits import Commits, Note
 from tidings_lakehouse.errors import TableConflictError
+from tidings_lakehouse.small import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -215,16 +216,37 @@ class Table:
         """What the last write has noted of what the table holds; see `Commits.noted`."""
         return self._commits.noted(self.name)
 
-    def append(self, rows: DataFrame, note: Note | None = None) -> None:
-        """Append rows in the table's columns.
+    def append(
+        self, rows: DataFrame, note: Note | None = None, behind: Callable[[], None] | None = None
+    ) -> None:
+        """Append rows in the table's columns; those that are in memory without a job of Spark's.
 
         Args:
             note: what to note with them.
+            behind: is called when they are written, and not readable yet.
 
         Raises:
             SecondWriterError: another job has written to the table.
         """
-        self.write(lambda name: rows.writeTo(name).append(), note)
+        if is_local(rows) and self._commits.append(self.name, rows, note, behind):
+            return
+
+        def write(name: str) -> None:
+            rows.writeTo(name).append()
+            if behind is not None:
+                behind()
+
+        self.write(write, note)
+
+    def ordered(self, rows: DataFrame) -> DataFrame:
+        """Rows of the table with its columns in its own order, in which files are written; new columns come last in it."""
+        names = [] if self.schema is None else self.schema.names
+        return rows.select(*[quoted(name) for name in names if name in rows.columns])
+
+    def add(self, staged: str, rows: DataFrame) -> None:
+        """Append rows that are in memory to what a write under way has staged."""
+        if not self._commits.add(staged, rows):
+            rows.writeTo(staged).append()
 
     def write(self, action: Callable[[str], None], note: Note | None = None) -> None:
         """Write in one commit; see `Commits.write`."""
@@ -233,19 +255,13 @@ class Table:
     def _create(
         self, schema: st.StructType, partitioned_by: Sequence[str], ordered_by: Sequence[str]
     ) -> None:
-        columns = ", ".join(f"{quoted(f.name)} {ddl(f.dataType)}" for f in schema.fields)
-        properties = ", ".join(
-            f"'{key}' = '{value}'"
-            for key, value in {**_PROPERTIES, **_measures(schema), TOPIC_PROPERTY: self._topic}.items()
+        self._commits.create(
+            self.name,
+            schema,
+            {**_PROPERTIES, **_measures(schema), TOPIC_PROPERTY: self._topic},
+            partitioned_by,
+            ordered_by,
         )
-        partitions = f"PARTITIONED BY ({', '.join(partitioned_by)}) " if partitioned_by else ""
-        self._session.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.name.partition('.')[0]}")
-        self._session.sql(
-            f"CREATE TABLE {self.name} ({columns}) USING iceberg {partitions}TBLPROPERTIES ({properties})"
-        )
-        if ordered_by:
-            self._session.sql(f"ALTER TABLE {self.name} WRITE LOCALLY ORDERED BY {', '.join(ordered_by)}")
-        self._commits.open(self.name)
 
     def _bring_up_to_date(self) -> None:
         """Give a table of a former release what new ones have, as far as nobody has chosen otherwise."""

@@ -13,6 +13,7 @@ from tidings_lakehouse.batches import TopicSurvey
 from tidings_lakehouse.change_decoder import ChangeDecoder
 from tidings_lakehouse.changes import newest_truncate, with_position
 from tidings_lakehouse.positions import Progress, spans_of, statistics
+from tidings_lakehouse.small import KeptPlan
 from tidings_lakehouse.tables import Table
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Target:
     current: Table
     progress: Progress = field(default_factory=Progress)
     decoder: ChangeDecoder | None = None
+    plan: KeptPlan | None = None
+    """Of the decoder, for batches that are in memory."""
     filled: set[str] | None = None
     """Columns whose defaults all rows have; None: not asked yet."""
 

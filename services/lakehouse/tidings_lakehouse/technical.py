@@ -19,11 +19,14 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from tidings_lakehouse.batches import (
+    Kept,
     TopicSurvey,
     committed_offsets,
     mark_commits,
@@ -54,6 +57,7 @@ from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.renames import Renames
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.set_aside import Missed, SetAside, first_offsets
+from tidings_lakehouse.small import LocalRows
 from tidings_lakehouse.source_watermark import SourceWatermark, countable
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
 from tidings_lakehouse.tables import Table
@@ -86,6 +90,7 @@ class TechnicalWriter:
         failpoint: Failpoint,
         commits: Commits,
         names: Names,
+        local: LocalRows,
         *,
         source: str,
         pattern: str,
@@ -119,7 +124,8 @@ class TechnicalWriter:
         self._commits = commits
         self._names = names
         self._targets: dict[str, Target] = {}
-        self._tables = TablesWriter(session, failpoint)
+        self._local = local
+        self._tables = TablesWriter(session, failpoint, self._local)
         self._workers = Workers(session)
         self._counting = threading.Lock()
         self._quarantine = QuarantineTable(session, STREAM, commits)
@@ -143,7 +149,7 @@ class TechnicalWriter:
             RegistryUnreachableError, KafkaUnreachableError: nothing of the batch is lost, it will be read again.
         """
         session = batch.sparkSession
-        with surveyed(batch) as (records, topics):
+        with surveyed(batch, self._local) as (kept, topics):
             self._failpoint("survey")
             if not topics:
                 return []
@@ -152,14 +158,14 @@ class TechnicalWriter:
             mark_commits(session, query_id=query_id, batch_id=batch_id, topics=topics)
             ids = self._brokers.topic_ids(topics)
             read = planned_offsets(self._session, self._checkpoint, batch_id)
-            markers = self._write_markers(records, ids, topics)
+            markers = self._write_markers(kept.nearest, ids, topics)
             written = [] if markers is None else [TRANSACTION_LOG]
-            renamed = self._read_renames(records, topics)
+            renamed = self._read_renames(kept.nearest, topics)
             self._names.assign(TECHNICAL, topics)
             self._count_held(markers, read, topics)
             self._rename(renamed, read, topics)
             wanted = {topic: survey for topic, survey in topics.items() if topic not in self.aside}
-            decoded = self._decode_all(records, wanted, ids, read)
+            decoded = self._decode_all(kept, wanted, ids, read)
             try:
                 tables, watermarks, found = self._write(session, decoded, ids, read)
                 done = [one for one in decoded if one.target.topic not in self.aside]
@@ -173,7 +179,7 @@ class TechnicalWriter:
         """Write what a topic has missed that is set aside; raises what goes wrong, also by its own trouble."""
         topic, topic_id = missed.topic, missed.topic_id
         self._targets.pop(topic, None)
-        with surveyed(records) as (kept, topics):
+        with surveyed(records, self._local) as (kept, topics):
             survey = topics.get(topic)
             if survey is None:
                 return
@@ -278,19 +284,19 @@ class TechnicalWriter:
         return result
 
     def _decode_all(
-        self, records: DataFrame, topics: dict[str, TopicSurvey], ids: dict[str, str], read: Offsets
+        self, kept: Kept, topics: dict[str, TopicSurvey], ids: dict[str, str], read: Offsets
     ) -> list[Decoded]:
         def decode(topic: str) -> Decoded | None:
             survey = topics[topic]
             found: Decoded | None = self._attempt(
-                topic, read, survey, lambda: self._decode(records, topic, ids[topic], survey)
+                topic, read, survey, lambda: self._decode(kept, topic, ids[topic], survey)
             )
             return found
 
-        found = self._workers.each(records.sparkSession, topics, decode)
+        found = self._workers.each(kept.records.sparkSession, topics, decode)
         return [one for one in found if one is not None]
 
-    def _decode(self, records: DataFrame, topic: str, topic_id: str, survey: TopicSurvey) -> Decoded:
+    def _decode(self, kept: Kept, topic: str, topic_id: str, survey: TopicSurvey) -> Decoded:
         values = self._values.plan(f"{topic}-value", survey.value_ids)
         keys = self._keys.plan(f"{topic}-key", survey.key_ids)
         target = self._target(topic)
@@ -304,10 +310,29 @@ class TechnicalWriter:
         if is_new:
             note_renames(target.log, naming.renames)
         if target.decoder is None or target.decoder.made_for != (topic_id, values, keys, schema, naming):
-            target.decoder = ChangeDecoder(topic_id, values, keys, schema, naming)
-        own = records.where(sf.col("topic") == topic)
-        changes = target.decoder.decode(own).persist(StorageLevel.MEMORY_AND_DISK)
+            target.decoder, target.plan = ChangeDecoder(topic_id, values, keys, schema, naming), None
+        own = kept.records.where(sf.col("topic") == topic)
+        changes = self._decoded_here(target, target.decoder, kept.here)
+        if changes is None:
+            changes = target.decoder.decode(own).persist(StorageLevel.MEMORY_AND_DISK)
         return Decoded(target, survey, own, changes)
+
+    def _decoded_here(
+        self, target: Target, decoder: ChangeDecoder, records: DataFrame | None
+    ) -> DataFrame | None:
+        """A topic's part of a small batch; None when the batch is not, or a record ends the decoder."""
+        if records is None:
+            return None
+        try:
+            if target.plan is None:
+                target.plan = self._local.plan(
+                    records, lambda rows: decoder.decode(rows.where(sf.col("topic") == target.topic))
+                )
+            return target.plan.of(records)
+        except (PySparkException, Py4JJavaError) as error:
+            if trouble_of_topic(error) is None:
+                raise
+            return None  # a job finds the record
 
     def _target(self, topic: str) -> Target:
         target = self._targets.get(topic)

@@ -14,6 +14,7 @@ from tidings_lakehouse.changes import PLACE
 from tidings_lakehouse.kafka import Offsets
 from tidings_lakehouse.metrics import FRESHNESS
 from tidings_lakehouse.positions import statistics
+from tidings_lakehouse.small import is_local
 from tidings_lakehouse.system_tables import Watermark
 from tidings_lakehouse.targets import Decoded
 
@@ -55,9 +56,11 @@ def statistics_of(decoded: list[Decoded]) -> dict[str, list[Any]]:
         )
         for one in decoded
     ]
+    whole = union(frames)
+    if all(is_local(one.changes) for one in decoded):
+        whole = whole.coalesce(1)
     rows = (
-        union(frames)
-        .groupBy("topic", "topic_id", "partition")
+        whole.groupBy("topic", "topic_id", "partition")
         .agg(*statistics(), sf.array_distinct(sf.flatten(sf.collect_set("unavailable"))).alias("unavailable"))
         .collect()
     )

@@ -32,7 +32,8 @@ from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
 from tidings_lakehouse.positions import PartitionId, Position, Span, beyond, spans_of
 from tidings_lakehouse.replacing import replace_rows
 from tidings_lakehouse.schemas import DecodingPlan
-from tidings_lakehouse.tables import ddl, safe_name
+from tidings_lakehouse.small import LocalRows, is_local
+from tidings_lakehouse.tables import ddl, quoted, safe_name
 from tidings_lakehouse.targets import LOG_NOTE, Decoded, Target, held_rows
 from tidings_service import get_logger
 
@@ -56,8 +57,9 @@ class Placed:
 class TablesWriter:
     """Writes the tables of any topic."""
 
-    def __init__(self, session: SparkSession, failpoint: Failpoint) -> None:
+    def __init__(self, session: SparkSession, failpoint: Failpoint, local: LocalRows) -> None:
         self._session = session
+        self._local = local
         self._failpoint = failpoint
         self.lacking: dict[str, DataFrame] = {}
         """By topic, changes of the present batch that lack values: see `incomplete`."""
@@ -99,12 +101,9 @@ class TablesWriter:
             if all(span.last_offset <= progress.offsets.get(key, -1) for key, span in spans.items()):
                 return []
         rows_of_log = new.select(*log.schema.names)
-
-        def write(name: str) -> None:
-            rows_of_log.writeTo(name).append()
-            self._failpoint(f"staged:{log.name}")
-
-        log.write(write, {LOG_NOTE: progress.note(spans)})
+        log.append(
+            rows_of_log, {LOG_NOTE: progress.note(spans)}, lambda: self._failpoint(f"staged:{log.name}")
+        )
         ROWS.labels(log.name).inc(count)
         self._failpoint(f"log:{log.name}")
         return [log.name]
@@ -120,7 +119,10 @@ class TablesWriter:
         target.current.ensure(shape.schema)
         spans = spans_of(rows)
         missing = _columns(shape, sorted({name for row in rows for name in row["unavailable"]}))
-        newest = newest_changes(placed.changes, shape, missing)
+        is_here = is_local(one.changes)
+        # Few rows are not worth a shuffle.
+        changes = placed.changes.coalesce(1) if is_here else placed.changes
+        newest = newest_changes(changes, shape, missing)
         if target.progress.is_late(spans):
             deletes = with_position(
                 held_rows(self._session, target.log), {}, windowed=target.progress.has_first
@@ -129,7 +131,7 @@ class TablesWriter:
         if target.progress.truncated is not None and target.progress.is_older_than_truncate(spans):
             newest = since(newest, target.progress.truncated)
         fills = self._fills(one, shape, is_new=is_new)
-        newest = newest.persist(StorageLevel.MEMORY_AND_DISK)
+        newest = self._local.collected(newest) if is_here else newest.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             self._write_newest(session, one, newest, shape, missing, placed, fills, spans)
             self._note_fills(target)
@@ -157,6 +159,11 @@ class TablesWriter:
         target, current, most = one.target, one.target.current, one.survey.records
         rows_held, is_newer = current.rows_held, target.progress.is_newer(spans)
         view = f"newest_{current.name.rpartition('.')[2]}"
+        is_here = is_local(newest)
+        if is_here and not (rows_held or missing or fills or placed.truncated):
+            rows = newest.where("op <> 'd'").select(*map(quoted, shape.schema.names))
+            current.append(current.ordered(rows), None, lambda: self._failpoint(f"staged:{current.name}"))
+            return
 
         def write(name: str) -> None:
             if placed.truncated is not None:
@@ -165,7 +172,16 @@ class TablesWriter:
                 newest.createOrReplaceTempView(view)
                 session.sql(merge_statement(name, view, shape, missing))
             else:
-                replace_rows(session, name, newest, shape, rows_held=rows_held, is_newer=is_newer, most=most)
+                replace_rows(
+                    session,
+                    name,
+                    newest,
+                    shape,
+                    rows_held=rows_held,
+                    is_newer=is_newer,
+                    most=most,
+                    local=(self._local, current) if is_here else None,
+                )
             if fills:
                 session.sql(fill_statement(name, fills))
             self._failpoint(f"staged:{current.name}")

@@ -1,0 +1,399 @@
+"""Small batches are written in the driver, others by Spark's tasks: whatever comes, the tables are the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import random
+import re
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lakelab.lake import Lake
+from lakelab.schemas import ORDERS
+from lakelab.topics import MarkerTopic, TableTopic, Topics
+
+from tidings_lakehouse.batches import surveyed
+from tidings_lakehouse.commits import Commits
+from tidings_lakehouse.errors import SecondWriterError
+from tidings_lakehouse.maintenance import Maintenance
+from tidings_lakehouse.small import LocalRows, is_local
+from tidings_lakehouse.table_counts import row_count
+from tidings_lakehouse.tables import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SEEDS = [int(seed) for seed in os.environ.get("TIDINGS_SMALL_SEEDS", "3").split(",")]
+PLACEHOLDER = "__debezium_unavailable_value"
+DAY = 86_400_000
+NOON = int(time.time() * 1000) // DAY * DAY - 3 * DAY + DAY // 2
+"""Of three days ago: brokers remove what is much older."""
+WIDE: list[dict[str, Any]] = [
+    *ORDERS,
+    {"name": "ratio", "type": ["null", "double"], "default": None},
+    {"name": "part", "type": ["null", "float"], "default": None},
+    {"name": "open", "type": ["null", "boolean"], "default": None},
+    {"name": "raw", "type": ["null", "bytes"], "default": None},
+    {
+        "name": "at",
+        "type": ["null", {"type": "long", "connect.name": "io.debezium.time.MicroTime"}],
+        "default": None,
+    },
+    {"name": "tags", "type": ["null", {"type": "array", "items": ["null", "string"]}], "default": None},
+    {"name": "more", "type": ["null", {"type": "map", "values": ["null", "string"]}], "default": None},
+    {
+        "name": "place",
+        "type": [
+            "null",
+            {
+                "type": "record",
+                "name": "Place",
+                "fields": [
+                    {"name": "x", "type": "double"},
+                    {"name": "srid", "type": ["null", "int"], "default": None},
+                ],
+            },
+        ],
+        "default": None,
+    },
+]
+LATER = [
+    *(field for field in WIDE if field["name"] not in {"part", "amount"}),
+    {"name": "amount", "type": ["null", "string"], "default": None},
+    {"name": "channel", "type": "string", "default": "shop"},
+]
+EVENT = {
+    "type": "record",
+    "name": "Placed",
+    "namespace": "shop",
+    "fields": [
+        {"name": "order_id", "type": "long"},
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Line",
+                    "fields": [
+                        {"name": "sku", "type": {"type": "string", "logicalType": "uuid"}},
+                        {
+                            "name": "price",
+                            "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2},
+                        },
+                    ],
+                },
+            },
+        },
+        {"name": "placed_at", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}]},
+    ],
+}
+
+
+class _Dated(Topics):
+    """Records have times that the test gives them."""
+
+    at = NOON
+
+    def produce(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Any = None, partition: int = 0
+    ) -> None:
+        self.producer.produce(
+            topic, key=key, value=value, headers=headers, partition=partition, timestamp=self.at
+        )
+        self.producer.poll(0)
+
+
+@pytest.fixture
+def lakes(lake: Lake, unique_name: str, tmp_path: Path) -> list[Lake]:
+    """Two jobs with a source each; the first one's batches are small, the second one's are not."""
+    return [
+        _lake_of(lake, f"{unique_name}{letter}", tmp_path / letter, records)
+        for letter, records in (("s", 10_000), ("t", 0))
+    ]
+
+
+def _lake_of(lake: Lake, source: str, checkpoint: Path, records: int) -> Lake:
+    update = {"source": source, "lakehouse_checkpoint": str(checkpoint), "lakehouse_small_records": records}
+    return Lake(lake.session, lake.settings.model_copy(update=update))
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("seed", SEEDS)
+def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: int) -> None:
+    """Late, repeated and broken records, TRUNCATE, values not logged, columns that come, go and change; a start anew."""
+    dated = _Dated(topics.bootstrap, topics.registry)
+    tables = [
+        TableTopic(dated, f"{one.settings.source}.public.o_{one.settings.source}", WIDE, partitions=2)
+        for one in lakes
+    ]
+    markers = [MarkerTopic(dated, one.settings.source) for one in lakes]
+    for turn in range(3):
+        for number, (one, table) in enumerate(zip(lakes, tables, strict=True)):
+            if turn == 2:
+                table.use(LATER)
+                one.forget()
+            _changes(random.Random(f"{seed} {turn}"), table, turn)
+            markers[number].end(turn, 100 * turn + 50, **{table.topic.rpartition(".")[2]: 3})
+            dated.flush()
+            one.drain()
+    for number, (one, table) in enumerate(zip(lakes, tables, strict=True)):
+        assert _is_written_here(one, f"{table.table}_log") is (number == 0)
+    for name in ("{}", "{}_log"):
+        small, large = (
+            _told(one, name.format(table.table)) for one, table in zip(lakes, tables, strict=True)
+        )
+        assert small == large
+    assert lakes[0].rows(f"select 1 from {tables[0].table}")
+
+
+def _changes(chance: random.Random, table: TableTopic, turn: int) -> None:
+    fields = {field["name"] for field in table.fields}
+    for _ in range(14):
+        commit = 100 * turn + chance.randrange(160)
+        lsn, partition = commit + chance.randrange(1, 40), chance.randrange(2)
+        table.topics.at = NOON + chance.randrange(3) * DAY  # type: ignore[attr-defined]
+        row = {name: value for name, value in _row(chance).items() if name in fields}
+        if "channel" in fields:
+            row["amount"] = chance.choice([None, "a lot"])
+        kind = chance.choice("cccuuuuddrrit!jx")
+        if kind == "i":
+            table.read_again(row, commit, lsn, partition=partition)
+        elif kind == "x":
+            table.found_gone(row, commit, lsn, partition=partition)
+        elif kind == "r":
+            table.change("r", row, None, lsn, snapshot="true", partition=partition)
+        elif kind == "t":
+            table.truncate(commit - 60, lsn - 60, partition=partition)
+        elif kind == "!":
+            table.change("u", {**row, "note": PLACEHOLDER}, commit, lsn, partition=partition)
+        elif kind == "j":
+            key, value = table.encoded(row, commit, lsn)
+            value = chance.choice([b"junk", b"{}", value[:12]])
+            table.topics.produce(table.topic, key, value, [("h", b"1"), ("n", None)], partition)
+        else:
+            table.change(kind, row, commit, lsn, before=row if kind == "u" else None, partition=partition)
+    table.topics.flush()
+
+
+def _row(chance: random.Random) -> dict[str, Any]:
+    def maybe(value: Any) -> Any:
+        return value if chance.random() < 0.8 else None
+
+    return {
+        "id": chance.randrange(6),
+        "status": maybe("plac\u00e9d"),
+        "note": maybe(f"n{chance.randrange(100)}'"),
+        "amount": maybe(Decimal(chance.randrange(-(10**9), 10**9)).scaleb(-2)),
+        "required_on": maybe(chance.randrange(-1000, 30000)),
+        "ordered_at": maybe(
+            chance.choice(["2024-01-01T00:00:00.123456Z", "infinity", "0001-01-01T00:00:00Z"])
+        ),
+        "updated_at": maybe(chance.randrange(-(10**15), 10**15)),
+        "ratio": maybe(chance.choice([0.1, float("nan"), float("-inf"), -0.0])),
+        "part": maybe(1.5),
+        "open": maybe(True),
+        "raw": maybe(b"\0\xff"),
+        "at": maybe(chance.randrange(86_400_000_000)),
+        "tags": maybe([maybe("a"), "b"]),
+        "more": maybe({"k": maybe("v")}),
+        "place": maybe({"x": 1.25, "srid": maybe(4326)}),
+        "channel": chance.choice(["shop", "mail"]),
+    }
+
+
+@pytest.mark.stack
+def test_events_make_the_same_table(lakes: list[Lake], topics: Topics) -> None:
+    """With ids that come again in the same batch and in later ones, without times, and broken ones."""
+    dated = _Dated(topics.bootstrap, topics.registry)
+    names = []
+    for one in lakes:
+        one.streams = ["business"]
+        event = f"placed_{one.settings.source}"
+        topic = f"{one.settings.source}.{event}.v1"
+        dated.create(topic, 2)
+        names.append((topic, f"business.{event}_v1"))
+    for turn in range(2):
+        for one, (topic, _) in zip(lakes, names, strict=True):
+            _events(random.Random(turn), dated, topic)
+            one.drain()
+    small, large = (_told(one, name) for one, (_, name) in zip(lakes, names, strict=True))
+    assert small == large
+    assert [_is_written_here(one, name) for one, (_, name) in zip(lakes, names, strict=True)] == [True, False]
+
+
+def _events(chance: random.Random, topics: _Dated, topic: str) -> None:
+    schema = topics.register(f"{topic}-value", EVENT)
+    for _ in range(10):
+        id_ = chance.randrange(12)
+        topics.at = NOON + chance.randrange(3) * DAY
+        moment = dt.datetime(2024, 1, 1 + id_, tzinfo=dt.UTC)
+        headers = {"ce_id": f"e{id_}", "ce_source": "/shop", "ce_type": "x", "ce_specversion": "1.0"}
+        if id_ % 4:
+            headers["ce_time"] = moment.isoformat()
+        if chance.random() < 0.3:
+            headers["ce_more"] = "m"
+        if chance.random() < 0.1:
+            del headers["ce_id"]
+        line = {"sku": "5e8a4e64-7f43-4b57-b0a9-7c4dd1c0d0b2", "price": Decimal("1.20")}
+        value = {
+            "order_id": id_,
+            "lines": [line] * chance.randrange(3),
+            "placed_at": chance.choice([None, moment]),
+        }
+        body = b"junk" if chance.random() < 0.1 else topics.encode(schema, value)
+        topics.produce(topic, b"1", body, [(k, v.encode()) for k, v in headers.items()], chance.randrange(2))
+    topics.flush()
+
+
+_OF_FILES = re.compile(r"files|size|partition|manifest|entries|tidings\.(writer|query-id)")
+
+
+def _is_written_here(lake: Lake, table: str) -> bool:
+    """Whether all files of a table were written in the driver; all or none are."""
+    paths = [path for (path,) in lake.rows(f"select file_path from {table}.files")]
+    found = {re.search(r"/00000-0-[0-9a-f]{32}-", path) is not None for path in paths}
+    assert len(found) == 1
+    return found.pop()
+
+
+def _told(lake: Lake, table: str) -> list[str]:
+    """All that a table holds and says of itself, and what the job says of it, but for names and numbers of its own."""
+    frame = lake.session.table(table)
+    source, topic = (
+        lake.settings.source,
+        lake.session.sql(f"show tblproperties {table}('tidings.topic')").first()[1],
+    )
+    columns = [f"`{name}`" for name in frame.columns if not re.fullmatch(r"(__)?(topic_id|schema_id)", name)]
+    whole = f"to_json(struct({', '.join(columns)}), map('ignoreNullFields', 'false'))"
+    rows = sorted(str(row) for row in lake.rows(f"select {whole} from {table}"))
+    assert row_count(lake.session, table) == len(rows)
+    found = [frame.schema.json(), *rows, *_history(lake, table), *_layout(lake, table)]
+    quarantine = f"""
+        select partition, offset, timestamp, regexp_replace(reason, 'schema [0-9]+', ''), length(key), length(value), headers
+        from tidings.quarantine where topic like '{source}.%' order by partition, offset"""
+    found += map(str, lake.rows(quarantine))
+    found += map(
+        str,
+        lake.rows(
+            "select table_name, commit_lsn, newest_commit_lsn, newest_lsn, newest_changed_at, batch_id"
+            f" from tidings.watermark where topic = '{topic}' order by table_name"
+        ),
+    )
+    markers = f"select partition, offset, status, tx_id, commit_lsn, data_collections from tidings.transaction_log where topic = '{source}.transaction'"
+    if lake.session.catalog.tableExists("tidings.transaction_log"):
+        found += sorted(map(str, lake.rows(markers)))
+    noted = Commits(lake.session).noted(table)
+    found.append(
+        re.sub(r"[\w-]{22}/", "", json.dumps({**noted, "log": {**noted.get("log", {}), "topic_id": ""}}))
+    )
+    return [text.replace(source, "S") for text in found]
+
+
+def _history(lake: Lake, table: str) -> list[str]:
+    """Operations and summaries of the snapshots, the newest first."""
+    snapshots = {
+        row[0]: row
+        for row in lake.rows(f"select snapshot_id, parent_id, operation, summary from {table}.snapshots")
+    }
+    one = lake.rows(f"select snapshot_id from {table}.refs where name = 'main'")[0][0]
+    found = []
+    while one is not None:
+        _, one, operation, summary = snapshots[one]
+        told = {key: value for key, value in sorted(summary.items()) if not _OF_FILES.search(key)}
+        found.append(f"{operation} {told}")
+    return found
+
+
+def _layout(lake: Lake, table: str) -> list[str]:
+    """How files are laid out, what their metadata tell, and the table's properties."""
+    partition = "to_json(partition), " if "partition" in lake.session.table(f"{table}.files").columns else ""
+    files = lake.rows(f"""
+        select content, {partition}spec_id, sort_order_id, file_format, sum(record_count),
+        array_sort(array_distinct(flatten(collect_list(map_keys(null_value_counts))))) from {table}.files group by all""")
+    properties = lake.rows(f"show tblproperties {table}")
+    kept = [row for row in properties if not re.search(r"snapshot|owner|tidings\.progress", row[0])]
+    return [*sorted(map(str, files)), *map(str, sorted(kept))]
+
+
+def test_only_small_batches_are(session: SparkSession) -> None:
+    """Their rows are kept in memory, and a table has a file open for each of their days."""
+    local = LocalRows(session, 3)
+
+    def is_small(records: int, *, size: int = 1, header: int = 1, days: int = 0) -> bool:
+        frame = session.range(records).selectExpr(
+            "'t' AS topic",
+            "0 AS partition",
+            "id AS offset",
+            f"timestamp_seconds(1709294400 + id * {days} * 86400) AS timestamp",
+            "cast(null AS binary) AS key",
+            f"cast(repeat('x', {size}) AS binary) AS value",
+            f"array(struct('h' AS key, cast(repeat('x', {header}) AS binary) AS value)) AS headers",
+        )
+        with surveyed(frame, local) as (kept, _):
+            return kept.here is not None
+
+    assert is_small(2, days=30)
+    assert not is_small(3)
+    assert not is_small(2, size=5_000_000)
+    assert not is_small(2, header=5_000_000)
+    assert not is_small(2, days=31)
+
+
+def _one_row(session: SparkSession) -> DataFrame:
+    """Of a table of two columns, in memory."""
+    frame = session.sql("SELECT * FROM VALUES (7, 'x') AS (partition, offset)")
+    assert is_local(frame)
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("layout", "is_ours"),
+    [
+        ("WRITE ORDERED BY partition, offset", True),
+        ("WRITE ORDERED BY offset", False),
+        ("WRITE ORDERED BY partition, offset DESC", False),
+        ("ADD PARTITION FIELD bucket(4, partition)", False),
+        ("ADD COLUMN mine int", False),
+    ],
+)
+def test_tables_that_somebody_has_laid_out_are_spark_s(
+    session: SparkSession, unique_name: str, layout: str, *, is_ours: bool
+) -> None:
+    rows, commits = _one_row(session), Commits(session)
+    table = Table(session, f"technical.{unique_name}", "t", commits)
+    table.ensure(rows.schema)
+    session.sql(f"ALTER TABLE {table.name} {layout}")
+    assert commits.append(table.name, rows, None) is is_ours
+    table.append(rows)
+    assert session.table(table.name).select("partition", "offset").count() == 1 + is_ours
+
+
+def test_a_second_writer_and_a_compaction_before_an_append(session: SparkSession, unique_name: str) -> None:
+    """The one is found, and nothing is written; behind the other the rows are as good, also when it has let the snapshot go."""
+    rows, commits = _one_row(session), Commits(session)
+    table = Table(session, f"technical.{unique_name}", "t", commits)
+    table.ensure(rows.schema)
+    for _ in range(5):
+        table.append(rows)
+    maintenance = Maintenance(session, commits, commits=1, keep_snapshots=1, keep_seconds=0)
+    table.append(rows, {"note": 1}, lambda: maintenance.compact(table.name))
+    assert session.table(table.name).count() == 6
+    assert session.table(f"{table.name}.files").count() == 2
+    assert commits.noted(table.name) == {"note": 1}
+    other = Commits(session.newSession())
+    other.open(table.name)
+    with pytest.raises(SecondWriterError, match=table.name):
+        table.append(rows, {"note": 2}, lambda: _check(other.append(table.name, rows, None)))
+    assert session.table(table.name).count() == 7
+
+
+def _check(done: bool) -> None:
+    assert done

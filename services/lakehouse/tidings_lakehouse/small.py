@@ -1,0 +1,210 @@
+"""Rows of small batches in this process's JVM: decoded by a plan that is kept, and written without a task of Spark's.
+
+A job of Spark costs as much for ten rows as for ten thousand: its plan is made and optimized, its tasks are sent, and each of them
+makes its decoders anew. Here an optimized plan is kept, its leaf is exchanged for a batch's rows, and Spark's own rule
+for plans over rows that are there (`ConvertToLocalRelation`) evaluates it, by the same expressions as a task would. Iceberg's writer
+is given the rows where a task would give them to it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SMALL_BYTES = 8 << 20
+"""Bytes of a small batch's keys, values and headers at most: decoded, they are several times as large."""
+_SMALL_SPAN = 31 * 86_400_000_000
+"""Microseconds between its oldest and its newest record at most: a table that is partitioned by day has a file open for each."""
+_EVALUATED_LATER = ",".join(
+    f"org.apache.spark.sql.catalyst.optimizer.{rule}"
+    for rule in ("ConvertToLocalRelation", "PropagateEmptyRelation")
+)
+_LOCAL = "LocalRelation"
+_OF_TASKS = (
+    "spark.sql.codegen.factoryMode",
+    "spark.sql.codegen.wholeStage",
+    "spark.sql.caseSensitive",
+    "spark.sql.session.timeZone",
+)
+"""Settings that a task looks at."""
+
+
+def is_local(frame: DataFrame) -> bool:
+    """Whether a frame's rows are in memory, or come from such by expressions alone."""
+    return bool(frame._jdf.queryExecution().optimizedPlan().nodeName() == _LOCAL)  # noqa: SLF001
+
+
+class LocalRows:
+    """Makes frames of rows that are in memory; for any thread.
+
+    Args:
+        most: a batch of as many records is not small; 0: none is.
+    """
+
+    def __init__(self, session: SparkSession, most: int) -> None:
+        self._most = most
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to Spark's plans
+        sql = jvm.org.apache.spark.sql
+        self._dataset = getattr(getattr(sql.classic, "Dataset$"), "MODULE$")
+        self._relation = sql.catalyst.plans.logical.LocalRelation
+        self._evaluate = sql.catalyst.optimizer.ConvertToLocalRelation
+        self._wrap = jvm.scala.collection.immutable.ArraySeq
+        self._none = jvm.scala.Option.empty()
+        self._seq = jvm.PythonUtils.toSeq
+        # Plans are kept as they are before their rows are there.
+        self._planner = session.newSession()
+        self._planner.conf.set("spark.sql.optimizer.excludedRules", _EVALUATED_LATER)
+
+    def takes(self, records: int, size: int, span: int) -> bool:
+        """Whether a batch is small.
+
+        Args:
+            size: bytes of keys, values and headers.
+            span: microseconds between its oldest and its newest record.
+        """
+        return records < self._most and size < _SMALL_BYTES and span < _SMALL_SPAN
+
+    def collected(self, frame: DataFrame) -> DataFrame:
+        """The same rows, in memory; one job, or none when they are there already."""
+        session = frame.sparkSession
+        for key in _OF_TASKS:  # an action of a frame would tell its tasks
+            session.sparkContext.setLocalProperty(key, session.conf.get(key) or "")
+        execution = frame._jdf.queryExecution()  # noqa: SLF001
+        rows = execution.executedPlan().executeCollect()
+        return self._frame(frame.sparkSession, self._of(execution.analyzed().output(), rows))
+
+    @staticmethod
+    def count(frame: DataFrame) -> int:
+        """Rows of a frame that is in memory."""
+        return int(frame._jdf.queryExecution().optimizedPlan().data().size())  # noqa: SLF001
+
+    def plan(self, rows: DataFrame, decode: Callable[[DataFrame], DataFrame]) -> KeptPlan:
+        """What `decode` does to rows like these, made and optimized once."""
+        output = rows._jdf.queryExecution().analyzed().output()  # noqa: SLF001
+        leaf = self._relation(output, self._seq([]), False, self._none)
+        plan = decode(self._frame(self._planner, leaf))._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
+        return KeptPlan(self, plan if self._begins_with(plan, leaf) else None)
+
+    @staticmethod
+    def _begins_with(plan: Any, leaf: Any) -> bool:
+        """Whether a plan is a chain of steps from a leaf, which the optimizer has left as it was."""
+        while not plan.children().isEmpty():
+            if plan.children().size() != 1:
+                return False
+            plan = plan.children().head()
+        return bool(plan.nodeName() == _LOCAL and plan.output().equals(leaf.output()))
+
+    def evaluated(self, plan: Any, rows: DataFrame) -> DataFrame | None:
+        """A plan's result on rows in memory; None when it needs more than an expression for each row."""
+        found = self._evaluated(plan, rows._jdf.queryExecution().analyzed().data())  # noqa: SLF001
+        return None if found is None else self._frame(rows.sparkSession, found)
+
+    def _evaluated(self, plan: Any, data: Any) -> Any:
+        children = plan.children()
+        if children.isEmpty():
+            return self._relation(plan.output(), data, False, self._none)
+        child = self._evaluated(children.head(), data)
+        if child is None:
+            return None
+        found = self._evaluate.apply(plan.withNewChildren(self._seq([child])))
+        return found if found.nodeName() == _LOCAL else None
+
+    def _of(self, output: Any, rows: Any) -> Any:
+        return self._relation(output, self._wrap.unsafeWrapArray(rows), False, self._none)
+
+    def _frame(self, session: SparkSession, relation: Any) -> DataFrame:
+        return DataFrame(self._dataset.ofRows(session._jsparkSession, relation), session)  # noqa: SLF001
+
+
+class KeptPlan:
+    """An optimized plan whose leaf is exchanged for the rows of each batch; for one thread at a time.
+
+    Args:
+        plan: None when there is none of that kind.
+    """
+
+    def __init__(self, rows: LocalRows, plan: Any) -> None:
+        self._rows = rows
+        self._plan = plan
+
+    def of(self, rows: DataFrame) -> DataFrame | None:
+        """The result for a batch's rows; None when it needs a task, as a function in Python does."""
+        found = None if self._plan is None else self._rows.evaluated(self._plan, rows)
+        if found is None:
+            self._plan = None  # so it will be with every batch
+        return found
+
+
+class FileWriter:
+    """Writes the data files of a table from a frame of rows in memory, as one task would."""
+
+    def __init__(self, session: SparkSession) -> None:
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+        write = jvm.org.apache.spark.sql.connector.write
+        self._jvm = jvm
+        gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - for arrays
+        self._gateway = gateway
+        self._table = jvm.org.apache.iceberg.spark.source.SparkTable
+        self._logical, self._physical = write.LogicalWriteInfoImpl, write.PhysicalWriteInfoImpl
+        self._options = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap
+        self._wrap, self._absent = jvm.scala.collection.immutable.ArraySeq, jvm.java.util.Optional.empty()
+        self._lists = jvm.scala.jdk.javaapi.CollectionConverters
+        method = jvm.java.lang.Class.forName("org.apache.iceberg.spark.source.SparkWrite$TaskCommit")
+        self._files = method.getDeclaredMethod("files", gateway.new_array(jvm.java.lang.Class, 0))
+        self._files.setAccessible(True)
+        self._schemas = jvm.org.apache.iceberg.spark.SparkSchemaUtil
+        self._data_type = getattr(getattr(jvm.org.apache.spark.sql.types, "DataType$"), "MODULE$")
+
+    def takes(self, table: Any, rows: DataFrame) -> bool:
+        """Whether a task would write no other files: the rows have the table's columns, and its files are laid out as new
+        tables' are. Whoever has laid out a table otherwise has its rows sorted and spread by Spark."""
+        schema = table.schema()
+        partitions = [str(field.transform()) for field in table.spec().fields()]
+        order = [f"{schema.findColumnName(field.sourceId())} {field}" for field in table.sortOrder().fields()]
+        if partitions not in ([], ["day"]) or not _is_by_offset(order):
+            return False
+        held, columns = self._schemas.convert(schema), rows._jdf.queryExecution().analyzed().schema()  # noqa: SLF001
+        # Spark looks at each value of a column that may not be null.
+        return bool(held.equals(held.asNullable()) and self._data_type.equalsIgnoreNullability(columns, held))
+
+    def write(self, table: Any, rows: DataFrame) -> list[Any]:
+        """Write rows in the table's columns to files that no snapshot names yet; gives Iceberg's descriptions of them."""
+        execution = rows._jdf.queryExecution()  # noqa: SLF001
+        collected = execution.executedPlan().executeCollect()
+        if not len(collected):
+            return []
+        options = self._jvm.java.util.HashMap()
+        options.put("fanout-enabled", "true")  # rows of several days may stand in any order
+        info = self._logical(
+            uuid.uuid4().hex,
+            execution.analyzed().schema(),
+            self._options(options),
+            self._absent,
+            self._absent,
+        )
+        batch = self._table(table).newWriteBuilder(info).build().toBatch()
+        writer = batch.createBatchWriterFactory(self._physical(1)).createWriter(0, 0)
+        try:
+            writer.writeAll(self._lists.asJava(self._wrap.unsafeWrapArray(collected)).iterator())
+            message = writer.commit()
+        except BaseException:
+            writer.abort()
+            raise
+        finally:
+            writer.close()
+        return list(self._files.invoke(message, self._gateway.new_array(self._jvm.java.lang.Object, 0)))
+
+
+def _is_by_offset(order: list[str]) -> bool:
+    """Whether files are sorted as a small batch is, or not at all; an entry begins with the column and ends in what comes first."""
+    names = [one.partition(" ")[0] for one in order]
+    return not order or (
+        names == ["partition", "offset"]
+        and all("identity(" in one and one.endswith("ASC NULLS FIRST") for one in order)
+    )
