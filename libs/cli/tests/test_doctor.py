@@ -1,16 +1,22 @@
 """`tidings doctor`: finds what was planted on real servers, and nothing on a sound system."""
 
 import json
-from collections.abc import Callable, Sequence
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tidings_cli.main import main
+from tidings_stack.guarded_registry import guarded
+from tidings_stack.secured import KAFKA_USER, SecuredServers
+from tidings_stack.waiting import wait_for
 
 pytestmark = pytest.mark.stack
 
@@ -35,6 +41,28 @@ def make_topics(bootstrap: str, *topics: NewTopic) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics(list(topics)).values():
         future.result(30)
+
+
+@contextmanager
+def in_group(bootstrap: str, group: str, *clients: str) -> Iterator[None]:
+    """Members of a consumer group, while the body runs."""
+    topic = f"{group}-members"
+    make_topics(bootstrap, NewTopic(topic, len(clients), 1))
+    with ExitStack() as stack:
+        members = []
+        for client in clients:
+            consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "client.id": client})
+            stack.callback(consumer.close)
+            consumer.subscribe([topic])
+            members.append(consumer)
+
+        def joined() -> bool:
+            for member in members:
+                member.poll(0.1)
+            return all(member.assignment() for member in members)
+
+        wait_for("the members to join", joined, 120)
+        yield
 
 
 @pytest.fixture
@@ -210,11 +238,71 @@ def test_what_is_planted_in_kafka_and_around_is_found(
     )
     files = write(pg_database, kafka_bootstrap)
     (tmp_path / "file").touch()
-    code, found = doctor([*files, "--lakehouse", str(tmp_path / "file"), "--registry", "http://127.0.0.1:1"])
+    with in_group(kafka_bootstrap, unique_name, "http://127.0.0.1:1", "an-application"):
+        code, found = doctor(
+            [*files, "--lakehouse", str(tmp_path / "file"), "--registry", "http://127.0.0.1:1"]
+        )
     assert code == 3
     assert found - {"unlimited-wal"} == {
         "partitions", "not-compacted", "retention", "small-records", "compacted", "min-insync", "not-writable", "unreachable",
+        "group-of-others", "worker-unreachable",
     }  # fmt: skip
+
+
+def test_logins_are_used_and_their_refusal_is_found(
+    secured_servers: SecuredServers,
+    registry_url: str,
+    doctor: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kafka, authorities = secured_servers.kafka, tmp_path / "root.pem"
+    authorities.write_text(secured_servers.authority.certificate)
+    with guarded(registry_url, secured_servers.authority, tmp_path) as (url, password):
+        given = {
+            "KAFKA": kafka.sasl_bootstrap, "KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "PLAIN",
+            "KAFKA_SASL_USERNAME": KAFKA_USER, "KAFKA_SASL_PASSWORD": kafka.password, "KAFKA_CA_FILE": str(authorities),
+            "REGISTRY": url, "REGISTRY_USERNAME": "reg", "REGISTRY_PASSWORD": password, "REGISTRY_CA_FILE": str(authorities),
+        }  # fmt: skip
+        for name, text in given.items():
+            monkeypatch.setenv(f"TIDINGS_{name}", text)
+        assert doctor([]) == (0, set())
+        monkeypatch.setenv("TIDINGS_REGISTRY_PASSWORD", "wrong")
+        monkeypatch.setenv("TIDINGS_KAFKA_SASL_PASSWORD", "wrong")
+        assert doctor([]) == (3, {"login-refused", "unreachable"})
+
+        # The worker's own, in its properties.
+        worker = tmp_path / "worker.properties"
+        login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{KAFKA_USER}"'
+        avro = "io.confluent.connect.avro.AvroConverter"
+        lines = {
+            "bootstrap.servers": kafka.sasl_bootstrap, "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{login} password="{kafka.password}";',
+            "ssl.truststore.type": "PEM", "ssl.truststore.location": str(authorities), "group.id": "doctor",
+            **{f"{kind}.storage.topic": f"doctor-{kind}" for kind in ("config", "offset", "status")},
+            **{f"{kind}.converter": avro for kind in ("key", "value")},
+            **{f"{kind}.converter.schema.registry.url": url for kind in ("key", "value")},
+            **{f"{kind}.converter.schema.registry.ssl.truststore.type": "PEM" for kind in ("key", "value")},
+            **{f"{kind}.converter.schema.registry.ssl.truststore.location": str(authorities) for kind in ("key", "value")},
+            **{f"{kind}.converter.basic.auth.credentials.source": "USER_INFO" for kind in ("key", "value")},
+            **{f"{kind}.converter.basic.auth.user.info": f"reg:{password}" for kind in ("key", "value")},
+        }  # fmt: skip
+        monkeypatch.delenv("TIDINGS_REGISTRY")
+        monkeypatch.delenv("TIDINGS_KAFKA")
+        worker.write_text("".join(f"{name}={text}\n" for name, text in lines.items()))
+        assert doctor(["--worker", str(worker)]) == (0, set())
+        worker.write_text(worker.read_text().replace(f"reg:{password}", "reg:wrong"))
+        assert doctor(["--worker", str(worker)]) == (3, {"login-refused"})
+
+
+def test_workers_of_kafka_connect_in_the_group_are_found(
+    connect_url: str, kafka_bootstrap: str, write: Write, doctor: Any, pg_database: str, tmp_path: Path
+) -> None:
+    wait_for("Kafka Connect", lambda: urllib.request.urlopen(connect_url, timeout=10).close() is None, 120)
+    files = write(pg_database, kafka_bootstrap)
+    worker = tmp_path / "worker.properties"
+    worker.write_text(worker.read_text() + "group.id=connect\n")
+    assert "group-of-kafka-connect" in doctor(files)[1]
 
 
 def test_servers_that_are_away_are_found(doctor: Any) -> None:

@@ -9,13 +9,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from tidings_capture.postgres.client import read_url
 from tidings_capture.postgres.config import ConnectorConfig, read_connector_config
-from tidings_cli.doctor import database, kafka
+from tidings_cli.doctor import database, kafka, registry
 from tidings_cli.doctor.findings import ERROR, Finding, as_dict, as_text, error, warning
 from tidings_connect.config.exactly_once import DISABLED
 from tidings_connect.config.providers import read_config_providers
@@ -24,9 +23,9 @@ from tidings_connect.config.worker import WorkerConfig, read_worker_config
 from tidings_connect.data.sizes import parse_size
 from tidings_connect.herder.files import read_connector_file
 from tidings_connect.java.properties import load_properties
-from tidings_envelope.errors import EnvelopeError
-from tidings_envelope.registry import RegistryClient
-from tidings_service import TidingsError, configure_logging, print_error
+from tidings_service import TidingsError, configure_logging, load_settings, print_error
+from tidings_service.kafka_settings import KafkaSettings
+from tidings_service.registry_settings import RegistrySettings
 
 _FOUND: Final = 3
 _ENVIRONMENT: Final = {
@@ -82,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
         "--kafka",
         metavar="HOST:PORT",
         default=_given("TIDINGS_KAFKA"),
-        help="without --worker (default: TIDINGS_KAFKA)",
+        help="without --worker (default: TIDINGS_KAFKA); its login and TLS are TIDINGS_KAFKA_*",
     )
     options.add_argument(
         "--source", metavar="PREFIX", default=_given("TIDINGS_SOURCE"),
@@ -92,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
         "--registry",
         metavar="URL",
         default=_given("TIDINGS_REGISTRY"),
-        help="default: TIDINGS_REGISTRY",
+        help="that of the stages (default: TIDINGS_REGISTRY); its login and TLS are TIDINGS_REGISTRY_*",
     )
     options.add_argument(
         "--lakehouse", metavar="DIR", default=_given("TIDINGS_LAKEHOUSE_WAREHOUSE"),
@@ -133,9 +132,9 @@ def examine(given: argparse.Namespace) -> tuple[list[Finding], list[str]]:
     if worker is not None or given.kafka is not None:
         checked.append("kafka")
         findings += kafka.look_at_kafka(_kafka(given.kafka, worker, prefix))
-    if given.registry is not None:
+    if given.registry is not None or worker is not None:
         checked.append("registry")
-        findings += _registry(given.registry)
+        findings += _registries(given.registry, worker)
     if given.lakehouse is not None:
         checked.append("lake")
         findings += _lake(given.lakehouse)
@@ -180,26 +179,22 @@ def _is_of_server(texts: Sequence[str]) -> bool:
 
 def _kafka(bootstrap: str | None, worker: WorkerConfig | None, prefix: str | None) -> kafka.Look:
     if worker is None:
-        return kafka.Look({"bootstrap.servers": bootstrap}, prefix)
+        access = load_settings(KafkaSettings, kafka=bootstrap).kafka_access
+        return kafka.Look(access.librdkafka(), prefix)
     if worker.offset_file is not None:
         return kafka.Look(worker.common_client(), prefix)
     topics = (worker.config_topic, worker.offset_topic, worker.status_topic)
     compacted = {topic.kind: (topic.name, 1 if topic.kind == "config" else None) for topic in topics}
-    return kafka.Look(worker.common_client(), prefix, compacted)
+    return kafka.Look(worker.common_client(), prefix, compacted, worker.group_id)
 
 
-def _registry(url: str) -> list[Finding]:
-    try:
-        with closing(RegistryClient(url)) as registry:
-            registry.subjects()
-    except EnvelopeError as problem:
-        return [
-            error(
-                "registry", "unreachable", str(problem), "neither contracts nor Avro topics can be read",
-                problem.hint or "TIDINGS_REGISTRY is the registry's Confluent-compatible API",
-            )
-        ]  # fmt: skip
-    return []
+def _registries(url: str | None, worker: WorkerConfig | None) -> list[Finding]:
+    findings: list[Finding] = []
+    if url is not None:
+        findings += registry.look_at_registry(load_settings(RegistrySettings, registry=url).registry_access)
+    if worker is not None:
+        findings += registry.look_at_converters(worker)
+    return findings
 
 
 def _lake(warehouse: str) -> list[Finding]:

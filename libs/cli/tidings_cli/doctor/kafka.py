@@ -8,6 +8,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined] # not in its list
 
 from tidings_cli.doctor.findings import Finding, error, warning
+from tidings_cli.doctor.group import look_at_group
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.topics import TopicAdmin
 
@@ -26,11 +27,13 @@ class Look:
         settings: librdkafka's, with credentials.
         prefix: the connector's ``topic.prefix``; None: no topic of a connector.
         compacted: topics that must be compacted, by the setting that names them, with the partitions that they must have.
+        group: the worker's; None: no worker, or one that stands alone.
     """
 
     settings: Mapping[str, Any]
     prefix: str | None = None
     compacted: Mapping[str, tuple[str, int | None]] | None = None
+    group: str | None = None
 
 
 def look_at_kafka(look: Look) -> list[Finding]:
@@ -62,6 +65,8 @@ def look_at_kafka(look: Look) -> list[Finding]:
 def _all(admin: AdminClient, look: Look) -> Iterator[Finding]:
     brokers = len(admin.list_topics(timeout=_SECONDS).brokers)
     yield from _cluster_rights(admin)
+    if look.group is not None:
+        yield from look_at_group(look.settings, look.group)
     names = set(admin.list_topics(timeout=_SECONDS).topics)
     compacted = {name: partitions for name, partitions in (look.compacted or {}).values() if name in names}
     data = sorted(name for name in names if look.prefix is not None and _of(look.prefix, name))
