@@ -10,6 +10,8 @@ from sink_targets import Sink
 from tidings_connect.errors import RecordError
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.errors import TargetError
+from tidings_sinks.jdbc.database import LostError
+from tidings_sinks.jdbc.postgres import PostgresDatabase
 
 TOPIC = "shop.public.orders"
 UPSERT = {
@@ -259,7 +261,9 @@ def test_a_connection_that_is_ended_loses_and_doubles_nothing(
 ) -> None:
     target("CREATE TABLE things (place bigserial, number int)")
     sink.start("numbers", collection_name_format="things")
-    sent = 0
+    sink.send("numbers", None, {"number": 0})
+    sink.wait()  # a task whose first connection is ended is started again, which the worker in memory does not do
+    sent = 1
     for _ in range(4):
         for _ in range(20):
             sink.send("numbers", None, {"number": sent})
@@ -270,6 +274,33 @@ def test_a_connection_that_is_ended_loses_and_doubles_nothing(
             )
     sink.wait()
     assert target("SELECT number FROM things ORDER BY place") == [(number,) for number in range(sent)]
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+def test_a_commit_that_nobody_answers_is_looked_up(
+    sink: Sink, target: Rows, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    commit, lost = PostgresDatabase.commit, []
+
+    def unanswered(database: PostgresDatabase) -> None:
+        if lost or not target("SELECT 1 FROM things"):
+            commit(database)
+            return
+        lost.append(True)
+        if done:
+            commit(database)
+        database.close()
+        raise LostError("the connection to PostgreSQL was lost")
+
+    target("CREATE TABLE things (place bigserial, number int)")
+    monkeypatch.setattr(PostgresDatabase, "commit", unanswered)
+    sink.start("numbers", collection_name_format="things")
+    for number in range(6):
+        sink.send("numbers", None, {"number": number})
+        sink.worker.wait_for(lambda sent=number: sink.worker.taken > sent, "the record at the task")
+    sink.wait()
+    assert lost
+    assert target("SELECT number FROM things ORDER BY place") == [(number,) for number in range(6)]
 
 
 def test_a_task_whose_partition_is_another_s_writes_nothing(sink: Sink, target: Rows) -> None:
