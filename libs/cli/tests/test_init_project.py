@@ -99,6 +99,9 @@ def test_a_project_of_a_schema_that_nobody_has_seen(
     assert connector["database.password"] == "${env:TIDINGS_DATABASE_PASSWORD}"
     assert "PASSWORD=${PGPASSWORD:-}\n" in (project / ".env").read_text()
 
+    # The worker's own topics are not among the source's, which the lake reads.
+    assert "storage.topic=rental." not in (project / "worker.properties").read_text()
+
     done = run_tests(project)
     assert done.returncode == 0, done.stdout
     assert "5 passed" in done.stdout
