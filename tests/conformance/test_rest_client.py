@@ -24,7 +24,7 @@ def test_every_call_of_kafka_connect_py(
         )
 
     assert client.get_cluster_info()["version"] == "4.3.1"
-    assert [plugin["class"] for plugin in client.list_connector_plugins()] == [CONNECTOR_CLASS]
+    assert CONNECTOR_CLASS in [plugin["class"] for plugin in client.list_connector_plugins()]
     report = client.validate_connector_config(CONNECTOR_CLASS, {**config, "name": name, "slot.name": "A"})
     assert report["error_count"] == 1
     created = client.create_connector({"name": name, "config": config})

@@ -138,6 +138,25 @@ def test_a_row_that_is_committed_late_is_waited_for(worker, run, begin, pg_datab
     await_ids(worker, [1, 2, 3])
 
 
+def test_rows_of_one_timestamp_wait_together(worker, run, begin, pg_database):
+    """Where a position cannot stand between them, none is read before all may be."""
+    run(TABLE)
+    begin(**{**BOTH, "mode": "timestamp"}, **{"tidings.late.commits": "wait"})
+    worker.wait_for(lambda: worker.state == "RUNNING", "RUNNING")
+    worker.stop()
+    run("INSERT INTO ev (updated) VALUES ('2026-01-01Z')")
+    with psycopg.connect(pg_database) as late:
+        late.execute("INSERT INTO ev (updated) VALUES ('2026-01-01Z')")
+        run("INSERT INTO ev (updated) VALUES ('2026-01-01Z')")
+        worker.resume()
+        with pytest.raises(AssertionError):
+            quick_wait(worker, lambda: bool(ids(worker)))
+        late.commit()
+    worker.wait_for(lambda: len(ids(worker)) >= 3, "three rows")
+    worker.stop()
+    assert sorted(ids(worker)) == [1, 2, 3]
+
+
 def quick_wait(worker: MemoryWorker, condition: Callable[[], bool]) -> None:
     """A second and a half is 75 polls."""
     end = time.monotonic() + 1.5
@@ -292,16 +311,41 @@ def test_new_tables_and_columns_are_found(worker, run, begin):
             "column v of table",
         ),
         (
+            "CREATE TABLE ev (id bigserial, v date); INSERT INTO ev (v) VALUES ('0044-03-15 BC')",
+            {},
+            "column v of table",
+        ),
+        (
+            "CREATE TABLE ev (id text NOT NULL)",
+            {"incrementing.column.name": "id"},
+            "table .*ev: a query failed: operator does not exist",
+        ),
+        (
+            "CREATE TABLE ev (id bigserial, at text NOT NULL)",
+            {"mode": "timestamp", "timestamp.column.name": "at"},
+            "table .*ev: a query failed: operator does not exist",
+        ),
+        (
             "CREATE TABLE ev (id bigserial); CREATE SCHEMA s; CREATE TABLE s.ev (id bigserial)",
             {},
             "share the topic q-ev",
         ),
     ],
-    ids=["null", "no counted column", "no such column", "no key", "infinity", "two schemas"],
+    ids=[
+        "null",
+        "no counted column",
+        "no such column",
+        "no key",
+        "infinity",
+        "before Christ",
+        "text",
+        "text as time",
+        "two schemas",
+    ],
 )
 def test_what_cannot_be_read_is_told(worker, run, begin, table, options, told):
     run(table)
-    begin(mode="incrementing", **options)
+    begin(**{"mode": "incrementing", **options})
     with pytest.raises(AssertionError, match="the task failed"):
         worker.wait_for(lambda: False, "a failure")
     error = worker.error
@@ -319,6 +363,8 @@ def test_what_cannot_be_read_is_told(worker, run, begin, table, options, told):
             "'oracle', which is not supported",
         ),
         ({"mode": "bulk", "connection.url": "jdbc:postgresql://h/x?prepareThreshold=0"}, "prepareThreshold"),
+        ({"mode": "bulk", "connection.url": "jdbc:postgresql://h/x?password=p"}, "connection.password"),
+        ({"mode": "bulk", "connection.url": "postgresql://u:p@h/x"}, "connection.password"),
         ({"mode": "bulk", "db.timezone": "Mars/Olympus"}, "db.timezone"),
         ({"mode": "bulk", "dialect.name": "x"}, "dialect.name"),
         ({"mode": "bulk", "tidings.late.commits": "wait"}, "tidings.late.commits"),

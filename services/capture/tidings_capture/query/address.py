@@ -90,9 +90,11 @@ def _postgres(url: str, config: Mapping[str, str]) -> Address:
             parameters.setdefault("sslmode", "verify-full" if value.lower() == "true" else "prefer")
         else:
             parameters[known] = value
+    if parts.password or "password" in parameters:
+        raise OptionError("connection.url is shown, and holds a password: put it into connection.password")
     login = {
         "user": config.get("connection.user") or unquote(parts.username or ""),
-        "password": config.get("connection.password") or unquote(parts.password or ""),
+        "password": config.get("connection.password", ""),
     }
     return Address(
         "postgresql", database, {**parameters, **{name: given for name, given in login.items() if given}}

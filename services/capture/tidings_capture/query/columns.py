@@ -125,13 +125,13 @@ def _variable(value: Any) -> dict[str, Any]:
     return {"scale": scale, "value": decimal_to_bytes(number, scale)}
 
 
-def read_date(value: Any) -> date:
-    """A date, from a database's text."""
-    return (
-        value
-        if isinstance(value, date) and not isinstance(value, datetime)
-        else date.fromisoformat(value[:10])
-    )
+def read_date(value: str) -> date:
+    """A date, from a database's text.
+
+    Raises:
+        ValueError: it is none of the years 1 to 9999.
+    """
+    return datetime.fromisoformat(value).date()
 
 
 def read_moment(value: Any, zone: tzinfo) -> datetime:

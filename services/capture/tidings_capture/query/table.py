@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tidings_capture.query.columns import Column, Field, field_of, read_moment
 from tidings_capture.query.database import Database, Result, TableFacts, TableId
-from tidings_capture.query.errors import TableError
+from tidings_capture.query.errors import QueryError, TableError
 from tidings_capture.query.options import QueryConfig
 from tidings_capture.query.statements import Names, Reached, Statement, begin, read_offset, statement
 from tidings_connect.errors import RecordError
@@ -82,7 +82,9 @@ class Table:
         """
         if self.table is None:
             return
-        self._facts = database.facts(self.table)
+        facts = database.facts(self.table)
+        if facts != self._facts:
+            self._facts, self._plan = facts, None
         config, known = self._config, {column.name: column for column in self._facts.columns}
         if config.by_number and not config.incrementing:
             if len(self._facts.counted) != 1:
@@ -112,7 +114,19 @@ class Table:
             raise TableError(f"{self._name} has no primary key", hint="set tidings.record.key=none")
 
     def open(self, database: Database) -> None:
-        """Ask for the rows behind the position."""
+        """Ask for the rows behind the position.
+
+        Raises:
+            QueryError: the database would not.
+            TableError: the table cannot be read in this mode any more.
+        """
+        try:
+            self._open(database)
+        except QueryError as error:
+            raise QueryError(f"{self._name}: {error}", hint=error.hint, retry=error.retry) from error
+
+    def _open(self, database: Database) -> None:
+        self.inspect(database)  # columns may have become others, or nullable
         config = self._config
         now = database.now()
         reached = self._reached or begin(config, now)
@@ -127,7 +141,7 @@ class Table:
             # The first result tells the column's type, and with it how its position is compared.
             self._zoned = True
             self.close()
-            self.open(database)
+            self._open(database)
             return
         if config.by_timestamp and config.timestamp_initial_ms < 0:
             self._reached = reached  # "now" is when it was first asked
@@ -141,13 +155,12 @@ class Table:
             source = f"({config.query.replace('%', '%%')}) AS tidings_query"
         else:
             source = ".".join(quoted(part) for part in (self.table.schema, self.table.name) if part)
-        columns = "*" if not config.waits else f"*, {database.late()} AS {_LATE}"
-        names = Names(
-            source,
-            columns,
-            quoted(self._number) if config.by_number else "",
-            database.moment([quoted(name) for name in config.timestamps]) if config.by_timestamp else "",
-        )
+        at = database.moment([quoted(name) for name in config.timestamps]) if config.by_timestamp else ""
+        late = database.late() if config.waits else ""
+        if late and not config.by_number:
+            late = f"bool_or({late}) OVER (PARTITION BY {at})"  # no position stands between rows of one timestamp
+        columns = f"*, {late} AS {_LATE}" if late else "*"
+        names = Names(source, columns, quoted(self._number) if config.by_number else "", at)
         moment = None
         if reached.moment is not None:
             moment = database.parameter(reached.moment, zoned=self._zoned)
