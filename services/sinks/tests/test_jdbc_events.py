@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from sink_targets import Sink
+from structlog.testing import capture_logs
 
 Rows = Callable[..., list[tuple[Any, ...]]]
 TOPIC = "shop.order-placed.v1"
@@ -66,15 +66,14 @@ def test_an_event_without_the_header_of_its_key_is_a_dead_letter(sink: Sink, tar
     assert len(sink.worker.kafka.topics["letters"]) == 1
 
 
-def test_deprecated_events_are_told_once(
-    sink: Sink, target: Rows, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sink.start(TOPIC, primary_key_mode="kafka", collection_name_format="orders", schema_evolution="basic")
-    for number in range(3):
-        send(sink, number, str(number), ce_deprecated="true", ce_deprecationsunset="2027-05-01T00:00:00Z")
-    sink.wait()
-    told = [line for line in capsys.readouterr().out.splitlines() if "deprecated" in line]
+def test_deprecated_events_are_told_once(sink: Sink, target: Rows) -> None:
+    with capture_logs() as logs:
+        sink.start(TOPIC, primary_key_mode="kafka", collection_name_format="orders", schema_evolution="basic")
+        for number in range(3):
+            send(sink, number, str(number), ce_deprecated="true", ce_deprecationsunset="2027-05-01T00:00:00Z")
+        sink.wait()
+    told = [line for line in logs if "deprecated" in line["event"]]
     assert len(told) == 1
-    assert TOPIC in told[0]
-    assert "2027-05-01" in told[0]
+    assert TOPIC in str(told[0])
+    assert "2027-05-01" in str(told[0])
     assert target("SELECT count(*) FROM orders") == [(3,)]
