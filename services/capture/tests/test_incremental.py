@@ -167,12 +167,12 @@ def test_a_row_that_the_stream_changes_within_the_window_is_left_to_the_stream()
     case = Case(MemoryDatabase(a=[1, 2, 3, 4]), chunk_rows=4)
     route = case.routes.announce(case.database.table("public", "a"))
     case.execute("public.a")
-    route.plan.change(b"1", 0, EventContext())  # before the low watermark: the chunk is newer
+    route.plan.change(b"1", 0, EventContext())  # its commit may not have been visible when the chunk was read
     case.window(closes=False)
     route.plan.change(b"3", 0, EventContext())
     case.window(closes=True)
     route.plan.change(b"4", 0, EventContext())
-    assert [number for _, number in case.sent] == [1, 2, 4]
+    assert [number for _, number in case.sent] == [2, 4]
     assert isinstance(route.plan, MemoryPlan), "nobody watches the table any more"
 
 

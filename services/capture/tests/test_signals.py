@@ -1,7 +1,10 @@
 """Signals by every channel, and what they do to an incremental snapshot."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 from confluent_kafka import Producer
 
@@ -169,6 +172,40 @@ def test_a_table_that_changes_in_the_middle(worker, create, options, rows, sql, 
     wait_until("all again", lambda: len(ids(read_topic(f"{name}.public.a"))) >= 22)
     last = [r.value["after"] for r in read_topic(f"{name}.public.a") if r.value["op"] == "r"][-11:]
     assert last == [{"id": i, "late": 7} for i in range(1, 11)] + [{"id": 50, "late": 8}]
+
+
+@pytest.mark.parametrize("marks", ["signal table", "read only"])
+def test_a_delete_that_others_do_not_see_yet_is_not_undone(
+    worker, create, options, rows, sql, pg_database, wait_until, wait_records, read_topic, marks
+):
+    """A commit is in the WAL, and streamed, before others see it: a chunk that is read meanwhile still holds the row."""
+    sql(f"ALTER DATABASE {sql('SELECT current_database()')[0][0]} SET synchronous_commit = 'local'")
+    sql("SET synchronous_commit = 'local'")
+    more = {"read.only": "true"} if marks == "read only" else {}
+    name = create(options | more | {"incremental.snapshot.chunk.size": "20"})
+    sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+    try:
+        wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [("nobody",)])
+        with (
+            psycopg.connect(pg_database, autocommit=True) as other,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            other.execute("SET synchronous_commit = 'on'")
+            deleted = pool.submit(other.execute, "DELETE FROM a WHERE id = 5")
+            try:
+                wait_records(f"{name}.public.a", 1)
+                assert sql("SELECT count(*) FROM a") == [(10,)]
+                assert worker.request("POST", f"/connectors/{name}/signals", SNAPSHOT)[0] == 202
+                time.sleep(1.5)  # whoever does not wait reads the chunk within milliseconds
+            finally:
+                sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+            deleted.result(30)
+    finally:
+        sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+    sql("INSERT INTO a VALUES (11, 'behind')")
+    wait_until("the row behind", lambda: any(r.key["id"] == 11 for r in read_topic(f"{name}.public.a")))
+    wait_until("the chunk", lambda: len(ids(read_topic(f"{name}.public.a"))) >= 9)
+    assert sorted(set(ids(read_topic(f"{name}.public.a"))) - {11}) == [1, 2, 3, 4, 6, 7, 8, 9, 10]
 
 
 def column(name, *, not_null=True):

@@ -5,12 +5,16 @@ the next rows by key. Its rows are as of the moment they were read, and go to th
 surely later than that moment; a row whose key the stream has changed between a surely earlier point and that one is
 left out, because the stream's row is newer. The two points are the low and the high watermark:
 
-* With a signal table, a row is written to it before the chunk is read and one after (or the first is deleted,
-  ``insert_delete``); the stream shows where they stand among the changes.
-* ``read.only`` writes nothing. The low watermark is where the stream stands when the chunk is read, and the high one the
-  end of the WAL after it was read: every transaction that the chunk can show has its commit before that. One thing must
-  be seen to: a transaction's commit is in the WAL, and so perhaps in the stream, a moment before others see it. So the
-  chunk is read only when no transaction that was just streamed is still in progress in ``pg_current_snapshot()``.
+* With a signal table, a row is written to it after the chunk was read (or the one before is deleted,
+  ``insert_delete``); the stream shows where it stands among the changes: behind every commit that the chunk can show.
+* ``read.only`` writes nothing. The high watermark is the end of the WAL after the chunk was read.
+
+The low watermark is where the stream stands when the chunk is read, either way: whatever the stream tells between the
+two, its last word on a key is as new as the chunk's row, or newer. The row that is written to a signal table before the
+chunk is read is there for who reads the topic, as Debezium's; it would be too late a mark. A transaction's commit is in
+the WAL, and so in the stream, before others see it: a commit that stands before that row may not be in the chunk. For
+the same reason the chunk is read only when no transaction that was just streamed is still in progress in
+``pg_current_snapshot()``.
 
 The state is stored with the stream's position, and holds the key of the last row *sent*: a restart reads the chunk
 whose rows were still waiting for their high watermark again. Watermarks of a former run are ignored by their id.
@@ -205,8 +209,6 @@ class IncrementalSnapshots:
         if closes:
             self._send_window()
             self._read_chunk()
-        else:
-            self._watch()
 
     def poll(self) -> None:
         """Called between batches of the stream: closes a window that has no row to close it."""
@@ -290,9 +292,8 @@ class IncrementalSnapshots:
 
     def _fill_window(self) -> bool:
         state, context = self._state, self._context
-        if self._options.read_only:
-            assert self._stream is not None
-            self._watermarks.wait_for_visibility(self._stream.recent_transactions)
+        assert self._stream is not None
+        self._watermarks.wait_for_visibility(self._stream.recent_transactions)
         rows = self._table.rows(state.chunk_end, state.maximum, self._options.chunk_rows)
         context.now_ns = time.time_ns()
         context.snapshot_row("incremental", 0, None, 0)
@@ -378,8 +379,7 @@ class IncrementalSnapshots:
 
     def _close_window(self) -> None:
         self._close_mark = self._watermarks.close()
-        if self._close_mark is not None:
-            self._watch()
+        self._watch()
 
     def _watch(self) -> None:
         """From here on a change takes its key out of the window."""
