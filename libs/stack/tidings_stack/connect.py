@@ -26,7 +26,8 @@ REST_HEADERS = {
 
 
 class ConnectServer(Server):
-    """A Connect worker. `settings` add to its worker properties; `heap` is the JVM's `-Xmx`."""
+    """A Connect worker. `settings` add to its worker properties; `heap` is the JVM's `-Xmx`; `plugins` are configurations of
+    `ivy.xml` that it gets as plugins, apart from its own classes."""
 
     name = "connect"
     title = "Kafka Connect"
@@ -40,10 +41,12 @@ class ConnectServer(Server):
         heap: str = "1g",
         settings: Mapping[str, str] | None = None,
         name: str | None = None,
+        plugins: Sequence[str] = (),
     ) -> None:
         super().__init__(place, name)
         self.port = place.ports.reserve()
         self._bootstrap = bootstrap
+        self._plugins = ("converters", *plugins)
         self._heap = heap
         self._settings = dict(settings or {})
         self.properties = self.directory / "worker.properties"
@@ -63,12 +66,13 @@ class ConnectServer(Server):
         # Without log4j, which Kafka's own distribution brings, /admin/loggers has nothing to show.
         kafka = fetch("kafka", progress=self.place.progress)
         self._jars += [jar for jar in kafka if jar.name.startswith("log4j-")]
-        plugin = self.directory / "plugins" / "apicurio-converter"
-        plugin.mkdir(parents=True, exist_ok=True)
-        for jar in fetch("converters", progress=self.place.progress):
-            link = plugin / jar.name
-            link.unlink(missing_ok=True)
-            link.symlink_to(jar)
+        plugins = self.directory / "plugins"
+        for part in self._plugins:
+            (plugins / part).mkdir(parents=True, exist_ok=True)
+            for jar in fetch(part, progress=self.place.progress):
+                link = plugins / part / jar.name
+                link.unlink(missing_ok=True)
+                link.symlink_to(jar)
         settings = {
             "bootstrap.servers": self._bootstrap,
             "group.id": "connect",
@@ -85,7 +89,7 @@ class ConnectServer(Server):
             "offset.flush.interval.ms": "5000",
             "key.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "plugin.path": str(plugin.parent),
+            "plugin.path": str(plugins),
             **REST_HEADERS,
             **self._settings,
         }

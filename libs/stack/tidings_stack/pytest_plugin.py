@@ -1,7 +1,7 @@
 """pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
 
 Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`,
-`connect_server`, `secured_servers`.
+`connect_server`, `secured_servers`, `mariadb`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
 first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tidings_stack.mariadb import MariaDbServer
     from tidings_stack.protocols import OwnedServer
     from tidings_stack.provider import Provider
     from tidings_stack.secured import SecuredServers
@@ -33,7 +34,7 @@ MEMBER_OF_FIXTURE = {
     "connect_server": "kafka",
 }
 _CALL = pytest.StashKey[pytest.TestReport]()
-FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "connect_server", "secured_servers", "stack"}
+FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "connect_server", "secured_servers", "mariadb", "stack"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -154,6 +155,19 @@ def secured_servers(request: pytest.FixtureRequest) -> Iterator[SecuredServers]:
 
     with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
         yield SecuredServers.start(stack)
+
+
+@pytest.fixture(scope="session")
+def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaDbServer]:
+    """A MariaDB with a binary log; a process in any case. Tests of it are skipped where it is not published."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.mariadb import MariaDbServer, is_published  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    if not is_published():
+        pytest.skip("MariaDB's binaries are published for Linux on x86-64 only")
+    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+        yield stack.add(MariaDbServer)
 
 
 def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:

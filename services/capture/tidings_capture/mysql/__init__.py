@@ -1,0 +1,1 @@
+"""MariaDB by its binary log."""
