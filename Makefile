@@ -54,7 +54,7 @@ test: $(STAMP) ## every test, on real servers started for it
 check: $(STAMP) ## format, lint, types, import rules; whether every test can be imported
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy $(foreach d,$(DISTRIBUTIONS),$(wildcard $(d)/tidings_*))
+	@$(BIN)/mypy $(foreach d,$(DISTRIBUTIONS),$(wildcard $(d)/tidings_*)) examples/rental/rental
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/tidings-schemas generate --check
 	@$(BIN)/tidings-schemas check

@@ -12,6 +12,8 @@ import psycopg
 import pytest
 
 from tidings_cli.main import main
+from tidings_cli.project import command
+from tidings_domain.starting.database import Server, read_server
 
 pytestmark = pytest.mark.stack
 
@@ -105,6 +107,13 @@ def test_a_project_of_a_schema_that_nobody_has_seen(
     done = run_tests(project)
     assert done.returncode == 0, done.stdout
     assert "5 passed" in done.stdout
+    # It is as a linter would have it: nothing is imported that is not used, and no line of a test leaves the screen.
+    for arguments in (("check", "--select", "I,F"), ("format", "--check", "--line-length", "101")):
+        linted = subprocess.run(
+            [sys.executable, "-m", "ruff", *arguments, "--isolated", "--no-cache", "."],
+            cwd=project, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert linted.returncode == 0, linted.stdout
     # What `make doctor` looks at is the database alone, as long as .env names nothing else.
     looked = subprocess.run(
         ["make", "doctor", f"BIN={Path(sys.executable).parent}"],
@@ -178,6 +187,31 @@ def test_a_second_run_adds_what_is_new_and_touches_nothing_that_was_edited(
     (project / "tests/test_shop.py").unlink()
     init(pg_database)
     assert not (project / "rental/shop.py").exists()
+
+
+def test_the_example_is_what_init_makes_and_what_a_person_has_edited(
+    pg_database: str, tmp_path: Path, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(pg_database, SCHEMA.read_text())
+    project = tmp_path / "rental"
+    shutil.copytree(
+        SCHEMA.parent, project, ignore=shutil.ignore_patterns("__pycache__", ".*_cache", "*.egg-info")
+    )
+    before = tree(project)
+
+    # The server's address stands in the files; the example was made on another.
+    def server_of_the_example(url: str) -> Server:
+        real = read_server(url)
+        return Server("127.0.0.1", 5432, "postgres", "rental", version=16, wal_level=real.wal_level)
+
+    monkeypatch.setattr(command, "read_server", server_of_the_example)
+    said = init(pg_database, "--into", str(project))
+    assert "since the last run: the tables are as they were" in said
+    after = tree(project)
+    assert after == before, f"init writes it differently now: copy {project} over {SCHEMA.parent}"
+    assert "left as it is" not in said
+    removed = [path for path in json.loads(after[".tidings-init.json"])["files"] if path not in after]
+    assert "schemas/rental/loan-created/v1.avsc" in removed, "what a person has removed stays removed"
 
 
 def test_what_is_in_the_way(pg_database: str, tmp_path: Path, init: Init) -> None:

@@ -1,6 +1,7 @@
 """Writes the texts of a starting domain: aggregates, rules, contracts and a test, formatted as ruff would."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from tidings_domain.starting.proposal import Child, Held, Member, Proposal, Prop
 from tidings_domain.starting.tables import Column, Table
 
 _DELETE_COLUMNS = "Delete the columns that no rule uses: what is not declared can change in the database without any effect."
+_LINE = 88  # ruff's and black's own
 _IMPORTS = (
     ("from datetime import {}", ("UTC", "date", "datetime", "time")),
     ("from decimal import {}", ("Decimal",)),
@@ -121,12 +123,14 @@ def _language(body: str) -> list[str]:
 
 
 def _imports(body: str) -> Iterator[str]:
+    body = _COMMENT.sub("", body)
     for line, names in _IMPORTS:
         found = [name for name in names if any(f"{mark}{name}{end}" in body for mark, end in _MARKS)]
         if found:
             yield line.format(", ".join(found))
 
 
+_COMMENT = re.compile(r"  #.*")
 _MARKS = [(mark, end) for mark in (": ", "[", ", ", "=", "(") for end in ("\n", " ", "(", "[", "]", ")", ",")]
 
 
@@ -212,16 +216,18 @@ def test_text(package: str, proposal: Proposal) -> str:
             f'    domain = Rehearsal(load_domain("{package}"))',
         ]
         if rows:
-            lines += ["    domain.given(", *(f"        {_call('insert', table)}," for table in rows), "    )"]
+            lines += ["    domain.given(", *(_call_lines("insert", table) for table in rows), "    )"]
         made = [root.table, *(member.table for member in children)]
         lines += [
             "    outcome = domain.when(",
-            *(f"        {_call('insert', table)}," for table in made),
+            *(_call_lines("insert", table) for table in made),
             "    )",
             f"    outcome.expects({event}({', '.join(literals)}))",
-            f"    domain.when({_call('update', root.table)}).expects()",
             "    domain.when(",
-            *(f"        {_call('delete', table, table.key)}," for table in reversed(made)),
+            _call_lines("update", root.table),
+            "    ).expects()",
+            "    domain.when(",
+            *(_call_lines("delete", table, table.key) for table in reversed(made)),
             "    ).expects()",
         ]
         blocks.append("\n".join(lines))
@@ -231,9 +237,10 @@ def test_text(package: str, proposal: Proposal) -> str:
         '"""Written once by `tidings init`, and now yours. Rows look as Debezium writes them."""',
         "",
         *([*imports, ""] if (imports := list(_imports(body))) else []),
-        *_wrapped_import(f"{package}.events", events),
         "from tidings_domain import load_domain",
         "from tidings_domain.testing import Rehearsal, delete, insert, update",
+        "",
+        *_wrapped_import(f"{package}.events", events),
     ]
     return "\n".join(head) + "\n\n\n" + body + "\n"
 
@@ -247,15 +254,19 @@ def _rows_around(aggregate: Proposed, proposal: Proposal) -> Iterator[Table]:
     return (table for name, table in found.items() if name not in own)
 
 
-def _call(what: str, table: Table, only: tuple[str, ...] | None = None) -> str:
+def _call_lines(what: str, table: Table, only: tuple[str, ...] | None = None) -> str:
+    """A row of a test, with an argument a line where a line has no room for all."""
+    indent = " " * 8
     columns = [column for column in table.columns if only is None or column.name in only]
-    plain = [f"{c.name}={_sample(c)}" for c in columns if identifier(c.name) == c.name]
-    other = {c.name: c for c in columns if identifier(c.name) != c.name}
+    arguments = [json.dumps(table.name)]
+    arguments += [f"{c.name}={_sample(c)}" for c in columns if identifier(c.name) == c.name]
+    other = [f"{json.dumps(c.name)}: {_sample(c)}" for c in columns if identifier(c.name) != c.name]
     if other:
-        plain.append(
-            "**{" + ", ".join(f"{json.dumps(name)}: {_sample(c)}" for name, c in other.items()) + "}"
-        )
-    return f"{what}({', '.join([json.dumps(table.name), *plain])})"
+        arguments.append("**{" + ", ".join(other) + "}")
+    line = f"{indent}{what}({', '.join(arguments)}),"
+    if len(line) <= _LINE:
+        return line
+    return "\n".join([f"{indent}{what}(", *(f"{indent}    {one}," for one in arguments), f"{indent}),"])
 
 
 def _sample(column: Column) -> str:

@@ -1,0 +1,1 @@
+"""What the tables of rental mean, and what of it is news."""
