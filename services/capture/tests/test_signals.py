@@ -1,6 +1,8 @@
 """Signals by every channel, and what they do to an incremental snapshot."""
 
 import json
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -206,6 +208,31 @@ def test_a_delete_that_others_do_not_see_yet_is_not_undone(
     wait_until("the row behind", lambda: any(r.key["id"] == 11 for r in read_topic(f"{name}.public.a")))
     wait_until("the chunk", lambda: len(ids(read_topic(f"{name}.public.a"))) >= 9)
     assert sorted(set(ids(read_topic(f"{name}.public.a"))) - {11}) == [1, 2, 3, 4, 6, 7, 8, 9, 10]
+
+
+def test_a_label_that_an_enum_gets_while_a_chunk_waits(
+    worker, create, options, sql, arm, wait_until, read_topic
+):
+    """The table's plan is made anew in the middle of the window: a delete behind that counts as one before."""
+    sql("CREATE TYPE mood AS ENUM ('sad')", "CREATE TABLE a (id int PRIMARY KEY, m mood)")
+    sql("INSERT INTO a SELECT i, 'sad' FROM generate_series(1, 3) i")
+    sql("CREATE TABLE signals (id text PRIMARY KEY, type text, data text)")
+    name = create(options)
+    sql("UPDATE a SET m = m WHERE id = 1")  # announced, with the labels of now
+    topic = f"{name}.public.a"
+    wait_until("the update", lambda: read_topic(topic))
+    frozen = arm("window.read", action="freeze")
+    assert worker.request("POST", f"/connectors/{name}/signals", SNAPSHOT)[0] == 202
+    wait_until("the chunk is read", frozen)
+    sql(
+        "ALTER TYPE mood ADD VALUE 'glad'",
+        "UPDATE a SET m = 'glad' WHERE id = 1",
+        "DELETE FROM a WHERE id = 2",
+    )
+    os.kill(worker.task_pid(), signal.SIGCONT)
+    wait_until("the chunk", lambda: 3 in ids(read_topic(topic)))
+    records = [(r.key["id"], r.value["op"]) for r in read_topic(topic) if r.value]
+    assert (2, "r") not in records[records.index((2, "d")) :]
 
 
 def column(name, *, not_null=True):

@@ -51,8 +51,8 @@ class Plan:
     ) -> None:
         self.topic = topic
         self.table = table
-        self.renew: Callable[[int], Plan] | None = None
-        """Gives a plan for the relation with this oid, with the enums' present labels; itself, if it has them."""
+        self.renew: Callable[[int], Plan | None] | None = None
+        """Gives a plan for the relation with this oid, with the enums' present labels; None if it has them."""
         columns = {
             column.name: converted_column(index, column, types, options)
             for index, column in enumerate(table.columns)
@@ -244,10 +244,10 @@ class Plan:
             return self._converted(data, start, context)
         except UnknownLabelError as error:
             # Added to the enum later, of which the stream says nothing. Nothing has been counted yet.
-            renewed = self.renew(self.table.oid) if self.renew is not None else self
-            if renewed is self:
+            renewed = self.renew(self.table.oid) if self.renew is not None else None
+            if renewed is None:
                 error.admit()
-            return renewed.change(data, start, context)
+            return (renewed or self).change(data, start, context)
 
     def _converted(self, data: bytes, start: int, context: EventContext) -> list[Record]:
         change = self._rows.decode(data, start)

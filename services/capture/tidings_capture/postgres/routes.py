@@ -67,15 +67,18 @@ class Routes:
         """Say which tables are captured, by schema and name: where many are met at once, they are looked up at once."""
         self._expected = tables
 
-    def renew(self, oid: int) -> Plan:
-        """The plan of a relation as the catalog shows it now; the same one when nothing has changed."""
+    def renew(self, oid: int) -> Plan | None:
+        """A plan of a relation as the catalog shows it now; None when nothing has changed."""
         route, relation = self.by_oid[oid], self._relations.get(oid)
         assert route is not None
-        if relation is not None:
-            table = self._table(relation, None)
-            if table != route.table:
-                route.table, route.plan = table, self._plan(table, route.topic)
-        return route.plan
+        table = route.table if relation is None else self._table(relation, None)
+        if table == route.table:
+            return None
+        route.table = table
+        route.plan = plan = self._plan(table, route.topic)
+        if self.on_route is not None:
+            self.on_route(route)  # whoever watched the former plan watches this one
+        return plan
 
     def add_table(self, table: Table) -> Route:
         """A table that a snapshot reads."""
