@@ -28,6 +28,7 @@ from translatorlab.poison import Place, letters
 from translatorlab.processes import FAULTS, StageProcess, Supervisor
 from translatorlab.published import Published, Verdict
 from translatorlab.store import TABLES, create_store
+from translatorlab.story import story
 from translatorlab.truth import count, expected_events
 
 Form = Literal["json", "avro"]
@@ -218,6 +219,10 @@ class Pipeline:
                 wait_for("an event", lambda former=former: self.published.read() > former, _CATCH_UP_SECONDS)
         verdict = self.published.judge(want)
         verdict.problems += self._without_letters()
+        for order in dict.fromkeys(verdict.wrong[:2]):
+            verdict.problems += story(
+                self.lab.kafka.bootstrap, self.name, prefix(self.name, self.generation), order
+            )
         if verdict.problems:
             verdict.problems += [
                 f"{stage.name} ({stage.starts} starts): {stage.ready()}"

@@ -23,6 +23,8 @@ class Verdict:
     expected: int
     found: int
     problems: list[str]
+    wrong: list[str]
+    """An order that differs, of each event of which any does."""
 
 
 class Published:
@@ -98,13 +100,15 @@ class Published:
         problems = (
             [f"{len(self._repeated)} ids twice, the first: {self._repeated[0]}"] if self._repeated else []
         )
+        first_wrong: list[str] = []
         for event, by_order in want.items():
             found = self.events[event]
             wrong = sorted(o for o in by_order.keys() | found.keys() if by_order.get(o) != found.get(o))
             if wrong:
                 order = wrong[0]
+                first_wrong.append(order)
                 problems.append(
                     f"{event}: {len(wrong)} orders differ, such as {order}: expected {by_order.get(order)},"
                     f" found {found.get(order)}"
                 )
-        return Verdict(count(want), self.records, problems)
+        return Verdict(count(want), self.records, problems, first_wrong)
