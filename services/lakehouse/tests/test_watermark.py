@@ -9,7 +9,10 @@ import pytest
 from lakelab.topics import MarkerTopic
 from test_technical import order
 
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.stored_position import position_of
+from tidings_lakehouse.system_tables import Watermark, WatermarkTable
+from tidings_lakehouse.topics import TRANSACTION_LOG
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
@@ -62,6 +65,23 @@ def test_it_follows_the_end_markers_of_the_source(lake: Lake, topics: Topics, un
     lake.forget()
     b.change("u", order(1), 160, 170)
     assert watermarks() == dict.fromkeys(tables, 180)
+
+
+def test_jobs_of_two_sources_take_turns_in_one_warehouse(lake: Lake, unique_name: str) -> None:
+    """Each goes on where its own watermark was, whichever has written last."""
+    name = f"{unique_name}_watermarks"
+    sources = [f"{unique_name}.{source}" for source in "ab"]
+    for number, source in enumerate(sources, 1):
+        table = WatermarkTable(lake.session, name, Commits(lake.session))
+        assert table.row(TRANSACTION_LOG, f"{source}.transaction") is None
+        table.take([Watermark(TRANSACTION_LOG, f"{source}.transaction", number, number, None, None)], 0)
+        table.take([Watermark("technical.orders", f"{source}.public.orders", number, None, None, None)], 0)
+        table.write()
+    table = WatermarkTable(lake.session, name, Commits(lake.session))
+    found = [table.row(TRANSACTION_LOG, f"{source}.transaction") for source in sources]
+    assert [row and row.commit_lsn for row in found] == [1, 2]
+    of_table = [table.row("technical.orders", f"{source}.public.orders") for source in sources]
+    assert [row and row.commit_lsn for row in of_table] == [None, 2], "a table belongs to one topic"
 
 
 def test_it_follows_the_stored_position_while_the_database_rests(

@@ -15,7 +15,7 @@ from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.metrics import FRESHNESS
 from tidings_lakehouse.positions import NEVER, PartitionId, beyond, note_of, offsets_noted, offsets_of
 from tidings_lakehouse.tables import Table, frame_of
-from tidings_lakehouse.topics import QUARANTINE, WATERMARK
+from tidings_lakehouse.topics import QUARANTINE, TRANSACTION_LOG, WATERMARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,8 @@ class Watermark:
 
 
 class WatermarkTable:
-    """One row per table; the rows of one stream are replaced together, in one commit."""
+    """One row per table, and of the transaction log one per source; the rows of one stream are replaced together, in one
+    commit."""
 
     def __init__(self, session: SparkSession, stream: str, commits: Commits) -> None:
         self._session = session
@@ -80,7 +81,7 @@ class WatermarkTable:
         rows = session.table(WATERMARK).where(sf.col("stream") == stream).collect() if table.exists else []
         table.ensure(WATERMARK_SCHEMA, partitioned_by=["stream"])
         self._rows = {
-            row["table_name"]: (
+            _key(row["table_name"], row["topic"]): (
                 Watermark(
                     row["table_name"],
                     row["topic"],
@@ -97,21 +98,21 @@ class WatermarkTable:
 
     def row(self, table: str, topic: str) -> Watermark | None:
         """What is known of a table, unless it belonged to another topic then."""
-        found = self._rows.get(table)
+        found = self._rows.get(_key(table, topic))
         return found[0] if found is not None and found[0].topic == topic else None
 
     def complete(self, source: str, commit_lsn: int | None) -> None:
         """Say of all tables of a source, also of those that rest, up to where they are complete."""
         now = dt.datetime.now(dt.UTC)
-        for table, (watermark, _, batch) in self._rows.items():
+        for key, (watermark, _, batch) in self._rows.items():
             if watermark.topic.startswith(f"{source}.") and watermark.commit_lsn != commit_lsn:
-                self._rows[table] = (replace(watermark, commit_lsn=commit_lsn), now, batch)
+                self._rows[key] = (replace(watermark, commit_lsn=commit_lsn), now, batch)
 
     def take(self, watermarks: Iterable[Watermark], batch_id: int) -> None:
         """Take over what changed."""
         now = dt.datetime.now(dt.UTC)
         for watermark in watermarks:
-            self._rows[watermark.table] = (watermark, now, batch_id)
+            self._rows[_key(watermark.table, watermark.topic)] = (watermark, now, batch_id)
             if watermark.newest_changed_at is not None:
                 # Spark gives moments without a zone, in this process's.
                 age = now - watermark.newest_changed_at.astimezone(dt.UTC)
@@ -135,6 +136,11 @@ class WatermarkTable:
         ]
         frame = frame_of(self._session, rows, WATERMARK_SCHEMA)
         self._table.write(lambda name: frame.writeTo(name).overwrite(sf.col("stream") == self._stream))
+
+
+def _key(table: str, topic: str) -> tuple[str, str]:
+    """What a row is known by: a table belongs to one topic at a time, but all sources' markers are in one table."""
+    return table, topic if table == TRANSACTION_LOG else ""
 
 
 def _iso(moment: dt.datetime) -> str:
