@@ -18,7 +18,46 @@ from tidings_connect.connector import Connector
 
 _IMPORTANCE: Final = ("HIGH", "MEDIUM", "LOW")
 _CHAINS: Final = (("transforms", "transformation"), ("predicates", "predicate"))
-_OF_SINKS: Final = ("topics", "errors.deadletterqueue.")
+_GROUPS_OF_SOURCES: Final = frozenset({"Topic Creation", "Exactly Once Support", "offsets.topic"})
+_LETTERS: Final = "errors.deadletterqueue."
+_OF_SINKS: Final = (
+    Definition("topics", "LIST", False, "", "HIGH", "Common", 4, "LONG", "Topics"),
+    Definition("topics.regex", "STRING", False, "", "HIGH", "Common", 4, "LONG", "Topics regex"),
+    Definition(
+        f"{_LETTERS}topic.name",
+        "STRING",
+        False,
+        "",
+        "MEDIUM",
+        "Error Handling",
+        6,
+        "MEDIUM",
+        "Dead Letter Queue Topic Name",
+    ),
+    Definition(
+        f"{_LETTERS}topic.replication.factor",
+        "SHORT",
+        False,
+        "3",
+        "MEDIUM",
+        "Error Handling",
+        7,
+        "MEDIUM",
+        "Dead Letter Queue Topic Replication Factor",
+    ),
+    Definition(
+        f"{_LETTERS}context.headers.enable",
+        "BOOLEAN",
+        False,
+        "false",
+        "MEDIUM",
+        "Error Handling",
+        8,
+        "MEDIUM",
+        "Enable Error Context Headers",
+    ),
+)
+"""What a real Kafka Connect 4.3.1 says of the options that only sinks have (``SinkConnectorConfig.configDef``)."""
 PLUGIN_VERSION: Final = ".plugin.version"
 _KIND_OF_CLASS: Final = {
     "key.converter": "converter",
@@ -41,25 +80,13 @@ def _framework() -> tuple[Definition, ...]:
 
 def connector_definitions(connector: Connector) -> dict[str, Definition]:
     """The options of a connector in the order of Kafka Connect's answer: those that every connector has first."""
-    if connector.kind == "sink":
-        # Recorded of a source: a sink has some of these, and those that only sinks have.
-        options = {
-            name: option for name, option in connector.options.items() if name not in own_names(connector)
-        }
-        shared = [d for d in _framework() if d.name.removesuffix(PLUGIN_VERSION) in options]
-        known = {definition.name for definition in shared}
-        others = [
-            option.definition("Common", order)
-            for order, (name, option) in enumerate(options.items(), 1)
-            if name not in known and name.startswith(_OF_SINKS)
-        ]
-        return {definition.name: definition for definition in (*shared, *others, *connector.definitions())}
-    return {definition.name: definition for definition in (*_framework(), *connector.definitions())}
-
-
-def own_names(connector: Connector) -> frozenset[str]:
-    """The names of the options that are a connector's own."""
-    return frozenset(option.name for option in connector.own_options)
+    shared = [
+        replace(d, default_value=connector.version) if d.name == f"connector{PLUGIN_VERSION}" else d
+        for d in _framework()
+        if connector.kind != "sink" or d.group not in _GROUPS_OF_SOURCES
+    ]
+    of_kind = _OF_SINKS if connector.kind == "sink" else ()
+    return {d.name: d for d in (*shared, *of_kind, *connector.definitions())}
 
 
 def groups(config: Mapping[str, str], connector: Connector) -> list[str]:
@@ -70,7 +97,12 @@ def groups(config: Mapping[str, str], connector: Connector) -> list[str]:
     converters = (definition.group for definition in converter_definitions(config))
     own = [group for group in connector.groups() if group != OUR_GROUP]
     ours = [OUR_GROUP] if OUR_GROUP in connector.groups() else []
-    return list(dict.fromkeys([*_recorded()["groups"], *chains, *own, *filter(None, converters), *ours]))
+    of_all = [
+        group
+        for group in _recorded()["groups"]
+        if connector.kind != "sink" or group not in _GROUPS_OF_SOURCES
+    ]
+    return list(dict.fromkeys([*of_all, *chains, *own, *filter(None, converters), *ours]))
 
 
 def chain_definitions(config: Mapping[str, str]) -> list[Definition]:

@@ -1,11 +1,11 @@
 """Kafka Connect's own options of source connectors: those that a connector has whatever its class."""
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from tidings_connect.config.exactly_once import boundary_problem
-from tidings_connect.config.option import Option, Passed, value_problem, worded
+from tidings_connect.config.option import OF_FRAMEWORK, Option, Passed, value_problem, worded
 from tidings_connect.config.option_checks import at_least_one_problem, not_negative_problem
 from tidings_connect.kafka.settings import unknown_settings
 from tidings_connect.kafka.topic_creation import topic_creation_problems
@@ -165,16 +165,18 @@ def check_options(
     options: Mapping[str, Option],
     prefixes: tuple[str, ...],
     override: Callable[[str], str | None],
+    of_framework: Collection[str] = OF_FRAMEWORK,
 ) -> dict[str, list[str]]:
     """What is wrong with the options of a table, by option.
 
     Args:
+        of_framework: the options whose problems are in Kafka Connect's words.
         prefixes: of options that are checked elsewhere.
         override: what is wrong with the name of one of these, or None.
     """
     problems: dict[str, list[str]] = {}
     for name, value in config.items():
-        problem = _problem(name, value, options, prefixes, override)
+        problem = _problem(name, value, options, prefixes, override, of_framework)
         if problem is not None:
             problems.setdefault(name, []).append(problem)
     for option in options.values():
@@ -197,11 +199,12 @@ def _problem(
     options: Mapping[str, Option],
     prefixes: tuple[str, ...],
     override: Callable[[str], str | None],
+    of_framework: Collection[str],
 ) -> str | None:
     option = options.get(name)
     if option is not None:
-        wrong = value_problem(option, value)
-        return None if wrong is None else worded(name, wrong, value)
+        wrong = value_problem(option, value, of_framework)
+        return None if wrong is None else worded(name, wrong, value, of_framework)
     return override(name) if name.startswith(prefixes) else unknown_option(name, options)
 
 

@@ -1,11 +1,11 @@
 """A connector's options: type, default and checks of each, and its definition as ``/connector-plugins`` shows it. Pure."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Kind = Literal["string", "password", "int", "long", "boolean", "list", "class"]
+Kind = Literal["string", "password", "short", "int", "long", "boolean", "list", "class"]
 
 OF_FRAMEWORK: Final = frozenset(
     {
@@ -20,7 +20,7 @@ OF_FRAMEWORK: Final = frozenset(
     }
 )
 """Options that Kafka Connect checks, in its own words, before it asks the connector."""
-_BITS: Final = {"int": 32, "long": 64}
+_BITS: Final = {"short": 16, "int": 32, "long": 64}
 """Of Java's types, which Kafka Connect reads an option as."""
 FRAMEWORK_GROUPS: Final = frozenset(
     {
@@ -37,6 +37,7 @@ FRAMEWORK_GROUPS: Final = frozenset(
 OUR_GROUP: Final = "TIDINGS"
 """Of options that neither Kafka Connect nor Debezium has; shown last."""
 _TYPES: Final = {
+    "short": "SHORT",
     "int": "INT",
     "long": "LONG",
     "boolean": "BOOLEAN",
@@ -160,9 +161,13 @@ def definition_of_fact(fact: list[Any]) -> Definition:
     return Definition(**{**values, "dependents": tuple(values["dependents"])})
 
 
-def worded(name: str, problem: str, value: str = "") -> str:
-    """A problem as Debezium words it, or Kafka Connect where it is first to check the option."""
-    if name in OF_FRAMEWORK:
+def worded(name: str, problem: str, value: str = "", of_framework: Collection[str] = OF_FRAMEWORK) -> str:
+    """A problem as Debezium words it, or Kafka Connect where it is first to check the option.
+
+    Args:
+        of_framework: the options that Kafka Connect is first to check.
+    """
+    if name in of_framework:
         return f"Invalid value {value} for configuration {name}: {problem}"
     return f"The '{name}' value is invalid: {problem}"
 
@@ -173,16 +178,20 @@ def _is_integer(value: str, bits: int) -> bool:
     return -(1 << (bits - 1)) <= int(value) < 1 << (bits - 1)
 
 
-def value_problem(option: Option, value: str) -> str | None:
-    """What is wrong with an option's value, or None."""
+def value_problem(option: Option, value: str, of_framework: Collection[str] = OF_FRAMEWORK) -> str | None:
+    """What is wrong with an option's value, or None.
+
+    Args:
+        of_framework: see `worded`.
+    """
     value = value.strip()
     if option.required and not value:
         return None  # reported as missing
-    framework = option.name in OF_FRAMEWORK
+    framework = option.name in of_framework
     if option.kind in _BITS and value and not _is_integer(value, _BITS[option.kind]):
         if framework:
             return f"Not a number of type {option.kind.upper()}"
-        return "An integer is expected" if option.kind == "int" else "A long value is expected"
+        return "A long value is expected" if option.kind == "long" else "An integer is expected"
     if option.kind == "boolean" and value.lower() not in {"true", "false"}:
         return (
             "Expected value to be either true or false"

@@ -45,6 +45,13 @@ _TABLE: Final = (
         documentation="A regular expression of Java's: topics whose whole name it matches are read.",
     ),
     Option(
+        "tasks.max.enforce",
+        "boolean",
+        "true",
+        values=("true",),
+        documentation="Whether more tasks than tasks.max are an error; always.",
+    ),
+    Option(
         LETTERS,
         "string",
         "",
@@ -52,7 +59,7 @@ _TABLE: Final = (
     ),
     Option(
         LETTERS_REPLICATION,
-        "int",
+        "short",
         "3",
         check=at_least_one_problem,
         documentation="Of the topic of dead letters, where it is created.",
@@ -118,7 +125,7 @@ def topic_pattern(config: Mapping[str, str]) -> JavaPattern | None:
 
 def check_sink(config: Mapping[str, str], options: Mapping[str, Option]) -> dict[str, list[str]]:
     """What is wrong with a sink's configuration, by option; empty when nothing is."""
-    problems = check_options(config, options, _PREFIXES, _override_problem)
+    problems = check_options(config, options, _PREFIXES, _override_problem, SINK_OPTIONS.keys())
     for name, found in (*_topic_problems(config).items(), *check_transforms(config).items()):
         problems.setdefault(name, []).extend(found)
     return problems

@@ -5,11 +5,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from tidings_connect.config.retries import read_retry_options
 from tidings_connect.config.sink_options import RETRY_TIMEOUT
 from tidings_connect.task.worker_link import WorkerLink
 
 _FIRST_SECONDS: Final = 0.3
+_LONGEST: Final = "errors.retry.delay.max.ms"
+_LONGEST_MS: Final = 60_000
+"""Kafka Connect's; a task that fails is started again after at most ten seconds, which is Debezium's."""
 _WITHOUT_END: Final = -1
 _SLICE_SECONDS: Final = 0.05
 
@@ -24,7 +26,7 @@ class Patience:
     def __init__(self, config: Mapping[str, str], link: WorkerLink, on_retry: Callable[[], None]) -> None:
         timeout = int(config.get(RETRY_TIMEOUT, "").strip() or "0")
         self._seconds = float("inf") if timeout == _WITHOUT_END else timeout / 1000
-        self._longest = read_retry_options(config).longest_seconds
+        self._longest = int(config.get(_LONGEST, "").strip() or _LONGEST_MS) / 1000
         self._link = link
         self._on_retry = on_retry
 
