@@ -28,6 +28,7 @@ OF_ERRORS: Final = {
     "envelope": "Read the message.",
     "event": "Change the rule, or the contract of its event, so that they fit.",
     "fenced": "See what else runs with the same name or group, and stop one of the two; then restart the task.",
+    "fencing": "See why in the message or in the leader's log; tasks start once those of the former configuration are fenced.",
     "forbidden": "Ask whoever runs the worker for the property that the message names.",
     "gap": "Choose what the hint offers; see the runbook on a gap.",
     "generation": "Run `tidings generations list`, and follow the message.",
@@ -93,6 +94,7 @@ OF_ERRORS: Final = {
 OF_WARNINGS: Final = {
     "a table is gone": "Nothing, if it was dropped on purpose; its stored position stays.",
     "events of a topic are deprecated": "Move to the version that `see` describes before the day that `ends` names.",
+    "former tasks could not be fenced": "Mend the reason that it gives; the leader tries again, and the connector's tasks wait for it.",
     "not connected yet": "Let the database answer; the task tries again.",
     "tables of table.whitelist are not there": "Create the tables, or correct `table.whitelist`; the task looks again every `table.poll.interval.ms`.",
     "the target is busy and is asked again": "Nothing, if it was once: another transaction held a lock. Else see who holds it.",

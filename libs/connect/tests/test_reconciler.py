@@ -2,23 +2,26 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from tidings_connect.config import plugins
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.connector import Connector
-from tidings_connect.errors import OptionError
+from tidings_connect.errors import BrokerError, ConflictError, FencingError, OptionError
 from tidings_connect.group.worker_group import AloneGroup
+from tidings_connect.herder.fencing import Fencing
 from tidings_connect.herder.local_task import FAILED, UNASSIGNED, LocalTask
 from tidings_connect.herder.reconciler import Reconciler
 from tidings_connect.storage.memory import MemoryStorage
-from tidings_connect.storage.records import PAUSED, STOPPED
+from tidings_connect.storage.records import PAUSED, STARTED, STOPPED, FencingState
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.forks import TaskForks
 from tidings_connect.task.transport import TaskContext
 from tidings_connect.task_id import TaskId
-from tidings_service import Health, TidingsError
+from tidings_service import Health, Retry, TidingsError
 
 ME = "worker:1"
 CONFIG = {"connector.class": "counting.CounterConnector", "counter.file": "f", "counter.topic": "t"}
@@ -40,9 +43,9 @@ class MovableGroup(AloneGroup):
 
 
 class Bench:
-    """A reconciler whose tasks fail at once, for good: their jobs cannot be made."""
+    """A reconciler whose tasks fail at once, for good: their jobs cannot be made. `exactly_once`: with fencing."""
 
-    def __init__(self, tmp_path) -> None:
+    def __init__(self, tmp_path, *, exactly_once: bool = False) -> None:
         self.wake = asyncio.Event()
         self.tasks: dict[TaskId, LocalTask] = {}
         self.jobs: list[str] = []
@@ -56,11 +59,20 @@ class Bench:
                 "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             }
         )
+        if exactly_once:
+            worker = replace(worker, exactly_once="enabled")
         self.storage = MemoryStorage(worker, ME, self.wake.set)
         self.group = MovableGroup()
+        self.fenced: list[int] = []
+        self.refusal: BrokerError | None = None
+        self.writing = asyncio.Lock()
+        self.fencing = Fencing(
+            worker, self.storage, self.group, self.writing, self._leading, lambda *_: cast("TaskJob", None),
+            self._take_over,
+        )  # fmt: skip
         self.reconciler = Reconciler(
             worker, ME, self.storage, self.group, self.tasks, Health(), self.wake, self._job, TaskForks(),
-            self.ended.append,
+            self.ended.append, self.fencing,
         )  # fmt: skip
 
     @property
@@ -72,10 +84,27 @@ class Bench:
         self.given.append((task_id, config))
         raise OptionError("there is no such task here")
 
+    async def _leading(self) -> MemoryStorage:
+        if not self.group.leads:
+            raise ConflictError("another leads")
+        await self.storage.settle()
+        return self.storage
+
+    def _take_over(self, _job: TaskJob, task: int, given_up: Callable[[], bool]) -> None:
+        if given_up():
+            raise FencingError("another worker leads the group now")
+        if self.refusal is not None:
+            raise self.refusal
+        self.fenced.append(task)
+
     def told(self, name: str, task: int = 0) -> str | None:
         """The state that the status topic says."""
         status = self.storage.statuses.task(name, task)
         return None if status is None else status.state
+
+    def fencing_of(self, name: str) -> FencingState:
+        """What the config topic says."""
+        return self.storage.configs.connectors[name].fencing
 
     def put(self, name: str, config: dict[str, str], state: str | None = None) -> None:
         self.storage.configs.put_connector(name, config, state)
@@ -93,6 +122,18 @@ async def bench(tmp_path, counting) -> AsyncIterator[Bench]:
     yield made
     await made.reconciler.stop()
     for run in made.runs.values():
+        await run.stop()
+    assert made.ended == []
+
+
+@pytest.fixture
+async def exact(tmp_path, counting, pair) -> AsyncIterator[Bench]:
+    """With exactly once."""
+    made = Bench(tmp_path, exactly_once=True)
+    made.reconciler.start()
+    yield made
+    await made.reconciler.stop()
+    for run in made.tasks.values():
         await run.stop()
     assert made.ended == []
 
@@ -219,3 +260,75 @@ async def test_only_the_tasks_that_are_asked_for_start_again_and_a_stop_ends_all
     bench.group.further = [TaskId("a", 1)]
     assert not bench.reconciler.is_stopped("a"), "another worker has yet to let go"
     assert bench.reconciler.view("a", bench.storage.configs.connectors["a"]).tasks == ()
+
+
+async def test_tasks_of_a_new_configuration_wait_until_the_former_ones_are_fenced(exact: Bench) -> None:
+    exact.put("a", PAIR)
+    await exact.until(lambda: len(exact.given) == 3)
+    assert exact.fenced == [], "there were none before"
+    assert exact.fencing_of("a") == FencingState(3, done=True)
+    exact.refusal = BrokerError("the coordinator is away", retry=Retry.TIMED)
+    exact.put("a", {**PAIR, "tasks.max": "2"})
+    reason = "fencing: tasks of the former configuration could not be fenced: the coordinator is away"
+    await exact.until(lambda: all(reason in (task.trace or "") for task in exact.tasks.values()))
+    assert exact.told("a") == exact.told("a", 1) == FAILED
+    assert len(exact.given) == 3, "no task has started"
+    assert exact.fencing_of("a") == FencingState(3, done=False)
+    exact.refusal = None
+    await exact.until(lambda: len(exact.given) == 5)
+    assert exact.fenced == [0, 1, 2]
+    assert exact.fencing_of("a") == FencingState(2, done=True)
+
+
+async def test_one_task_that_follows_one_needs_no_round(exact: Bench) -> None:
+    one = {**PAIR, "tasks.max": "1"}
+    exact.put("a", one)
+    await exact.until(lambda: len(exact.given) == 1 and exact.fencing_of("a").done)
+    exact.put("a", {**one, "share": "other"})
+    await exact.until(lambda: len(exact.given) == 2 and exact.fencing_of("a").done)
+    assert exact.fenced == []
+    exact.put("a", PAIR)
+    await exact.until(lambda: len(exact.given) == 5)
+    assert exact.fenced == [0]
+    exact.put("a", one)
+    await exact.until(lambda: len(exact.given) == 6)
+    assert exact.fenced == [0, 0, 1, 2]
+
+
+async def test_only_the_leader_fences_and_others_wait_for_it(exact: Bench) -> None:
+    exact.group.leads = False
+    exact.put("a", PAIR)
+    await exact.until(lambda: len(exact.tasks) == 3)
+    assert (exact.given, exact.fencing_of("a").done) == ([], False)
+    exact.storage.configs.put_fenced("a", 3)
+    await exact.until(lambda: len(exact.given) == 3)
+
+
+async def test_a_configuration_that_comes_during_a_round_gets_one_of_its_own(exact: Bench) -> None:
+    exact.put("a", PAIR)
+    await exact.until(lambda: len(exact.given) == 3)
+    async with exact.writing:
+        exact.put("a", {**PAIR, "tasks.max": "2"})
+        await exact.until(lambda: len(exact.tasks) == 2)
+        exact.put("a", PAIR)
+        await exact.until(lambda: len(exact.tasks) == 3)
+        assert len(exact.given) == 3
+    await exact.until(lambda: len(exact.given) == 6)
+    assert set(exact.fenced) == {0, 1, 2}
+    assert [config["tasks.max"] for _, config in exact.given[3:]] == ["3"] * 3
+
+
+async def test_before_offsets_are_changed_the_tasks_of_a_stopped_connector_are_fenced(exact: Bench) -> None:
+    exact.put("a", PAIR)
+    await exact.until(lambda: len(exact.given) == 3)
+    exact.storage.configs.put_target_state("a", STOPPED)
+    await exact.until(lambda: exact.reconciler.is_stopped("a"))
+    exact.refusal = BrokerError("the coordinator is away", retry=Retry.TIMED)
+    with pytest.raises(FencingError, match="zombie fencing for source connector prior to modifying offsets"):
+        await exact.fencing.fence_stopped("a")
+    exact.refusal = None
+    await exact.fencing.fence_stopped("a")
+    assert exact.fenced == [0, 1, 2]
+    exact.storage.configs.put_target_state("a", STARTED)
+    await exact.until(lambda: len(exact.given) == 6)
+    assert exact.fenced == [0, 1, 2], "the same configuration: each task fences its own predecessor"

@@ -57,6 +57,13 @@ class FencedError(BrokerError):
     default_retry = Retry.MANUAL
 
 
+class FencingError(ConnectError):
+    """Tasks of a connector's former configuration could not be kept from writing yet, so that none of its own starts."""
+
+    code = "fencing"
+    default_retry = Retry.TIMED
+
+
 class OffsetError(ConnectError):
     """A stored source offset cannot be understood."""
 

@@ -107,3 +107,5 @@ VALIDATION: Final = Threads("validation", 16)
 """Checks of configurations, which ask the databases that they name."""
 TASKS: Final = Threads("tasks", 8)
 """What a task is started with: its configuration with its secrets."""
+FENCING: Final = Threads("fencing", 4)
+"""Former tasks' transactional ids, taken over before new tasks start."""

@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -221,6 +223,60 @@ def test_a_zombie_is_fenced_and_what_it_sent_is_never_seen(transactional, unique
         zombie.commit()
     assert caught.value.retry is Retry.MANUAL
     assert [read.value for read in subscribe(unique_name).wait(1)] == ["owner"]
+
+
+@pytest.fixture
+def three_tasks(exact_worker, tmp_path, unique_name) -> Iterator[dict[str, str]]:
+    """A connector on the exact worker with a table for each of its three tasks, all running; its configuration."""
+    file = tmp_path / "source.db"
+    with closing(sqlite3.connect(file, isolation_level=None)) as source:
+        for table in "abc":
+            source.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY)")
+            source.execute(f"INSERT INTO {table} VALUES (1)")
+    config = {
+        "connector.class": "io.aiven.connect.jdbc.JdbcSourceConnector",
+        "connection.url": f"jdbc:sqlite:{file}",
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        "table.whitelist": "a,b,c",
+        "poll.interval.ms": "100",
+        "topic.prefix": f"{unique_name}-",
+        "tasks.max": "3",
+    }
+    assert exact_worker.request("PUT", f"/connectors/{unique_name}/config", config)[0] == 201
+    yield config
+    exact_worker.request("DELETE", f"/connectors/{unique_name}")
+
+
+def states(worker, name: str) -> list[str]:
+    return [task["state"] for task in worker.request("GET", f"/connectors/{name}/status")[1]["tasks"]]
+
+
+def test_a_former_task_that_wakes_up_when_tasks_have_become_fewer_writes_nothing(
+    exact_worker, three_tasks, transactional, unique_name, subscribe, kafka_bootstrap, wait_until
+):
+    """The third of three tasks is frozen before its commit, and there are two now: nobody has its id by itself."""
+    wait_until("three tasks", lambda: states(exact_worker, unique_name) == ["RUNNING"] * 3)
+    topic = subscribe(f"{unique_name}-c")
+    topic.wait(1)
+    zombie = transactional(f"{GROUP}-{unique_name}-2")
+    zombie.send(f"{unique_name}-c", [(None, b'"zombie"', None)])
+    assert zombie.flush(60)
+    fewer = three_tasks | {"tasks.max": "2"}
+    assert exact_worker.request("PUT", f"/connectors/{unique_name}/config", fewer)[0] == 200
+    wait_until("two tasks", lambda: states(exact_worker, unique_name) == ["RUNNING"] * 2)
+    with pytest.raises(FencedError):  # noqa: PT012 - whichever comes first
+        zombie.send(OFFSETS, [(b'["zombie"]', b"{}", None)])
+        zombie.commit()
+    with (
+        closing(sqlite3.connect(three_tasks["connection.url"].removeprefix("jdbc:sqlite:"))) as source,
+        source,
+    ):
+        source.execute("INSERT INTO c VALUES (2)")
+    assert [read.value["id"] for read in topic.wait(2)] == [1, 2]
+    settings = {"bootstrap.servers": kafka_bootstrap}
+    told = read_compacted(settings, f"{GROUP}-config")[f"tasks-fencing-{unique_name}".encode()]
+    assert json.loads(told) == {"task-count": 2}, "as Kafka Connect writes it"
 
 
 def test_a_zombie_that_has_not_listened_for_a_while_still_says_who_stopped_it(transactional, unique_name):

@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from tidings_connect.storage.records import PAUSED, STARTED, STOPPED, ConfigStore, Status, StatusStore
+from tidings_connect.storage.records import (
+    PAUSED,
+    STARTED,
+    STOPPED,
+    ConfigStore,
+    FencingState,
+    Status,
+    StatusStore,
+)
 
 
 class Topic:
@@ -104,6 +112,22 @@ def test_the_same_configuration_again_is_a_new_revision():
         revisions.append(topic.store.connectors["a"].revision)
     topic.store.put_target_state("a", PAUSED)
     assert revisions[0] < revisions[1] == topic.store.connectors["a"].revision
+
+
+def test_whether_former_tasks_are_fenced_is_said_by_the_order_of_records():
+    """As in Kafka Connect: a ``tasks-fencing`` record counts until a configuration comes after it."""
+    topic = configs()
+    topic.store.put_connector("a", {"x": "1"})
+    assert topic.store.connectors["a"].fencing == FencingState(None, done=False)
+    topic.store.put_fenced("a", 3)
+    assert json.loads(topic.records[b"tasks-fencing-a"]) == {"task-count": 3}
+    assert topic.store.connectors["a"].fencing == replayed(topic)["a"].fencing == FencingState(3, done=True)
+    topic.store.put_target_state("a", STOPPED)
+    topic.store.put_target_state("a", STARTED)
+    assert topic.store.connectors["a"].fencing.done, "it has the same tasks again"
+    topic.store.delete_connector("a")
+    topic.store.put_connector("a", {"x": "1"})
+    assert topic.store.connectors["a"].fencing == FencingState(3, done=False)
 
 
 def test_records_of_other_kinds_are_left_alone():

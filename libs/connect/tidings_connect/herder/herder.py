@@ -18,6 +18,7 @@ from tidings_connect.config.secrets import with_stored_secrets
 from tidings_connect.config.worker import MOST_CONNECTORS, WorkerConfig
 from tidings_connect.errors import ConflictError, NotFoundError, NotStoppedError, TooManyConnectorsError
 from tidings_connect.group.worker_group import AloneGroup, Group, KafkaGroup
+from tidings_connect.herder.fencing import Fencing
 from tidings_connect.herder.jobs import task_job
 from tidings_connect.herder.local_task import LocalTask
 from tidings_connect.herder.reconciler import Reconciler
@@ -88,6 +89,7 @@ class Herder:
         self._writing = asyncio.Lock()
         self._wake = asyncio.Event()
         self._reconciler: Reconciler | None = None
+        self._fencing: Fencing | None = None
         self._tracking: asyncio.Task[None] | None = None
         self._leasing: asyncio.Task[None] | None = None
 
@@ -100,6 +102,7 @@ class Herder:
         """
         self._health.set("group", False, "not joined yet")
         self.storage, self.group = self._open()
+        self._fencing = Fencing(self.worker, self.storage, self.group, self._writing, self.leading, self._job)
         self._reconciler = Reconciler(
             self.worker,
             self.worker_id,
@@ -111,6 +114,7 @@ class Herder:
             self._job,
             self._forks,
             self._fail,
+            self._fencing,
         )
         await self.storage.start()
         self._health.set("kafka", True)
@@ -295,6 +299,7 @@ class Herder:
             NotFoundError: there is none of that name.
             NotStoppedError: it is not meant to be stopped.
             ConflictError: its task has not ended yet, or this worker does not lead the group.
+            FencingError: a former task may still store an offset.
         """
         async with self._changing.at(name):
             async with self._writing:
@@ -309,6 +314,8 @@ class Herder:
                 if time.monotonic() > deadline:
                     raise ConflictError(f"the task of connector {name} has not ended yet")
                 await asyncio.sleep(_LOOK_SECONDS)
+            if self._fencing is not None:
+                await self._fencing.fence_stopped(name)
             yield
 
     async def topics_of(self, name: str) -> list[str]:

@@ -70,6 +70,7 @@ def task_job(
         spool_free_bytes=worker.spool_free_bytes,
         group=worker.group_id,
         exactly_once=worker.exactly_once == ENABLED,
+        config_topic=worker.config_topic.name,
         limits=worker.limits,
         log_level=log_level,
         log_levels=dict(log_levels),

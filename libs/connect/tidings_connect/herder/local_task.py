@@ -6,7 +6,7 @@ between two attempts it is FAILED, with the error and the time of the next attem
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -72,6 +72,8 @@ class LocalTask:
         tasks: how many the connector has.
         task: its number.
         task_config: what the task is given; None: the connector's configuration.
+        config_digest: see `TaskJob`.
+        may_start: returns when the tasks of a connector's revision may start; None: they always may.
     """
 
     def __init__(
@@ -90,7 +92,11 @@ class LocalTask:
         tasks: int = 1,
         task: int = 0,
         task_config: dict[str, str] | None = None,
+        config_digest: str = "",
+        may_start: Callable[[str, int], Awaitable[None]] | None = None,
     ) -> None:
+        self._config_digest = config_digest
+        self._may_start = may_start
         self.name = name
         self.task = task
         self.task_config = config if task_config is None else task_config
@@ -294,11 +300,15 @@ class LocalTask:
     async def _run_once(self) -> tuple[RetryOptions, Failure | None]:
         """Run the task until its process ends; why it ended, None after a stop."""
         try:
+            if self._may_start is not None:
+                await self._may_start(self.name, self.revision)
             # Every attempt reads secrets anew: one that was rotated may be why the last one failed.
             job = await TASKS.run(self._make_job, self.id, self.task_config)
         except ConnectError as error:
             return self._retry_options(), _failure(error)
-        job = msgspec.structs.replace(job, guard_level=self.guard_level, lease=self._lease)
+        job = msgspec.structs.replace(
+            job, guard_level=self.guard_level, lease=self._lease, config_digest=self._config_digest
+        )
         process = self._process = TaskProcess(
             job, self._forks, self._heard, self._unheard, self._silence_seconds
         )

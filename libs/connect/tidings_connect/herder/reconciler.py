@@ -12,6 +12,7 @@ from tidings_connect.config.plugins import version_of
 from tidings_connect.config.worker import WorkerConfig
 from tidings_connect.errors import ConnectError
 from tidings_connect.group.worker_group import Group
+from tidings_connect.herder.fencing import Fencing
 from tidings_connect.herder.local_task import UNASSIGNED, LocalTask
 from tidings_connect.herder.remote_task import AnyTask, ConnectorView, RemoteTask
 from tidings_connect.storage.kafka import Storage
@@ -35,6 +36,7 @@ class Reconciler:
         make_job: a task's job from its configuration.
         forks: starts the tasks' processes.
         on_end: hears when nobody looks any more.
+        fencing: what tasks wait for before they start; None: for nothing.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class Reconciler:
         make_job: Callable[[TaskId, dict[str, str]], TaskJob],
         forks: TaskForks,
         on_end: OnEnd,
+        fencing: Fencing | None = None,
     ) -> None:
+        self._fencing = fencing
         self._worker = worker
         self._worker_id = worker_id
         self._storage = storage
@@ -87,6 +91,8 @@ class Reconciler:
         if self._reconciling is not None:
             self._reconciling.cancel()
             await asyncio.gather(self._reconciling, *self._conforming.values(), return_exceptions=True)
+        if self._fencing is not None:
+            await self._fencing.stop()
 
     async def renew_leases(self) -> None:
         """As long as tasks run. Apart from all that may wait for Kafka: a task whose lease ends believes that nobody looks
@@ -100,6 +106,8 @@ class Reconciler:
         while True:
             await self._wake.wait()
             self._wake.clear()
+            if self._fencing is not None:
+                self._fencing.look()
             for name in sorted({*self.connectors, *(task_id.connector for task_id in self._runs)}):
                 if name not in self._conforming and any(map(self._differs, self._tasks_of(name))):
                     self._conforming[name] = asyncio.create_task(self._conform_in_passing(name))
@@ -224,6 +232,8 @@ class Reconciler:
             tasks=tasks,
             task=task_id.task,
             task_config=stored.task_configs[task_id.task],
+            config_digest="" if self._fencing is None else self._fencing.digest(stored),
+            may_start=None if self._fencing is None else self._fencing.wait,
         )
         if former is not None:
             run.continue_from(former)

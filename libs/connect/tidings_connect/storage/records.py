@@ -1,15 +1,16 @@
 """A worker's state in Kafka, in Kafka Connect's record formats: connector configurations and statuses.
 
 Config topic (`KafkaConfigBackingStore`): ``connector-<name>`` {"properties"}, ``task-<name>-<n>`` {"properties"},
-``commit-<name>`` {"tasks"}, ``target-state-<name>`` {"state","state.v2"}. Status topic (`KafkaStatusBackingStore`):
+``commit-<name>`` {"tasks"}, ``tasks-fencing-<name>`` {"task-count"}, ``target-state-<name>`` {"state","state.v2"}. Status topic (`KafkaStatusBackingStore`):
 ``status-connector-<name>`` and ``status-task-<name>-<n>`` {"state","trace","worker_id",
 "generation","version"}. A null value
 deletes. The stores block on Kafka: call them off the event loop.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import orjson
@@ -26,6 +27,25 @@ INITIAL_STATES: Final = {"RUNNING": STARTED, "PAUSED": PAUSED, "STOPPED": STOPPE
 """Target states by what ``initial_state`` of a new connector calls them."""
 
 
+@dataclass(frozen=True, slots=True)
+class FencingState:
+    """Whether tasks of a former configuration can still write, as far as the config topic says."""
+
+    tasks: int | None = None
+    """How many transactional ids were in use when a ``tasks-fencing-<name>`` record was last written; None: there is none."""
+    done: bool = False
+    """No configuration came after that record."""
+
+    def needs_round(self, tasks: int) -> bool:
+        """Whether transactional ids have to be taken over before `tasks` tasks may start: one that follows one fences it by
+        itself."""
+        return not self.done and self.tasks is not None and not self.follows_one(tasks)
+
+    def follows_one(self, tasks: int) -> bool:
+        """Whether `tasks` tasks are one that follows one, or the first there is."""
+        return tasks == 1 and self.tasks in {None, 1}
+
+
 @dataclass(slots=True)
 class StoredConnector:
     """One connector as the config topic holds it."""
@@ -38,6 +58,9 @@ class StoredConnector:
     """Changes with each record of its configuration, also one that says the same again; counts in this process."""
     task_configs: Sequence[dict[str, str]] = ()
     """What its tasks are given when it runs, made of `config`."""
+    digest: str = ""
+    """Of the record of its configuration, to compare it with another one."""
+    fencing: FencingState = FencingState()
 
     @property
     def tasks_now(self) -> int:
@@ -69,6 +92,8 @@ class ConfigStore:
     """The last record was not acknowledged: it may be stored, or still come, before the next one is."""
     _values: dict[str, Any] = field(default_factory=dict)
     _revisions: dict[str, int] = field(default_factory=dict)
+    _digests: dict[str, str] = field(default_factory=dict)
+    _fencing: dict[str, FencingState] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Take note of a record; one that cannot be understood is left alone, as Kafka Connect does."""
@@ -88,10 +113,19 @@ class ConfigStore:
         connector = name.removeprefix(kind)
         if kind == "connector-":
             self._revisions[connector] = self._revisions.get(connector, 0) + 1
-        found = _stored(connector, self._values, self._revisions.get(connector, 0))
+            self._digests[connector] = config_digest(value or b"")
+            self._fencing[connector] = replace(self._fencing.get(connector, FencingState()), done=False)
+        elif kind == _FENCING:
+            count = _dict(parsed).get("task-count")
+            if isinstance(count, int):
+                self._fencing[connector] = FencingState(count, done=True)
+        found = _stored(connector, self._values)
         if found is None:
             self.connectors.pop(connector, None)
         else:
+            found.revision = self._revisions.get(connector, 0)
+            found.digest = self._digests.get(connector, "")
+            found.fencing = self._fencing.get(connector, FencingState())
             self.connectors[connector] = found
 
     def put_connector(self, name: str, config: Mapping[str, str], target_state: str | None = None) -> None:
@@ -118,6 +152,10 @@ class ConfigStore:
         for key in (f"connector-{name}", f"target-state-{name}"):
             self._put(key, None)
 
+    def put_fenced(self, name: str, tasks: int) -> None:
+        """Store that no former task of a connector can write any more, and how many it has from now on."""
+        self._put(f"{_FENCING}{name}", {"task-count": tasks})
+
     def put_log_level(self, namespace: str, level: str) -> None:
         """Tell all workers a log level."""
         self._put(f"{_LOG_LEVEL}{namespace}", {"level": level})
@@ -142,7 +180,8 @@ class ConfigStore:
 
 
 _LOG_LEVEL: Final = "logger-cluster-"
-_CONNECTOR_KEYS: Final = ("connector-", "target-state-", "commit-")
+_FENCING: Final = "tasks-fencing-"
+_CONNECTOR_KEYS: Final = ("connector-", "target-state-", "commit-", _FENCING)
 
 
 def tasks_in(state: str, tasks: int, wanted: int) -> int:
@@ -151,7 +190,12 @@ def tasks_in(state: str, tasks: int, wanted: int) -> int:
     return wanted if state == STARTED else 0 if state == STOPPED else min(tasks, wanted)
 
 
-def _stored(name: str, values: Mapping[str, Any], revision: int) -> StoredConnector | None:
+def config_digest(record: bytes) -> str:
+    """Of a configuration's record as it is in the topic."""
+    return hashlib.sha256(record).hexdigest()
+
+
+def _stored(name: str, values: Mapping[str, Any]) -> StoredConnector | None:
     value = values.get(f"connector-{name}")
     properties = value.get("properties") if isinstance(value, dict) else None
     if not isinstance(properties, dict):
@@ -164,7 +208,6 @@ def _stored(name: str, values: Mapping[str, Any], revision: int) -> StoredConnec
         config=config,
         target_state=state if state in {STARTED, PAUSED, STOPPED} else STARTED,
         tasks=tasks if isinstance(tasks, int) else 0,
-        revision=revision,
         task_configs=task_configs_of(config),
     )
 

@@ -42,6 +42,10 @@ class TaskJob(msgspec.Struct, frozen=True):
     """The worker's ``group.id``."""
     exactly_once: bool = False
     """The worker has ``exactly.once.source.support=enabled``."""
+    config_topic: str = ""
+    config_digest: str = ""
+    """Of the connector's record in `config_topic` that the task is made of: if there is another one when the task has its
+    transactional.id, it must not write. Empty: whatever there is."""
     offset_file: str | None = None
     """Of a standalone worker; None: offsets are in the topic."""
     guard_level: int = 0

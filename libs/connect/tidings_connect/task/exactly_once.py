@@ -25,6 +25,7 @@ class TransactionalCheckpoints(Checkpoints[P]):
     Args:
         records: the producer, of records and of positions.
         interval_seconds: the longest time between two positions while records flow, where `boundary` does not say.
+        verify: called once the producer has its transactional.id; raises where the task must not write.
     """
 
     def __init__(
@@ -35,7 +36,9 @@ class TransactionalCheckpoints(Checkpoints[P]):
         boundary: TransactionBoundary,
         *,
         interval_seconds: float,
+        verify: Callable[[], None] = lambda: None,
     ) -> None:
+        self._verify = verify
         self._longest = records.timeout_seconds * _LONGEST_SHARE
         self._drains = boundary.kind != INTERVAL
         if not self._drains and boundary.interval_seconds is not None:
@@ -51,6 +54,7 @@ class TransactionalCheckpoints(Checkpoints[P]):
     def open(self) -> None:
         """Fence whoever worked on this connector before: what is stored now stays the last."""
         self._records.open()
+        self._verify()
 
     def due(self, now: float, *, drained: bool = False, exact: bool = True) -> bool:
         since = now - self._last

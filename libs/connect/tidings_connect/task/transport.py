@@ -16,11 +16,12 @@ from tidings_connect.config.exactly_once import (
 from tidings_connect.config.sink_options import LETTERS
 from tidings_connect.data.records import Producer
 from tidings_connect.data.subscription import Assignments, SinkTransport, Subscribe
-from tidings_connect.errors import OptionError
+from tidings_connect.errors import FencingError, OptionError
 from tidings_connect.kafka.producer import IN_FLIGHT, AcknowledgedProducer, RecordProducer
 from tidings_connect.kafka.topics import TopicAdmin, read_compacted
 from tidings_connect.kafka.transactional_producer import TransactionalProducer
 from tidings_connect.storage.offset_file import OffsetFile, read_offsets
+from tidings_connect.storage.records import config_digest
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoints
 from tidings_connect.task.exactly_once import TransactionalCheckpoints
@@ -113,6 +114,7 @@ class KafkaTransport:
                 delivery.encode,
                 delivery.boundary,
                 interval_seconds=interval,
+                verify=self._verify_config,
             )
         producer = RecordProducer(settings, on_wait=on_wait)
         offsets = (
@@ -126,6 +128,14 @@ class KafkaTransport:
             interval_seconds=interval,
             on_wait=on_wait,
         )
+
+    def _verify_config(self) -> None:
+        """A task that took long to get here may have taken its transactional.id from a later one, or be one too many."""
+        job = self._job
+        if job.config_digest:
+            records = read_compacted({**job.client, **job.consumer}, job.config_topic)
+            if config_digest(records.get(f"connector-{job.connector}".encode(), b"")) != job.config_digest:
+                raise FencingError("the connector has got another configuration while the task started")
 
     def stored(self) -> Mapping[bytes, bytes]:
         """From the offsets topic, or from a standalone worker's file."""
