@@ -2,13 +2,14 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tidings_connect import registered
 from tidings_connect.config import plugins
+from tidings_connect.connector import Connector
 
 TRANSFORM = """
 from tidings_connect.transforms.record import Transform
@@ -58,4 +59,18 @@ def counting(counting_distribution: Path) -> Iterator[None]:
     forget()
     yield
     sys.path.remove(str(counting_distribution))
+    forget()
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[type[Connector]], None]]:
+    """Makes a class the only connector of this process."""
+
+    def only(connector: type[Connector]) -> None:
+        forget()
+        with monkeypatch.context() as patch:
+            patch.setattr(plugins, "registered", lambda _group: [connector])
+            plugins.connectors()
+
+    yield only
     forget()

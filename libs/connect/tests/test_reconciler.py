@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from tidings_connect.config import plugins
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.connector import Connector
 from tidings_connect.errors import BrokerError, ConflictError, FencingError, OptionError
@@ -127,7 +126,7 @@ async def bench(tmp_path, counting) -> AsyncIterator[Bench]:
 
 
 @pytest.fixture
-async def exact(tmp_path, counting, pair) -> AsyncIterator[Bench]:
+async def exact(tmp_path, pair) -> AsyncIterator[Bench]:
     """With exactly once."""
     made = Bench(tmp_path, exactly_once=True)
     made.reconciler.start()
@@ -205,7 +204,7 @@ PAIR = {"connector.class": "dividing.PairConnector", "tasks.max": "3"}
 
 
 @pytest.fixture
-def pair(counting, monkeypatch: pytest.MonkeyPatch) -> None:
+def pair(counting, register: Callable[[type[Connector]], None]) -> None:
     """A connector that has as many tasks as it may."""
 
     class Pair(Connector):
@@ -219,10 +218,7 @@ def pair(counting, monkeypatch: pytest.MonkeyPatch) -> None:
         def run_task(self, context: TaskContext) -> None:
             raise NotImplementedError
 
-    plugins.connectors.cache_clear()
-    monkeypatch.setattr(plugins, "registered", lambda _group: [Pair])
-    plugins.connectors()
-    monkeypatch.undo()
+    register(Pair)
 
 
 @pytest.mark.usefixtures("pair")

@@ -9,6 +9,7 @@ import pytest
 
 from tidings_capture.query.connector import ConfluentJdbcSource, JdbcSource
 from tidings_connect.testing.contract import Case, SourceContract
+from tidings_connect.testing.divided_contract import DividedCase, DividedContract
 
 MODES = {
     "counted": {"mode": "incrementing"},
@@ -56,4 +57,39 @@ class TestQuerySource(SourceContract):
                 numbers=lambda worker: [value["number"] for value in worker.values(topic)],
                 changed={"batch.max.rows": "1"},
                 wrong=("mode", "sometimes"),
+            )
+
+
+class TestSeveralTables(DividedContract):
+    """A table for each of three tasks."""
+
+    @pytest.fixture
+    def case(self, tmp_path) -> Iterator[DividedCase]:
+        file = tmp_path / "source.db"
+        tables = ["a", "b", "c"]
+        with closing(sqlite3.connect(file, isolation_level=None)) as source:
+            for table in tables:
+                source.execute(f"CREATE TABLE {table} (number INTEGER PRIMARY KEY)")
+            highest = 0
+
+            def produce(count: int) -> None:
+                nonlocal highest
+                for number in range(highest + 1, highest + count + 1):
+                    source.execute(f"INSERT INTO {tables[number % 3]} VALUES (?)", (number,))
+                highest += count
+
+            yield DividedCase(
+                connector=JdbcSource(),
+                config={
+                    "connection.url": f"jdbc:sqlite:{file}",
+                    "topic.prefix": "source-",
+                    "table.whitelist": ",".join(tables),
+                    "poll.interval.ms": "20",
+                    "mode": "incrementing",
+                    "incrementing.column.name": "number",
+                },
+                produce=produce,
+                numbers=lambda worker: [
+                    value["number"] for table in tables for value in worker.values(f"source-{table}")
+                ],
             )

@@ -6,10 +6,10 @@ A crash leaves either both or none. So the steps from "sent" to "stored" are one
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from tidings_connect.config.exactly_once import INTERVAL, TransactionBoundary
-from tidings_connect.kafka.transactional_producer import TransactionalProducer
+from tidings_connect.data.records import Producer
 from tidings_connect.task.checkpoints import Checkpoints, P
 from tidings_envelope.fault_points import reached
 
@@ -17,6 +17,24 @@ _POLL_SECONDS: Final = 0.05
 """With ``transaction.boundary=poll``: at least so long between two transactions, for the broker's sake."""
 _LONGEST_SHARE: Final = 0.25
 """Of transaction.timeout.ms: how long a transaction waits for a better moment to end."""
+
+
+class Transactions(Producer, Protocol):
+    """A producer whose records are seen when they are committed (`TransactionalProducer`)."""
+
+    timeout_seconds: float
+    commits: int
+
+    @property
+    def dirty(self) -> bool: ...
+
+    def open(self) -> None: ...
+
+    def open_seconds(self, now: float) -> float: ...
+
+    def commit(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class TransactionalCheckpoints(Checkpoints[P]):
@@ -30,7 +48,7 @@ class TransactionalCheckpoints(Checkpoints[P]):
 
     def __init__(
         self,
-        records: TransactionalProducer,
+        records: Transactions,
         topic: str,
         encode: Callable[[P], Mapping[bytes, bytes]],
         boundary: TransactionBoundary,

@@ -17,14 +17,21 @@ from tidings_connect.config.providers import ConfigProviders
 from tidings_connect.config.tasks import tasks_max
 from tidings_connect.config.validation import invalid_message, validate
 from tidings_connect.connector import Connector
-from tidings_connect.data.records import Record
 from tidings_connect.data.subscription import Assignments, Subscribe, TopicPartition
 from tidings_connect.errors import NotStoppedError, OptionError
-from tidings_connect.kafka.topic_creation import TopicGroup
 from tidings_connect.task.channel import Report, TaskJob
 from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoints, P
+from tidings_connect.task.exactly_once import TransactionalCheckpoints
 from tidings_connect.task.transport import Delivery, TaskContext
-from tidings_connect.testing.memory_group import MemorySubscription, MemoryTopics
+from tidings_connect.testing.memory_group import MemorySubscription
+from tidings_connect.testing.memory_kafka import (
+    OFFSETS,
+    MemoryKafka,
+    MemoryOffsets,
+    MemoryProducer,
+    MemoryTopicMaker,
+    MemoryTransactions,
+)
 from tidings_envelope.fault_points import watched
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -41,110 +48,22 @@ class Crash(BaseException):
     """The task's process is killed: nothing of it catches this."""
 
 
-class MemoryKafka:
-    """Topics and offsets. Outlives tasks, as Kafka does."""
-
-    def __init__(self) -> None:
-        self.topics: dict[str, list[Record]] = {}
-        self.offsets: dict[bytes, bytes] = {}
-        self.inputs = MemoryTopics()
-        """What sinks read."""
-
-
-class _Producer:
-    """Records are acknowledged when the task waits for it; what was not is lost in a crash."""
-
-    def __init__(self, kafka: MemoryKafka) -> None:
-        self._kafka = kafka
-        self._queued: list[tuple[str, Record]] = []
-
-    def send(self, topic: str, records: Sequence[Record]) -> None:
-        self._queued += [(topic, record) for record in records]
-
-    def send_one(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        headers: list[tuple[str, bytes | None]],
-        partition: int | None,  # noqa: ARG002 - a topic has one here
-        timestamp: int | None,  # noqa: ARG002 - nobody reads it
-    ) -> None:
-        self.send(topic, [(key, value, [(name, data or b"") for name, data in headers])])
-
-    def poll(self) -> None:
-        """Nothing is acknowledged by itself, so that a crash loses as much as it can."""
-
-    def hurry(self, now: float) -> bool:  # noqa: ARG002 - what is on its way is not acknowledged
-        return False
-
-    def flush(self, seconds: float) -> bool:  # noqa: ARG002 - at once
-        for topic, record in self._queued:
-            self._kafka.topics.setdefault(topic, []).append(record)
-        self._queued.clear()
-        return True
-
-    def outstanding(self) -> int:
-        return len(self._queued)
-
-
-class _OffsetWriter:
-    """An offset is stored at the next poll; until then a crash loses it."""
-
-    def __init__(self, kafka: MemoryKafka) -> None:
-        self._kafka = kafka
-        self._queued: list[tuple[bytes, bytes | None, Callable[[], None]]] = []
-
-    def put(self, topic: str, key: bytes, value: bytes | None, on_stored: Callable[[], None]) -> None:  # noqa: ARG002
-        self._queued.append((key, value, on_stored))
-
-    def poll(self) -> None:
-        queued, self._queued = self._queued, []
-        for key, value, on_stored in queued:
-            if value is None:
-                self._kafka.offsets.pop(key, None)
-            else:
-                self._kafka.offsets[key] = value
-            on_stored()
-
-    def flush(self, seconds: float) -> None:  # noqa: ARG002 - at once
-        self.poll()
-
-
-class _TopicMaker:
-    def __init__(self, kafka: MemoryKafka) -> None:
-        self._kafka = kafka
-
-    def topics(self) -> set[str]:
-        return set(self._kafka.topics)
-
-    def create_topics(self, topics: Mapping[str, TopicGroup]) -> set[str]:
-        for topic in topics:
-            self._kafka.topics.setdefault(topic, [])
-        return set(topics)
-
-    def ensure_topic(
-        self,
-        name: str,
-        *,
-        partitions: int,  # noqa: ARG002 - a topic has one here
-        replication_factor: int,  # noqa: ARG002
-        config: Mapping[str, str],  # noqa: ARG002
-    ) -> None:
-        self._kafka.topics.setdefault(name, [])
-
-
 class _Transport:
-    def __init__(self, kafka: MemoryKafka) -> None:
-        self._kafka = kafka
+    def __init__(self, kafka: MemoryKafka, transactional_id: str | None) -> None:
+        self._kafka, self._id = kafka, transactional_id
         self.subscription: MemorySubscription | None = None
 
-    def open(self, delivery: Delivery[P]) -> tuple[_Producer, Checkpoints[P]]:
-        producer = _Producer(self._kafka)
+    def open(self, delivery: Delivery[P]) -> tuple[MemoryProducer, Checkpoints[P]]:
+        if self._id is not None:
+            transactions = MemoryTransactions(self._kafka, self._id)
+            return transactions, TransactionalCheckpoints(
+                transactions, OFFSETS, delivery.encode, delivery.boundary, interval_seconds=0.02
+            )
+        producer = MemoryProducer(self._kafka)
         return producer, AcknowledgedCheckpoints(
             producer,
-            _OffsetWriter(self._kafka),
-            "offsets",
+            MemoryOffsets(self._kafka),
+            OFFSETS,
             delivery.encode,
             interval_seconds=0.02,
             on_wait=delivery.on_wait,
@@ -154,14 +73,14 @@ class _Transport:
         self.subscription = MemorySubscription(self._kafka.inputs, wanted, assignments)
         return self.subscription
 
-    def letters(self, topic: str, replication_factor: int, settings: Mapping[str, str]) -> _Producer:  # noqa: ARG002
-        return _Producer(self._kafka)
+    def letters(self, topic: str, replication_factor: int, settings: Mapping[str, str]) -> MemoryProducer:  # noqa: ARG002
+        return MemoryProducer(self._kafka)
 
     def stored(self) -> Mapping[bytes, bytes]:
         return dict(self._kafka.offsets)
 
-    def topics(self) -> _TopicMaker:
-        return _TopicMaker(self._kafka)
+    def topics(self) -> MemoryTopicMaker:
+        return MemoryTopicMaker(self._kafka)
 
 
 class _Supervision:
@@ -197,7 +116,8 @@ class _Task:
 
     def __init__(self, connector: Connector, job: TaskJob, kafka: MemoryKafka) -> None:
         self._connector, self._job = connector, job
-        self._transport = _Transport(kafka)
+        self.config, self.number = job.config, job.task
+        self._transport = _Transport(kafka, f"{job.connector}-{job.task}" if job.exactly_once else None)
         self.error: BaseException | None = None
         self.supervision = _Supervision()
         self.thread = threading.Thread(target=self._run, name=f"task {job.task}")
@@ -228,10 +148,12 @@ class MemoryWorker:
     Args:
         connector: its class.
         name: the connector's.
+        exactly_once: the tasks of a source write in transactions.
     """
 
-    def __init__(self, connector: Connector, name: str = "toy") -> None:
+    def __init__(self, connector: Connector, name: str = "toy", *, exactly_once: bool = False) -> None:
         self.kafka = MemoryKafka()
+        self._exactly_once = exactly_once
         self.name = name
         self.flush_ms = 20
         """How often offsets are stored, in milliseconds; counts for tasks that start."""
@@ -239,12 +161,16 @@ class MemoryWorker:
         self._config: dict[str, str] = {}
         self._target = "STOPPED"
         self._tasks: list[_Task] = []
+        self._lost: list[_Task] = []
+        self._former = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._end()
+        for task in self._lost:
+            task.end()
 
     @property
     def error(self) -> BaseException | None:
@@ -302,6 +228,7 @@ class MemoryWorker:
         former = self._tasks if len(self._tasks) == len(configs) else []
         if not former:
             self._end()
+            self._fence(len(configs))
         self._target = "RUNNING"
         self._tasks = [
             former[number] if former and former[number].thread.is_alive() else self._start(number, config)
@@ -313,8 +240,8 @@ class MemoryWorker:
 
     def _start(self, number: int, config: dict[str, str]) -> _Task:
         job = TaskJob(
-            self.name, number, config, {}, {}, {}, {}, {}, "offsets", self.flush_ms, topic_creation=True,
-            group=str(uuid.uuid4()),
+            self.name, number, config, {}, {}, {}, {}, {}, OFFSETS, self.flush_ms, topic_creation=True,
+            group=str(uuid.uuid4()), exactly_once=self._exactly_once,
         )  # fmt: skip
         return _Task(self._connector, job, self.kafka)
 
@@ -322,6 +249,45 @@ class MemoryWorker:
         """End the task and start it again."""
         self._end()
         self.resume()
+
+    def move(self, number: int) -> None:
+        """Give a task to another worker while the others go on, as a rebalance does."""
+        task = self._tasks[number]
+        task.end()
+        self._tasks[number] = self._start(number, task.config)
+
+    @contextmanager
+    def freeze_at(self, point: str, number: int) -> Iterator[threading.Event]:
+        """Within the block, a task by number stands still when it has passed a fault point, and its worker with it: nobody
+        ends it, and what is asked for happens without it. Set when it stands; it goes on at the end of the block, to its own
+        end."""
+        happened, thawed = threading.Event(), threading.Event()
+
+        def watcher(passed: str) -> None:
+            task = next((task for task in self._tasks if task.thread is threading.current_thread()), None)
+            if passed == point and task is not None and task.number == number and not happened.is_set():
+                self._tasks.remove(task)
+                self._lost.append(task)
+                happened.set()
+                thawed.wait(_DEADLINE_SECONDS)
+
+        with watched(watcher):
+            yield happened
+            thawed.set()
+            for task in self._lost:
+                task.thread.join(_DEADLINE_SECONDS)
+
+    @property
+    def lost_error(self) -> BaseException | None:
+        """How the task that stood still has ended."""
+        return self._lost[-1].error if self._lost else None
+
+    def _fence(self, tasks: int) -> None:
+        """As `herder.fencing`, when the number of tasks changes."""
+        if self._exactly_once and (self._former, tasks) != (1, 1):
+            for number in range(self._former):
+                self.kafka.take_over(f"{self.name}-{number}")
+        self._former = tasks
 
     @contextmanager
     def crash_at(self, point: str, skip: int = 0) -> Iterator[threading.Event]:
