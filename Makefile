@@ -23,7 +23,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test check bench fmt stack clean lock tools notice sbom
+.PHONY: help install demo demo-data test check bench docs fmt stack clean lock tools notice sbom
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -61,10 +61,14 @@ check: $(STAMP) ## format, lint, types, import rules; whether every test can be 
 	@$(BIN)/python -m tidings_cli.reference docs/command-line.md --check
 	@$(BIN)/python -m tidings_cli.error_reference docs/errors.md --check
 	@$(BIN)/python -m tidings_capture.postgres.option_page docs/debezium-compatibility.md --check
+	@$(MAKE) --no-print-directory docs
 	@found=$$($(BIN)/pytest --collect-only -q 2>&1) || { echo "$$found" | grep -v ::; exit 1; }
 
 bench: $(STAMP) ## measure beside real Debezium and others; see docs/benchmarks.md
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+docs: $(STAMP) ## the documentation as a site in build/site; a link that leads nowhere is an error
+	@said=$$(NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict 2>&1) || { echo "$$said" | grep -v '^INFO'; exit 1; }
 
 fmt: $(STAMP) ## format and mend what can be mended
 	@$(BIN)/ruff check --fix --quiet . || true

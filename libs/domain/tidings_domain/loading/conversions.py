@@ -70,7 +70,7 @@ def event_plan(
                 site,
                 f"{topic_of(older)} is live, but nothing makes it of {newer.__name__}",
                 hint=f"write a function with @down_conversion({newer.__name__}, to={older.__name__}); "
-                "from tidings_domain.language.events import down_conversion",
+                "it is imported from tidings_domain",
             )
         if len(found) > 1:
             raise mistake(
