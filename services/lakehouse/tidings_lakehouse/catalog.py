@@ -19,6 +19,17 @@ NAMESPACES = (BUSINESS, TECHNICAL, SYSTEM)
 _SQLITE, _POSTGRES = "jdbc:sqlite:", "jdbc:postgresql:"
 _STATEMENT = "SELECT * FROM iceberg_tables"
 _BUSY_SECONDS = 30.0
+_MISSING_RIGHTS = """
+    SELECT needed || ' ON ' || name
+    FROM unnest(ARRAY['iceberg_tables', 'iceberg_namespace_properties']) AS name,
+        unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS needed
+    WHERE to_regclass(name) IS NOT NULL AND NOT has_table_privilege(to_regclass(name), needed)
+    UNION ALL
+    SELECT 'CREATE ON SCHEMA ' || quote_ident(coalesce(current_schema(), 'public'))
+    WHERE to_regclass('iceberg_tables') IS NULL
+        AND NOT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
+"""
+"""The job makes the catalog's two tables when they are not there."""
 
 
 def locations(settings: WarehouseSettings) -> dict[str, str]:
@@ -46,6 +57,23 @@ def locations(settings: WarehouseSettings) -> dict[str, str]:
         and row["table_namespace"] in NAMESPACES
         and row.get("iceberg_type") in {None, "TABLE"}
     }
+
+
+def missing_rights(settings: WarehouseSettings) -> list[str]:
+    """What the catalog's user may not do in its database and has to: ``INSERT ON iceberg_tables``.
+
+    Empty for an SQLite file, whose rights are the directory's, and for a catalog of a kind that only Spark reads.
+
+    Raises:
+        DatabaseError: the catalog's database does not answer, or refuses the login.
+        SettingsError: no catalog is named.
+    """
+    uri = settings.catalog_uri
+    if not uri.startswith(_POSTGRES):
+        return []
+    parameters = of_jdbc(uri, settings.lakehouse_catalog_user, settings.catalog_password)
+    with connected("TIDINGS_LAKEHOUSE_CATALOG", **parameters) as database:
+        return [str(missing) for (missing,) in rows(database, _MISSING_RIGHTS)]
 
 
 def _of_sqlite(uri: str) -> list[dict[str, object]]:

@@ -180,6 +180,23 @@ def duck_lake(settings: WarehouseSettings) -> Iterator[DuckLake]:
         lake.close()
 
 
+def list_store(settings: WarehouseSettings) -> None:
+    """See that the warehouse's bucket is there, and that its key may list it.
+
+    Raises:
+        QueryError: it is not, or may not.
+    """
+    with duckdb.connect(
+        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    ) as connection:
+        try:
+            connection.execute(f"LOAD '{_extension('httpfs')}'")
+            connection.execute(_secret(settings))
+            connection.execute("SELECT count(*) FROM glob(?)", [f"{settings.warehouse_uri.rstrip('/')}/*"])
+        except duckdb.Error as error:
+            raise _refused(error) from error
+
+
 def _shown(column: str, type_: str) -> str:
     """A column as `Rows` has it: values that JSON has no type for are written as SQL writes them."""
     if type_ in _PLAIN or _NUMBERS.fullmatch(type_):

@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -94,8 +94,9 @@ def parser() -> argparse.ArgumentParser:
         help="that of the stages (default: TIDINGS_REGISTRY); its login and TLS are TIDINGS_REGISTRY_*",
     )
     options.add_argument(
-        "--lakehouse", metavar="DIR", default=_given("TIDINGS_LAKEHOUSE_WAREHOUSE"),
-        help="the warehouse's directory (default: TIDINGS_LAKEHOUSE_WAREHOUSE)",
+        "--lakehouse", metavar="WAREHOUSE", default=_given("TIDINGS_LAKEHOUSE_WAREHOUSE"),
+        help="the warehouse, a directory or a bucket's URI (default: TIDINGS_LAKEHOUSE_WAREHOUSE); with its catalog, as"
+        " TIDINGS_LAKEHOUSE_* say",
     )  # fmt: skip
     options.add_argument(
         "--retained", type=_size, default=parse_size("1GB"), metavar="SIZE",
@@ -197,19 +198,11 @@ def _registries(url: str | None, worker: WorkerConfig | None) -> list[Finding]:
     return findings
 
 
-def _lake(warehouse: str) -> list[Finding]:
-    if "://" in warehouse:
-        return []  # an object store's rights are known to Spark alone
-    directory = Path(warehouse).expanduser().absolute()
-    there = next(one for one in (directory, *directory.parents) if one.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        return [
-            error(
-                "lake", "not-writable", f"{there} is not a directory that this user may write to",
-                "no table can be written", f"chown it to {os.getuid()}, or set TIDINGS_LAKEHOUSE_WAREHOUSE",
-            )
-        ]  # fmt: skip
-    return []
+def _lake(warehouse: str) -> Iterable[Finding]:
+    from tidings_cli.doctor.lake import look_at_lake  # noqa: PLC0415 - only who names a lake needs its packages
+    from tidings_lakehouse.settings import WarehouseSettings  # noqa: PLC0415
+
+    return look_at_lake(load_settings(WarehouseSettings, lakehouse_warehouse=warehouse))
 
 
 def _size(text: str) -> int:

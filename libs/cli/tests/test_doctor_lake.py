@@ -1,0 +1,119 @@
+"""`tidings doctor --lakehouse`: the catalog's rights on a real PostgreSQL, a bucket as S3's interface answers."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from tidings_cli.main import main
+
+_EMPTY = b'<?xml version="1.0"?><ListBucketResult><Name>lake</Name><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>'
+_DENIED = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>'
+
+
+class _Bucket(BaseHTTPRequestHandler):
+    """Lists an empty bucket for the key `good`, and refuses others."""
+
+    def do_GET(self) -> None:
+        allowed = "Credential=good/" in self.headers.get("Authorization", "")
+        self.send_response(200 if allowed else 403)
+        body = _EMPTY if allowed else _DENIED
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Bucket) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def findings(capsys: pytest.CaptureFixture[str], warehouse: str) -> dict[str, str]:
+    main(["doctor", "--lakehouse", warehouse, "--json"])
+    said = capsys.readouterr()
+    return {one["code"]: one["what"] + one["mend"] for one in json.loads(said.out or said.err)["findings"]}
+
+
+@pytest.fixture
+def catalog(pg_database: str, unique_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A catalog's database with a user that may do nothing; gives its role."""
+    for name in ("TIDINGS_KAFKA", "TIDINGS_REGISTRY", "TIDINGS_SOURCE"):
+        monkeypatch.delenv(name, raising=False)
+    place = conninfo_to_dict(pg_database)
+    uri = f"jdbc:postgresql://{place['host']}:{place['port']}/{place['dbname']}"
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_CATALOG", uri)
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_CATALOG_USER", unique_name)
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_CATALOG_PASSWORD", "sesame")
+    with psycopg.connect(pg_database, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {unique_name} LOGIN PASSWORD 'sesame'".encode())
+        connection.execute(b"REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        yield unique_name
+        connection.execute(f"DROP OWNED BY {unique_name}; DROP ROLE {unique_name}".encode())
+
+
+def test_the_catalogs_rights(
+    pg_database: str,
+    catalog: str,
+    tmp_path: object,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = str(tmp_path)
+    said = findings(capsys, lake)
+    assert set(said) == {"catalog-rights"}
+    assert "GRANT CREATE ON SCHEMA public TO" in said["catalog-rights"]
+    with psycopg.connect(pg_database, autocommit=True) as connection:
+        connection.execute(f"GRANT CREATE ON SCHEMA public TO {catalog}".encode())
+        assert findings(capsys, lake) == {}
+        connection.execute(b"CREATE TABLE iceberg_tables (catalog_name text)")
+        connection.execute(f"GRANT SELECT, INSERT, UPDATE ON iceberg_tables TO {catalog}".encode())
+        said = findings(capsys, lake)
+        assert set(said) == {"catalog-rights"}
+        assert "lacks DELETE ON iceberg_tables" in said["catalog-rights"]
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_CATALOG_PASSWORD", "open")
+    said = findings(capsys, lake)
+    assert set(said) == {"catalog"}
+    assert "sesame" not in str(said)
+
+
+def test_a_bucket(
+    catalog: str,
+    pg_database: str,
+    bucket: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with psycopg.connect(pg_database, autocommit=True) as connection:
+        connection.execute(f"GRANT CREATE ON SCHEMA public TO {catalog}".encode())
+    own = "spark.sql.catalog.lake.s3"
+
+    def with_key(key: str, endpoint: str) -> dict[str, str]:
+        conf = {
+            "endpoint": endpoint,
+            "access-key-id": key,
+            "secret-access-key": "sesame",
+            "path-style-access": "true",
+        }
+        monkeypatch.setenv(
+            "TIDINGS_LAKEHOUSE_SPARK_CONF", ";".join(f"{own}.{name}={text}" for name, text in conf.items())
+        )
+        return findings(capsys, "s3://lake/warehouse")
+
+    assert with_key("good", bucket) == {}
+    refused = with_key("bad", bucket)
+    assert set(refused) == {"bucket"}
+    assert "sesame" not in str(refused)
+    assert set(with_key("good", "http://127.0.0.1:1")) == {"bucket"}
