@@ -1,15 +1,17 @@
 """Targets, and sinks on a worker in memory that write to them."""
 
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from sink_targets import Sink, connection_options
+from sink_targets import Sink, ask_mariadb, connection_options, mariadb_options
 
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
+from tidings_stack.mariadb import MariaDbServer
 
 
 @pytest.fixture
@@ -36,6 +38,29 @@ def sink(pg_database: str) -> Iterator[Sink]:
                 "errors.retry.delay.max.ms": "100",
             },
         )
+
+
+@pytest.fixture
+def mariadb_database(mariadb: MariaDbServer) -> Iterator[str]:
+    """A database on the stack's MariaDB, which is dropped afterwards."""
+    name = f"t_{secrets.token_hex(4)}"
+    ask_mariadb(mariadb, None, f"CREATE DATABASE {name}")
+    yield name
+    ask_mariadb(mariadb, None, f"DROP DATABASE {name}")
+
+
+@pytest.fixture
+def in_mariadb(mariadb: MariaDbServer, mariadb_database: str) -> Callable[..., list[tuple[Any, ...]]]:
+    """Runs statements on the target in MariaDB."""
+    return lambda statement: ask_mariadb(mariadb, mariadb_database, statement)
+
+
+@pytest.fixture
+def mariadb_sink(mariadb: MariaDbServer, mariadb_database: str) -> Iterator[Sink]:
+    """A sink for a database of MariaDB."""
+    retries = {"errors.retry.delay.initial.ms": "20", "errors.retry.delay.max.ms": "100"}
+    with MemoryWorker(JdbcSinkConnector(), "sink") as worker:
+        yield Sink(worker, mariadb_options(mariadb, mariadb_database) | retries)
 
 
 @pytest.fixture

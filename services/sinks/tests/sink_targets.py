@@ -1,11 +1,15 @@
 """What the tests of sinks share: how a target is named, and a sink on a worker in memory."""
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+import pymysql
+
 from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_stack.mariadb import MariaDbServer
 
 
 def connection_options(url: str) -> dict[str, str]:
@@ -18,6 +22,33 @@ def connection_options(url: str) -> dict[str, str]:
         "connection.username": parts.username,
         "connection.password": parts.password,
     }
+
+
+def mariadb_options(server: MariaDbServer, database: str) -> dict[str, str]:
+    """The options that name a database of the stack's MariaDB."""
+    return {
+        "connection.url": f"jdbc:mariadb://127.0.0.1:{server.port}/{database}",
+        "connection.username": "admin",
+        "connection.password": server.password,
+    }
+
+
+def ask_mariadb(server: MariaDbServer, database: str | None, statement: str) -> list[tuple[Any, ...]]:
+    """Run a statement on the stack's MariaDB, and commit."""
+    with closing(
+        pymysql.connect(
+            host="127.0.0.1",
+            port=server.port,
+            user="admin",
+            password=server.password,
+            database=database,
+            charset="utf8mb4",
+            autocommit=True,
+        )
+    ) as connection:
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        return list(cursor.fetchall())
 
 
 @dataclass

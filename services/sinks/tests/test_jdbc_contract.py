@@ -6,10 +6,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sink_targets import connection_options
+from sink_targets import ask_mariadb, connection_options, mariadb_options
 
 from tidings_connect.testing.sink_contract import SinkCase, SinkContract
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
+from tidings_stack.mariadb import MariaDbServer
 
 OPTIONS = {"collection.name.format": "things"}
 
@@ -56,4 +57,24 @@ class TestSqlite(SinkContract):
             repeats=False,
             changed={"batch.size": "2"},
             wrong=("delete.enabled", "perhaps"),
+        )
+
+
+class TestMariaDb(SinkContract):
+    @pytest.fixture
+    def case(self, mariadb: MariaDbServer, mariadb_database: str) -> SinkCase:
+        columns = "place bigint AUTO_INCREMENT PRIMARY KEY, number int NOT NULL"
+        ask_mariadb(mariadb, mariadb_database, f"CREATE TABLE things ({columns})")
+
+        def numbers() -> list[int]:
+            found = ask_mariadb(mariadb, mariadb_database, "SELECT number FROM things ORDER BY place")
+            return [number for (number,) in found]
+
+        return SinkCase(
+            connector=JdbcSinkConnector(),
+            config={**mariadb_options(mariadb, mariadb_database), **OPTIONS},
+            numbers=numbers,
+            repeats=False,
+            changed={"batch.size": "2"},
+            wrong=("primary.key.mode", "some"),
         )

@@ -69,7 +69,7 @@ def test_each_option_says_what_it_means(option: Option) -> None:
         ("flush.max.retries", "-1"),
         ("flush.max.retries", "121"),
         ("connection.restart.on.errors", "false"),
-        ("connection.url", "jdbc:mysql://db/shop"),
+        ("connection.url", "jdbc:oracle:thin:@db/shop"),
         ("connection.url", ""),
         ("tidings.positions.table", "a;b"),
     ],

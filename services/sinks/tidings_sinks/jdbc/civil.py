@@ -1,7 +1,9 @@
 """Numbers of days and microseconds as ISO 8601 text, also beyond Python's years 1 to 9999: PostgreSQL has dates from 4713 BC to
 5874897 AD, and writes years before 1 with ``BC``. Howard Hinnant's "civil_from_days"."""
 
+from datetime import datetime
 from typing import Final
+from zoneinfo import ZoneInfo
 
 DAY_US: Final = 86_400_000_000
 
@@ -37,3 +39,14 @@ def iso_timestamp(micros: int) -> str:
     days, clock = divmod(micros, DAY_US)
     text, era = _date(days)
     return f"{text} {iso_clock(clock)}{era}"
+
+
+def wall_clock(value: str, zone: ZoneInfo) -> str:
+    """A moment as the clock of a zone shows it, without the zone; what Python's calendar has not is taken as it is."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    if moment.tzinfo is None:
+        return value
+    return moment.astimezone(zone).replace(tzinfo=None).isoformat(" ")

@@ -15,6 +15,10 @@ def open_database(settings: Settings) -> Database:
         from tidings_sinks.jdbc.sqlite import SqliteDatabase  # noqa: PLC0415 - only for who has one
 
         return SqliteDatabase(settings)
+    if settings.address.dialect == "mariadb":
+        from tidings_sinks.jdbc.mariadb import MariaDbDatabase  # noqa: PLC0415 - only for who has one
+
+        return MariaDbDatabase(settings)
     from tidings_sinks.jdbc.postgres import PostgresDatabase  # noqa: PLC0415 - only for who has one
 
     return PostgresDatabase(settings)

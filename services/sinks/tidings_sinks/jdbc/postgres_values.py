@@ -1,17 +1,14 @@
 """Values as PostgreSQL's input functions read them; what needs no change is taken as it is."""
 
-import base64
-import binascii
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from tidings_sinks.errors import RowError
+from tidings_sinks.jdbc.civil import wall_clock
 from tidings_sinks.jdbc.database import Encode
-from tidings_sinks.jdbc.json_text import json_text
+from tidings_sinks.jdbc.json_text import bytes_of_base64, json_text
 from tidings_sinks.jdbc.kinds import Base, Kind
 
 TYPES: Final = {
@@ -85,19 +82,12 @@ def untyped_encoder(column: str) -> Encode:
         if isinstance(value, dict | list):
             return json_text(value)
         if isinstance(value, str) and column == "bytea":
-            return _bytes(_unbase64(value))
+            return _bytes(bytes_of_base64(value))
         if isinstance(value, int) and not -_BITS_64 <= value < _BITS_64:
             return str(value)
         return value
 
     return encode
-
-
-def _unbase64(value: str) -> bytes:
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise RowError("a value for a column of bytes is not base64") from None
 
 
 def _bytes(value: bytes) -> str:
@@ -106,17 +96,6 @@ def _bytes(value: bytes) -> str:
 
 def _float(value: float) -> Any:
     return value if math.isfinite(value) else repr(value).replace("inf", "Infinity").replace("nan", "NaN")
-
-
-def wall_clock(value: str, zone: ZoneInfo) -> str:
-    """A moment as the clock of a zone shows it, without the zone; what Python's calendar has not is taken as it is."""
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return value
-    if moment.tzinfo is None:
-        return value
-    return moment.astimezone(zone).replace(tzinfo=None).isoformat(" ")
 
 
 def array_text(values: Sequence[Any]) -> str:

@@ -1,12 +1,14 @@
 """``connection.url``: JDBC's form or SQLAlchemy's, for the databases that are spoken. Pure.
 
-What JDBC's driver for PostgreSQL calls its parameters, libpq calls otherwise; one that has no counterpart is refused by name.
+What JDBC's drivers call their parameters, libpq and PyMySQL call otherwise; one that has no counterpart is refused by name.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tidings_sinks.jdbc.mariadb_tls import tls_parameter
 
 _POSTGRES: Final = (
     "jdbc:postgresql:",
@@ -14,6 +16,14 @@ _POSTGRES: Final = (
     "postgres:",
     "postgresql+psycopg:",
     "postgresql+psycopg2:",
+)
+_MARIADB: Final = (
+    "jdbc:mariadb:",
+    "jdbc:mysql:",
+    "mariadb:",
+    "mysql:",
+    "mariadb+pymysql:",
+    "mysql+pymysql:",
 )
 _SQLITE: Final = ("jdbc:sqlite:", "sqlite:")
 _SAME: Final = frozenset(
@@ -32,6 +42,12 @@ _WITHOUT_EFFECT: Final = frozenset(
     {"reWriteBatchedInserts", "stringtype", "prepareThreshold", "tcpKeepAlive"}
 )
 """Of JDBC's driver, and about how it works, not about what it does; here values are text that the server reads."""
+_OF_JAVA: Final = frozenset(
+    {"useUnicode", "characterEncoding", "rewriteBatchedStatements", "useServerPrepStmts", "cachePrepStmts",
+     "prepStmtCacheSize", "prepStmtCacheSqlLimit", "useBulkStmts", "allowPublicKeyRetrieval", "tcpKeepAlive",
+     "useCompression", "autoReconnect", "charset"}
+)  # fmt: skip
+"""The same of the drivers for MariaDB and MySQL."""
 _SESSIONS: Final = {
     "any": "any",
     "primary": "primary",
@@ -50,9 +66,10 @@ class Address:
     """Which database."""
 
     dialect: str
-    """``postgresql`` or ``sqlite``."""
+    """``postgresql``, ``mariadb`` or ``sqlite``."""
     parameters: Mapping[str, str]
-    """libpq's, without user and password; of SQLite ``file``."""
+    """libpq's, without user and password; of SQLite ``file``; of MariaDB ``host``, ``port``, ``database``,
+    ``connect_timeout``, and what `tls_options` takes."""
     user: str | None = None
 
 
@@ -66,15 +83,34 @@ def read_url(url: str) -> Address:
     for scheme in _POSTGRES:
         if text.lower().startswith(scheme):
             return _postgres(text[len(scheme) :])
+    for scheme in _MARIADB:
+        if text.lower().startswith(scheme):
+            return _mariadb(text[len(scheme) :])
     for scheme in _SQLITE:
         if text.lower().startswith(scheme):
             return _sqlite(text[len(scheme) :], jdbc=scheme.startswith("jdbc"))
     raise UrlError(
-        "a URL that begins with jdbc:postgresql: or jdbc:sqlite: is expected (also postgresql: and sqlite:); other databases are not spoken"
+        "a URL that begins with jdbc:postgresql:, jdbc:mariadb: or jdbc:sqlite: is expected (also postgresql:, mariadb: and sqlite:);"
+        " other databases are not spoken"
     )
 
 
-def _postgres(rest: str) -> Address:
+class _Parts(NamedTuple):
+    """Of a URL with hosts."""
+
+    user: str
+    hosts: list[tuple[str, str]]
+    """Names and ports."""
+    database: str
+    pairs: list[tuple[str, str]]
+
+
+def _split(rest: str, port: str) -> _Parts:
+    """What is behind the scheme.
+
+    Args:
+        port: where none is given.
+    """
     if not rest.startswith("//"):
         rest = "//localhost/" + rest.removeprefix("/")
     try:
@@ -84,35 +120,56 @@ def _postgres(rest: str) -> Address:
     except ValueError:
         raise UrlError("the URL cannot be read") from None
     user, has_password, _ = login.partition(":")
-    if has_password:
+    if has_password or any(name == "password" for name, _ in pairs):
         raise UrlError(
             "the URL holds a password; put it into connection.password, which is not shown to anybody"
         )
-    found: dict[str, str] = {}
-    names, ports = [], []
+    found = []
     for host in filter(None, hosts.split(",")):
-        name, _, port = host.rpartition(":") if ":" in host.rpartition("]")[2] else (host, "", "5432")
-        if not port.isdigit():
+        name, _, own = host.rpartition(":") if ":" in host.rpartition("]")[2] else (host, "", port)
+        if not own.isdigit():
             raise UrlError("the URL has a port that is no number")
-        names.append(unquote(name.strip("[]")))
-        ports.append(port)
-    if names:
+        found.append((unquote(name.strip("[]")), own))
+    user = next((value for name, value in pairs if name == "user"), user)
+    pairs = [(name, value) for name, value in pairs if name != "user"]
+    return _Parts(unquote(user), found, unquote(parts.path.strip("/")), pairs)
+
+
+def _postgres(rest: str) -> Address:
+    parts = _split(rest, "5432")
+    found: dict[str, str] = {}
+    if parts.hosts:
+        names, ports = zip(*parts.hosts, strict=True)
         found |= {"host": ",".join(names), "port": ",".join(ports)}
-    if parts.path.strip("/"):
-        found["dbname"] = unquote(parts.path.strip("/"))
-    for name, value in pairs:
-        if name == "user":
-            user = value
-        else:
-            found |= _parameter(name, value)
-    return Address("postgresql", found, unquote(user) or None)
+    if parts.database:
+        found["dbname"] = parts.database
+    for name, value in parts.pairs:
+        found |= _parameter(name, value)
+    return Address("postgresql", found, parts.user or None)
+
+
+def _mariadb(rest: str) -> Address:
+    parts = _split(rest, "3306")
+    found: dict[str, str] = {}
+    if len(parts.hosts) > 1:
+        raise UrlError("the URL names several hosts, which is not possible here with MariaDB")
+    for host, port in parts.hosts:
+        found |= {"host": host, "port": port}
+    if parts.database:
+        found["database"] = parts.database
+    for name, value in parts.pairs:
+        if name in {"connectTimeout", "connect_timeout"} and value.isdigit():
+            # JDBC's is in milliseconds, PyMySQL's in seconds.
+            seconds = int(value) if name == "connect_timeout" else max(1, int(value) // 1000)
+            found["connect_timeout"] = str(seconds)
+        elif (tls := tls_parameter(name, value)) is not None:
+            found |= tls
+        elif name not in _OF_JAVA:
+            raise UrlError(f"the URL's parameter {name} has no counterpart here, or not with that value")
+    return Address("mariadb", found, parts.user or None)
 
 
 def _parameter(name: str, value: str) -> dict[str, str]:
-    if name == "password":
-        raise UrlError(
-            "the URL holds a password; put it into connection.password, which is not shown to anybody"
-        )
     if name in _SAME:
         return {name: value}
     if name in _RENAMED:

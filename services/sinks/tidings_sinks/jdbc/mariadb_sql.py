@@ -1,0 +1,114 @@
+"""MariaDB's statements. Pure."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from tidings_sinks.jdbc.database import Column, Mode, NewColumn, TableName, Write
+from tidings_sinks.jdbc.mariadb_values import type_of
+
+_COLLATION: Final = "utf8mb4_nopad_bin"
+"""Texts are the same when their letters are: not also when only case, accents or spaces at their ends differ."""
+
+
+class Statement(NamedTuple):
+    """A statement for rows."""
+
+    text: str
+    order: tuple[int, ...] | None = None
+    """Which values of a row it takes; None: all, in their order."""
+    many: bool = False
+    """Whether it takes many rows at once, in the place of its last parentheses."""
+
+
+def identifier(name: str) -> str:
+    """A quoted name; a percent sign in it is no parameter."""
+    doubled = name.replace("`", "``").replace("%", "%%")
+    return f"`{doubled}`"
+
+
+def quoted(table: TableName) -> str:
+    """A table's quoted name."""
+    name = identifier(table.name)
+    return name if table.schema is None else f"{identifier(table.schema)}.{name}"
+
+
+def create_table(table: TableName, columns: Sequence[NewColumn], keys: int) -> str:
+    """CREATE TABLE, with a primary key of the first columns."""
+    parts = [definition(column, of_key=place < keys) for place, column in enumerate(columns)]
+    if keys:
+        parts.append(f"PRIMARY KEY ({', '.join(identifier(column.name) for column in columns[:keys])})")
+    return (
+        f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({', '.join(parts)})"
+        f" ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {_COLLATION}"
+    )
+
+
+def add_columns(table: TableName, columns: Sequence[NewColumn]) -> str:
+    """ALTER TABLE with new columns."""
+    texts = (f"ADD COLUMN IF NOT EXISTS {definition(column, of_key=False)}" for column in columns)
+    return f"ALTER TABLE {quoted(table)} {', '.join(texts)}"
+
+
+def definition(column: NewColumn, *, of_key: bool) -> str:
+    """A column of a table that is made."""
+    text = f"{identifier(column.name)} {type_of(column.kind, of_key=of_key)}"
+    if column.default is not None:
+        text += f" DEFAULT {_literal(column.default)}"
+    return text + (" NOT NULL" if column.required or of_key else " NULL")
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    if isinstance(value, bool | int | float):
+        return repr(value)
+    escaped = str(value).replace("\\", "\\\\").replace("'", "''").replace("%", "%%")
+    return f"'{escaped}'"
+
+
+def create_positions(table: str) -> str:
+    """CREATE TABLE of the positions, by its quoted name."""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {table} (consumer_group varchar(255), topic varchar(249), `partition` int,"  # noqa: S608 - quoted
+        " next_offset bigint NULL, epoch bigint NOT NULL, changed timestamp NOT NULL DEFAULT current_timestamp()"
+        " ON UPDATE current_timestamp(), PRIMARY KEY (consumer_group, topic, `partition`))"
+        f" ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {_COLLATION}"
+    )
+
+
+@lru_cache(maxsize=1000)
+def statements(form: Write, *, by_other_keys: bool) -> tuple[Statement, ...]:
+    """The SQL of a form.
+
+    Args:
+        by_other_keys: the table has another unique key than the form's: ``ON DUPLICATE KEY`` would take a row that
+            only has the same value there for the row with the key, and change it.
+    """
+    table, keys = quoted(form.table), form.keys
+    names = [identifier(column.name) for column in form.columns]
+    marks = f"({', '.join(['%s'] * len(names))})"
+    insert = f"INSERT INTO {table} ({', '.join(names)})"
+    of_key, rest = tuple(range(keys)), tuple(range(keys, len(names)))
+    same = " AND ".join(f"{name} = %s" for name in names[:keys])
+    if form.mode is Mode.INSERT:
+        return (Statement(f"{insert} VALUES {marks}", many=True),)
+    changes = ", ".join(f"{name} = %s" for name in names[keys:])
+    update = Statement(f"UPDATE {table} SET {changes} WHERE {same}", rest + of_key)  # noqa: S608 - quoted
+    if form.mode is Mode.UPDATE:
+        return (update,) if rest else ()
+    if form.mode is Mode.PATCH or by_other_keys:
+        missing = Statement(
+            f"{insert} SELECT {marks[1:-1]} FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})",  # noqa: S608 - quoted
+            (*of_key, *rest, *of_key),
+        )
+        return (update, missing) if rest else (missing,)
+    taken = ", ".join(f"{name} = VALUES({name})" for name in names[keys:]) or f"{names[0]} = {names[0]}"
+    return (Statement(f"{insert} VALUES {marks} ON DUPLICATE KEY UPDATE {taken}", many=True),)
+
+
+@lru_cache(maxsize=1000)
+def delete(table: TableName, keys: tuple[Column, ...]) -> str:
+    """DELETE of a row."""
+    same = " AND ".join(f"{identifier(column.name)} = %s" for column in keys)
+    return f"DELETE FROM {quoted(table)} WHERE {same}"  # noqa: S608 - quoted
