@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from tidings_cli.advice import OF_ERRORS, OF_WARNINGS
-from tidings_cli.generated import put_page
 from tidings_cli.troubles import Kind, Message, Troubles
+from tidings_service.generated import put_page
 
 _COMMAND: Final = ".venv/bin/python -m tidings_cli.error_reference docs/errors.md"
 _BEGINNING: Final = f"""# Errors and warnings

@@ -11,8 +11,8 @@ from typing import Final
 import click
 
 from tidings_cli.commands import COMMANDS
-from tidings_cli.generated import put_page
 from tidings_cli.main import tidings
+from tidings_service.generated import put_page
 
 _WIDTH: Final = 100
 _BEGINNING: Final = """# The command line

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidings_connect.config.option import Family, Option, Passed
-from tidings_connect.config.option_page import PARTS, Page, filled, write
+from tidings_connect.config.option_page import PARTS, Page, filled, main
 
 PLACES = "".join(f"<!-- options: {part} -->\n<!-- end of options -->\nbetween\n" for part in PARTS)
 PAGE = Page(
@@ -58,8 +58,8 @@ def test_a_page_that_is_out_of_date_is_found_and_left_alone(
 ) -> None:
     path = tmp_path / "page.md"
     path.write_text(PLACES, "utf-8")
-    assert write(PAGE, path, "make the page", check=True) == 1
+    assert main(PAGE, "make the page", [str(path), "--check"]) == 1
     assert "run make the page" in capsys.readouterr().err
     assert path.read_text("utf-8") == PLACES
-    assert write(PAGE, path, "make the page", check=False) == 0
-    assert write(PAGE, path, "make the page", check=True) == 0
+    assert main(PAGE, "make the page", [str(path)]) == 0
+    assert main(PAGE, "make the page", [str(path), "--check"]) == 0

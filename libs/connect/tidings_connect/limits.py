@@ -19,7 +19,6 @@ SIGNAL_DIRECTORY: Final = "tidings.signal.directory"
 BACKTRACKING: Final = "tidings.regex.backtracking"
 MOST_DISK: Final = "tidings.spool.max.bytes"
 FREE_DISK: Final = "tidings.spool.free.bytes"
-LIMIT_PROPERTIES: Final = frozenset({TRANSFORM_MODULES, SIGNAL_DIRECTORY, BACKTRACKING})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,14 @@
 """A Kafka Connect worker's settings, and their translation for librdkafka."""
 
+from dataclasses import replace
+
 import pytest
 
 from tidings_connect.config.override_policy import check_overrides
+from tidings_connect.config.rest_security import OF_REST
 from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_page import main
+from tidings_connect.config.worker_properties import PROPERTIES
 from tidings_connect.errors import OptionError, WorkerConfigError
 from tidings_connect.kafka.settings import refused_settings, translate_client_settings
 
@@ -221,3 +226,29 @@ def test_a_token_endpoint_is_given_to_librdkafka():
 def test_what_librdkafka_cannot_do_is_refused_by_name(settings):
     with pytest.raises(WorkerConfigError, match=next(iter(settings)).replace(".", r"\.")):
         translate_client_settings(settings)
+
+
+def test_the_page_s_defaults_are_those_that_hold():
+    defaults = {option.name: option.default for option in PROPERTIES.values() if option.default is not None}
+    plain = read_worker_config(MINIMUM)
+    found = read_worker_config(defaults | MINIMUM)
+    assert replace(found, client={}) == plain, "some are settings of Kafka's clients, too"
+    assert {option.name for option in PROPERTIES.values() if option.required} <= MINIMUM.keys()
+    assert PROPERTIES.keys() >= OF_REST
+
+
+@pytest.mark.parametrize(
+    "name", [o.name for o in PROPERTIES.values() if o.kind in {"int", "boolean"} or (o.values and o.default)]
+)
+def test_a_value_of_another_type_than_the_page_says_is_refused(name):
+    with pytest.raises(WorkerConfigError, match=name.replace(".", r"\.")):
+        read_worker_config({**MINIMUM, "rest.advertised.port": "1", name: "no such value"})
+
+
+def test_the_page_of_properties_is_written_and_checked(tmp_path, capsys):
+    path = tmp_path / "page.md"
+    assert main([str(path), "--check"]) == 1
+    assert "is not what the code says" in capsys.readouterr().err
+    assert main([str(path)]) == main([str(path), "--check"]) == 0
+    page = path.read_text("utf-8")
+    assert all(f"`{name}`" in page for name in PROPERTIES)

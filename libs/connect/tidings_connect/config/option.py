@@ -101,6 +101,8 @@ class Family:
     """The name under which the reference connector describes them; empty: it does not."""
     documentation: str = ""
     remark: str = ""
+    form: str = "list"
+    """How their values look, for the page; Markdown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ written, and a page that is not what the code says is an error.
 
 import argparse
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tidings_connect.config.option import Family, Option, Passed
+from tidings_service.generated import put_page
 
 _PLACE: Final = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 _HEAD: Final = "| Option | Default | Values | Meaning |\n|---|---|---|---|\n"
@@ -36,12 +36,12 @@ class Page:
 
 def obeyed_tables(page: Page) -> str:
     """A heading and a table for each subject."""
-    return "\n".join(f"### {title}\n\n{_table(options)}" for title, options in page.sections.items())
+    return "\n".join(f"### {title}\n\n{table(options)}" for title, options in page.sections.items())
 
 
 def own_table(page: Page) -> str:
     """The options of our own."""
-    return _table(page.own)
+    return table(page.own)
 
 
 def passed_table(page: Page) -> str:
@@ -90,7 +90,8 @@ def filled(text: str, page: Page) -> str:
     return _PLACE.sub(lambda found: f"{found[1]}\n{PARTS[found[2]](page)}\n{found[3]}", text)
 
 
-def _table(options: Iterable[Option | Family]) -> str:
+def table(options: Iterable[Option | Family]) -> str:
+    """Options with their defaults, values and meaning."""
     return _HEAD + "".join(
         f"| `{option.name}` | {_default(option)} | {_values(option)} | {_meaning(option)} |\n"
         for option in options
@@ -106,9 +107,7 @@ def _default(option: Option | Family) -> str:
 
 
 def _values(option: Option | Family) -> str:
-    if isinstance(option, Family):
-        return "list"
-    if option.form:
+    if option.form or isinstance(option, Family):
         return option.form
     # A value that a check refuses is not offered, although the reference's message lists it.
     taken = [value for value in option.values if option.check is None or option.check(value) is None]
@@ -123,26 +122,6 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def write(page: Page, path: Path, command: str, *, check: bool) -> int:
-    """Fill a page's tables, or say that they are not what the code says.
-
-    Args:
-        command: what writes the page, for the message.
-
-    Returns:
-        The exit code: 0, or 1 where `check` finds another text.
-    """
-    text = path.read_text("utf-8")
-    wanted = filled(text, page)
-    if wanted == text:
-        return 0
-    if check:
-        print(f"{path} does not show the options as the code has them: run {command}", file=sys.stderr)
-        return 1
-    path.write_text(wanted, "utf-8")
-    return 0
-
-
 def main(page: Page, command: str, arguments: Sequence[str] | None = None) -> int:
     """The command of a connector's page."""
     parser = argparse.ArgumentParser(prog=command)
@@ -151,4 +130,5 @@ def main(page: Page, command: str, arguments: Sequence[str] | None = None) -> in
         "--check", action="store_true", help="write nothing; fail when the page is out of date"
     )
     given = parser.parse_args(arguments)
-    return write(page, given.page, f"{command} {given.page}", check=given.check)
+    text = filled(given.page.read_text("utf-8"), page)
+    return put_page(text, given.page, f"{command} {given.page}", check=given.check)

@@ -37,7 +37,7 @@ _ENTRY: Final = re.compile(r"\bKafkaConnect\s*\{(.*?)\}\s*;", re.DOTALL)
 _MODULE: Final = re.compile(r"\s*([\w.$]+)\s+(\w+)((?:\s+\w+\s*=\s*(?:\"[^\"]*\"|[^\s;]+))*)\s*;\s*")
 _FILE: Final = re.compile(r"\bfile\s*=\s*(?:\"([^\"]*)\"|([^\s;]+))")
 _COMMENT: Final = re.compile(r"/\*.*?\*/|^\s*(?://|#).*?$", re.DOTALL | re.MULTILINE)
-_READ: Final = frozenset(
+OF_REST: Final = frozenset(
     {
         "listeners",
         ADMIN_LISTENERS,
@@ -137,7 +137,7 @@ def _tls(
 
 def is_rest_property(name: str) -> bool:
     """Whether `read_rest_security` has read a property of this name."""
-    return name in _READ or name.startswith((HTTPS_PREFIX, f"{ADMIN_LISTENERS}.https."))
+    return name in OF_REST or name.startswith((HTTPS_PREFIX, f"{ADMIN_LISTENERS}.https."))
 
 
 def authentication(users: Mapping[str, str], guesses: Guesses | None = None) -> Middleware:

@@ -9,18 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
-from tidings_connect.config.override_policy import OVERRIDE_POLICY, read_override_policy
+from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING
+from tidings_connect.config.override_policy import read_override_policy
 from tidings_connect.config.providers import ConfigProviders, is_provider_property, read_config_providers
-from tidings_connect.config.rest_headers import (
-    ALLOWED_METHODS,
-    ALLOWED_ORIGINS,
-    RESPONSE_HEADERS,
-    RestHeaders,
-    read_rest_headers,
-)
+from tidings_connect.config.rest_headers import RestHeaders, read_rest_headers
 from tidings_connect.config.rest_security import RestSecurity, is_rest_property, read_rest_security
-from tidings_connect.data.sizes import parse_size
+from tidings_connect.config.worker_properties import (
+    MOST_CONNECTORS,
+    OFFSET_FILE,
+    PROPERTIES,
+    REPORT_TIMEOUT,
+    REST_SECRETS,
+    WAL_INTERVAL,
+    WITHOUT_MEANING,
+    Properties,
+)
 from tidings_connect.errors import ConnectError, WorkerConfigError
 from tidings_connect.kafka.settings import (
     CLIENT_SETTINGS,
@@ -29,7 +32,7 @@ from tidings_connect.kafka.settings import (
     unknown_settings,
 )
 from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS
-from tidings_connect.limits import FREE_DISK, LIMIT_PROPERTIES, MOST_DISK, ConnectorLimits, read_limits
+from tidings_connect.limits import FREE_DISK, MOST_DISK, ConnectorLimits, read_limits
 from tidings_service.disk import DEFAULT_FREE_BYTES
 
 
@@ -44,70 +47,6 @@ class GroupTimes:
     rebalance: float = 60.0
 
 
-DEFAULT_OFFSET_FLUSH_MS: Final = 1000
-"""Kafka Connect's default is a minute; the slot would hold a minute's WAL for nothing."""
-
-REPORT_TIMEOUT: Final = "tidings.task.report.timeout.ms"
-MOST_CONNECTORS: Final = "tidings.connectors.max"
-REST_SECRETS: Final = "tidings.rest.secrets"
-_KNOWN: Final = frozenset(
-    {
-        "bootstrap.servers",
-        "group.id",
-        "rest.advertised.host.name",
-        "rest.advertised.port",
-        "config.storage.topic",
-        "offset.storage.topic",
-        "status.storage.topic",
-        "offset.flush.interval.ms",
-        "task.shutdown.graceful.timeout.ms",
-        "topic.creation.enable",
-        "session.timeout.ms",
-        "heartbeat.interval.ms",
-        "rebalance.timeout.ms",
-        "scheduled.rebalance.max.delay.ms",
-        WORKER_SETTING,
-        "topic.tracking.enable",
-        "topic.tracking.allow.reset",
-        OVERRIDE_POLICY,
-        ALLOWED_ORIGINS,
-        ALLOWED_METHODS,
-        RESPONSE_HEADERS,
-        "tidings.wal.interval.ms",
-        REPORT_TIMEOUT,
-        MOST_CONNECTORS,
-        REST_SECRETS,
-        MOST_TOPICS,
-        MOST_DISK,
-        FREE_DISK,
-        *LIMIT_PROPERTIES,
-    }
-)
-_WITHOUT_MEANING: Final = frozenset(
-    {
-        # Java's class loading and Kafka Connect's own internals.
-        "plugin.path",
-        "plugin.discovery",
-        "offset.flush.timeout.ms",
-        "worker.sync.timeout.ms",
-        "worker.unsync.backoff.ms",
-        "connect.protocol",
-        "inter.worker.signature.algorithm",
-        "inter.worker.key.generation.algorithm",
-        "inter.worker.key.size",
-        "inter.worker.key.ttl.ms",
-        "inter.worker.verification.algorithms",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "internal.key.converter",
-        "internal.value.converter",
-        "internal.key.converter.schemas.enable",
-        "internal.value.converter.schemas.enable",
-    }
-)
-_OFFSET_FILE: Final = "offset.storage.file.filename"
 _DISTRIBUTED: Final = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
 """What only a distributed worker needs."""
 _STORAGE_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
@@ -147,7 +86,7 @@ class WorkerConfig:
     consumer: dict[str, str] = field(repr=False)
     admin: dict[str, str] = field(default_factory=dict, repr=False)
     """For the topics that connectors write to."""
-    offset_flush_ms: int = DEFAULT_OFFSET_FLUSH_MS
+    offset_flush_ms: int = 1000
     graceful_stop_seconds: float = 10.0
     topic_creation: bool = True
     offset_file: str | None = None
@@ -221,59 +160,58 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     }
     advertised_port = properties.get("rest.advertised.port")
     # Kafka Connect has two commands; here a worker without a group is a standalone one.
-    offset_file = None if "group.id" in properties else properties.get(_OFFSET_FILE)
+    offset_file = None if "group.id" in properties else properties.get(OFFSET_FILE)
     if offset_file is not None:
-        if _exactly_once(properties) != DISABLED:
-            raise WorkerConfigError(
-                f"{WORKER_SETTING} needs a distributed worker: {_OFFSET_FILE} is no topic"
-            )
+        if Properties(properties).one_of(WORKER_SETTING) != DISABLED:
+            raise WorkerConfigError(f"{WORKER_SETTING} needs a distributed worker: {OFFSET_FILE} is no topic")
         properties = {**dict.fromkeys(_DISTRIBUTED, "(none)"), **properties}
+    own = Properties(properties)
     return WorkerConfig(
-        bootstrap_servers=_required(properties, "bootstrap.servers"),
-        group_id=_required(properties, "group.id"),
+        bootstrap_servers=own.required("bootstrap.servers"),
+        group_id=own.required("group.id"),
         host=rest.listeners[0].host,
         port=rest.listeners[0].port,
         advertised_host=properties.get("rest.advertised.host.name"),
-        advertised_port=None if advertised_port is None else _integer(properties, "rest.advertised.port", 0),
-        config_topic=_storage_topic(properties, "config", partitions=1),
-        offset_topic=_storage_topic(properties, "offset", partitions=25),
-        status_topic=_storage_topic(properties, "status", partitions=5),
+        advertised_port=None if advertised_port is None else own.integer("rest.advertised.port"),
+        config_topic=_storage_topic(properties, "config", 1),
+        offset_topic=_storage_topic(properties, "offset", own.integer("offset.storage.partitions")),
+        status_topic=_storage_topic(properties, "status", own.integer("status.storage.partitions")),
         converters={n: v for n, v in properties.items() if n.startswith(_CONVERTER_PREFIXES)},
         client=translate_client_settings(client),
         producer=translate_client_settings(scoped["producer."], "producer."),
         consumer=translate_client_settings(scoped["consumer."], "consumer."),
         admin=translate_client_settings(scoped["admin."], "admin."),
-        offset_flush_ms=_integer(properties, "offset.flush.interval.ms", DEFAULT_OFFSET_FLUSH_MS),
-        graceful_stop_seconds=_integer(properties, "task.shutdown.graceful.timeout.ms", 10_000) / 1000,
-        topic_creation=_boolean(properties, "topic.creation.enable", default=True),
+        offset_flush_ms=own.integer("offset.flush.interval.ms"),
+        graceful_stop_seconds=own.milliseconds("task.shutdown.graceful.timeout.ms"),
+        topic_creation=own.boolean("topic.creation.enable"),
         offset_file=offset_file,
-        group_times=_group_times(properties),
-        rebalance_delay_seconds=_integer(properties, "scheduled.rebalance.max.delay.ms", 0) / 1000,
-        wal_interval_seconds=max(0.1, _integer(properties, "tidings.wal.interval.ms", 10_000) / 1000),
-        report_timeout_seconds=max(0, _integer(properties, REPORT_TIMEOUT, 300_000)) / 1000,
+        group_times=_group_times(own),
+        rebalance_delay_seconds=own.milliseconds("scheduled.rebalance.max.delay.ms"),
+        wal_interval_seconds=max(0.1, own.milliseconds(WAL_INTERVAL)),
+        report_timeout_seconds=max(0.0, own.milliseconds(REPORT_TIMEOUT)),
         providers=providers,
-        exactly_once=_exactly_once(properties),
-        topic_tracking=_boolean(properties, "topic.tracking.enable", default=True),
-        topic_tracking_reset=_boolean(properties, "topic.tracking.allow.reset", default=True),
+        exactly_once=own.one_of(WORKER_SETTING),
+        topic_tracking=own.boolean("topic.tracking.enable"),
+        topic_tracking_reset=own.boolean("topic.tracking.allow.reset"),
         override_policy=read_override_policy(properties),
         limits=read_limits(properties),
         rest=rest,
         rest_headers=read_rest_headers(properties),
-        rest_shows_secrets=_one_of(properties, REST_SECRETS, ("masked", "shown")) == "shown",
-        most_connectors=max(0, _integer(properties, MOST_CONNECTORS, 1_000)),
-        most_topics=max(1, _integer(properties, MOST_TOPICS, DEFAULT_MOST_TOPICS)),
-        spool_bytes=_size(properties, MOST_DISK),
-        spool_free_bytes=_size(properties, FREE_DISK) or DEFAULT_FREE_BYTES,
+        rest_shows_secrets=own.one_of(REST_SECRETS) == "shown",
+        most_connectors=max(0, own.integer(MOST_CONNECTORS)),
+        most_topics=max(1, own.integer(MOST_TOPICS)),
+        spool_bytes=own.size(MOST_DISK),
+        spool_free_bytes=own.size(FREE_DISK) or DEFAULT_FREE_BYTES,
         references=references,
         unknown=_unknown(properties, scoped),
     )
 
 
-def _group_times(properties: Mapping[str, str]) -> GroupTimes:
+def _group_times(own: Properties) -> GroupTimes:
     times = GroupTimes(
-        session=_integer(properties, "session.timeout.ms", 10_000) / 1000,
-        heartbeat=_integer(properties, "heartbeat.interval.ms", 1_000) / 1000,
-        rebalance=_integer(properties, "rebalance.timeout.ms", 60_000) / 1000,
+        session=own.milliseconds("session.timeout.ms"),
+        heartbeat=own.milliseconds("heartbeat.interval.ms"),
+        rebalance=own.milliseconds("rebalance.timeout.ms"),
     )
     if not 0 < times.heartbeat <= times.session / 2:
         raise WorkerConfigError("heartbeat.interval.ms must be at most half of session.timeout.ms")
@@ -297,7 +235,7 @@ def _refuse(properties: Mapping[str, str]) -> None:
 
 
 def _unknown(properties: Mapping[str, str], scoped: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    known = _KNOWN | _WITHOUT_MEANING | CLIENT_SETTINGS
+    known = {*PROPERTIES, *WITHOUT_MEANING, *CLIENT_SETTINGS}
     prefixes = (*_STORAGE_PREFIXES, *_CONVERTER_PREFIXES, *_CLIENT_PREFIXES)
     plain = [
         n
@@ -311,50 +249,7 @@ def _unknown(properties: Mapping[str, str], scoped: Mapping[str, Mapping[str, st
     return tuple(sorted(plain + clients))
 
 
-def _required(properties: Mapping[str, str], name: str) -> str:
-    value = properties.get(name, "").strip()
-    if not value:
-        raise WorkerConfigError(
-            f"{name} is missing in the worker's properties",
-            hint="a Kafka Connect distributed worker's file has it; a standalone one has offset.storage.file.filename "
-            "and no group.id",
-        )
-    return value
-
-
-def _integer(properties: Mapping[str, str], name: str, default: int) -> int:
-    try:
-        return int(properties.get(name, default))
-    except ValueError as error:
-        raise WorkerConfigError(f"{name} must be a whole number") from error
-
-
-def _size(properties: Mapping[str, str], name: str) -> int | None:
-    try:
-        return parse_size(properties[name]) if properties.get(name, "").strip() else None
-    except ValueError as error:
-        raise WorkerConfigError(f"{name} {error}") from error
-
-
-def _boolean(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
-    value = properties.get(name, str(default)).strip().lower()
-    if value not in {"true", "false"}:
-        raise WorkerConfigError(f"{name} must be true or false")
-    return value == "true"
-
-
-def _one_of(properties: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
-    value = properties.get(name, values[0]).strip().lower()
-    if value not in values:
-        raise WorkerConfigError(f"{name} must be one of {', '.join(values)}")
-    return value
-
-
-def _exactly_once(properties: Mapping[str, str]) -> str:
-    return _one_of(properties, WORKER_SETTING, WORKER_VALUES)
-
-
-def _storage_topic(properties: Mapping[str, str], kind: str, *, partitions: int) -> StorageTopic:
+def _storage_topic(properties: Mapping[str, str], kind: str, partitions: int) -> StorageTopic:
     prefix = f"{kind}.storage."
     own = {"topic", "partitions", "replication.factor"}
     if kind == "config" and properties.get(f"{prefix}partitions", "1") != "1":
@@ -363,9 +258,9 @@ def _storage_topic(properties: Mapping[str, str], kind: str, *, partitions: int)
         )
     return StorageTopic(
         kind=kind,
-        name=_required(properties, f"{prefix}topic"),
-        partitions=_integer(properties, f"{prefix}partitions", partitions),
-        replication_factor=_integer(properties, f"{prefix}replication.factor", 3),
+        name=Properties(properties).required(f"{prefix}topic"),
+        partitions=partitions,
+        replication_factor=Properties(properties).integer(f"{prefix}replication.factor"),
         config={
             name.removeprefix(prefix): value
             for name, value in properties.items()

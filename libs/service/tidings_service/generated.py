@@ -13,9 +13,10 @@ def put_page(text: str, path: Path, command: str, *, check: bool) -> int:
     Returns:
         The exit code: 0, or 1 where `check` finds another text.
     """
-    if not check:
-        path.write_text(text, encoding="utf-8")
-    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return 0
+    if check:
         sys.stderr.write(f"{path} is not what the code says: run {command}\n")
         return 1
+    path.write_text(text, encoding="utf-8")
     return 0

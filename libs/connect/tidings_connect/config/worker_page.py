@@ -1,0 +1,46 @@
+"""Writes the page of the worker's properties: ``python -m tidings_connect.config.worker_page docs/worker-properties.md``.
+
+With ``--check`` it writes nothing and fails when the page is not what the code says.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tidings_connect.config.option_page import table
+from tidings_connect.config.worker_properties import SECTIONS, WITHOUT_MEANING
+from tidings_service.generated import put_page
+
+_COMMAND: Final = "python -m tidings_connect.config.worker_page"
+_HEAD: Final = """# Properties of the capture worker
+
+<!-- Generated from the code: .venv/bin/python -m tidings_connect.config.worker_page docs/worker-properties.md -->
+
+A Kafka Connect worker's file of properties works unchanged. What is below is obeyed; a property that is neither here nor a
+setting of Kafka's clients is named in a warning when the worker starts, and does nothing else. A value may be a reference to a
+config provider ([security](security.md)). [Operations](operations.md) says which ones matter for whom.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    tables = "".join(f"\n## {title}\n\n{table(options)}" for title, options in SECTIONS.items())
+    silent = ", ".join(f"`{name}`" for name in sorted(WITHOUT_MEANING))
+    return f"{_HEAD}{tables}\n## Taken without effect\n\nJava's class loading and Kafka Connect's own internals: {silent}.\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page, or check it."""
+    parser = argparse.ArgumentParser(prog=_COMMAND)
+    parser.add_argument("page", type=Path)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail when the page is out of date"
+    )
+    given = parser.parse_args(arguments)
+    return put_page(page(), given.page, f"{_COMMAND} {given.page}", check=given.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

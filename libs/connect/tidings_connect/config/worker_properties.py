@@ -1,0 +1,369 @@
+"""The worker's properties: the name, type, default, values and meaning of each, and whether it is a secret, in one place.
+
+`config.worker` reads them by these; ``docs/worker-properties.md`` shows them (`worker_page`). Those of Kafka Connect have its
+meaning (Apache Kafka documentation, "Kafka Connect Configs"); where a default is another one, the remark says why.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
+from tidings_connect.config.option import Family, Option
+from tidings_connect.config.override_policy import OVERRIDE_POLICY
+from tidings_connect.config.providers import CONFIG_PROVIDERS
+from tidings_connect.config.rest_headers import ALLOWED_METHODS, ALLOWED_ORIGINS, RESPONSE_HEADERS
+from tidings_connect.config.rest_security import ADMIN_LISTENERS, CREDENTIALS_FILE, DEFAULT_PORT, HTTPS_PREFIX
+from tidings_connect.data.sizes import parse_size
+from tidings_connect.errors import WorkerConfigError
+from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS
+from tidings_connect.limits import BACKTRACKING, FREE_DISK, MOST_DISK, SIGNAL_DIRECTORY, TRANSFORM_MODULES
+from tidings_service.disk import DEFAULT_FREE_BYTES
+
+REPORT_TIMEOUT: Final = "tidings.task.report.timeout.ms"
+MOST_CONNECTORS: Final = "tidings.connectors.max"
+REST_SECRETS: Final = "tidings.rest.secrets"
+WAL_INTERVAL: Final = "tidings.wal.interval.ms"
+OFFSET_FILE: Final = "offset.storage.file.filename"
+_SIZE: Final = "bytes; `K`, `M`, `G` may follow"
+_PLACES: Final = "`http://host:port`, `https://host:port`, a list"
+
+SECTIONS: Final[Mapping[str, Sequence[Option | Family]]] = {
+    "Kafka and the group": (
+        Option(
+            "bootstrap.servers", required=True, documentation="Brokers, `host:port`, with commas between."
+        ),
+        Option(
+            "group.id",
+            required=True,
+            documentation="Workers with the same one share the connectors.",
+            remark="Not for a standalone worker.",
+        ),
+        Option(
+            "session.timeout.ms",
+            "int",
+            "10000",
+            documentation="After this long without a heartbeat a worker counts as dead, and others take over.",
+        ),
+        Option(
+            "heartbeat.interval.ms",
+            "int",
+            "1000",
+            documentation="Between two heartbeats; at most half of `session.timeout.ms`.",
+            remark="Kafka Connect's default is 3000; the next leader is found within it.",
+        ),
+        Option(
+            "rebalance.timeout.ms",
+            "int",
+            "60000",
+            documentation="How long a worker may take to join the group again.",
+        ),
+        Option(
+            "scheduled.rebalance.max.delay.ms",
+            "int",
+            "0",
+            documentation="How long the connectors of a worker that has left wait for it to come back.",
+            remark="Kafka Connect's default is 300000; a connector that rests holds WAL.",
+        ),
+        Family(
+            form="",
+            name="<client setting>",
+            documentation="`security.protocol`, `sasl.*`, `ssl.*` and the other settings of Kafka's clients: for every client of the worker.",
+            remark="Passwords, keys and `sasl.jaas.config` are secrets.",
+        ),
+        Family(
+            form="",
+            name="producer.<client setting>",
+            documentation="For the producers of sources; likewise `consumer.` and `admin.`.",
+        ),
+    ),
+    "Where state is kept": (
+        Option(
+            "config.storage.topic",
+            required=True,
+            documentation="The topic of configurations; it has one partition.",
+        ),
+        Option("offset.storage.topic", required=True, documentation="The topic of source offsets."),
+        Option("offset.storage.partitions", "int", "25", documentation="Of a topic that the worker creates."),
+        Option("status.storage.topic", required=True, documentation="The topic of statuses."),
+        Option("status.storage.partitions", "int", "5", documentation="Of a topic that the worker creates."),
+        *(
+            Option(
+                f"{kind}.storage.replication.factor",
+                "int",
+                "3",
+                documentation="Of a topic that the worker creates.",
+            )
+            for kind in ("config", "offset", "status")
+        ),
+        Family(
+            form="",
+            name="config.storage.<topic setting>",
+            documentation="A setting of a topic that the worker creates; likewise `offset.` and `status.`.",
+        ),
+        Option(
+            OFFSET_FILE,
+            documentation="Of a standalone worker, which has no `group.id` and no topics of its own: the file of its offsets.",
+        ),
+    ),
+    "Converters": (
+        Option(
+            "key.converter",
+            "class",
+            documentation="The class of the keys' converter, where a connector names none.",
+        ),
+        Option(
+            "value.converter",
+            "class",
+            documentation="The class of the values' converter, where a connector names none.",
+        ),
+        Option("header.converter", "class", documentation="The class of the headers' converter."),
+        Family(
+            form="",
+            name="key.converter.<option>",
+            documentation="An option of a converter; likewise `value.` and `header.`.",
+            remark="A login of the registry is a secret.",
+        ),
+    ),
+    "Tasks": (
+        Option(
+            "offset.flush.interval.ms",
+            "int",
+            "1000",
+            documentation="Between two stored offsets of a task.",
+            remark="Kafka Connect's default is a minute; the slot would hold a minute's WAL for nothing.",
+        ),
+        Option(
+            "task.shutdown.graceful.timeout.ms",
+            "int",
+            "10000",
+            documentation="How long a task may take to end before its process is killed.",
+        ),
+        Option(
+            WORKER_SETTING,
+            "string",
+            DISABLED,
+            values=WORKER_VALUES,
+            documentation="Whether sources write exactly once.",
+            remark="See [exactly once](debezium-compatibility.md#exactly-once).",
+        ),
+        Option("topic.creation.enable", "boolean", "true", documentation="Whether tasks create topics."),
+        Option(
+            "topic.tracking.enable",
+            "boolean",
+            "true",
+            documentation="Whether the topics of connectors are noted.",
+        ),
+        Option(
+            "topic.tracking.allow.reset",
+            "boolean",
+            "true",
+            documentation="Whether they may be forgotten over REST.",
+        ),
+        Option(
+            OVERRIDE_POLICY,
+            "string",
+            "All",
+            values=("All", "None", "Principal"),
+            documentation="Which settings of Kafka's clients connectors may override.",
+        ),
+        Option(
+            REPORT_TIMEOUT,
+            "int",
+            "300000",
+            documentation="A task that has said nothing for so long is FAILED and killed; 0: never.",
+        ),
+        Option(
+            MOST_CONNECTORS,
+            "int",
+            "1000",
+            documentation="Of the group; a further connector is refused.",
+        ),
+        Option(
+            MOST_TOPICS,
+            "int",
+            str(DEFAULT_MOST_TOPICS),
+            documentation="How many topics the transforms of a task may make up; of metrics, labels by topic or table.",
+        ),
+        Option(
+            MOST_DISK,
+            form=_SIZE,
+            default_text="what there is",
+            documentation="What unfinished transactions of a task may take on disk.",
+        ),
+        Option(
+            FREE_DISK,
+            default=str(DEFAULT_FREE_BYTES),
+            form=_SIZE,
+            documentation="What must be left free of that disk.",
+        ),
+        Option(
+            WAL_INTERVAL,
+            "int",
+            "10000",
+            documentation="Between two looks at the slots of the connectors' servers.",
+        ),
+    ),
+    "What connectors may name": (
+        Option(TRANSFORM_MODULES, "list", documentation="Python modules that transforms may be taken from."),
+        Option(SIGNAL_DIRECTORY, documentation="The directory of `signal.file`."),
+        Option(
+            BACKTRACKING,
+            "boolean",
+            "false",
+            documentation="Whether regular expressions that may take for ever are matched all the same.",
+        ),
+        Option(
+            CONFIG_PROVIDERS,
+            "list",
+            documentation="Names of what resolves references such as `${file:...}`.",
+            remark="See [secrets](security.md).",
+        ),
+        Family(
+            form="",
+            name=f"{CONFIG_PROVIDERS}.<name>.class",
+            documentation="The class of a provider; likewise `.param.<parameter>`.",
+        ),
+    ),
+    "REST": (
+        Option(
+            "listeners",
+            default=f"http://:{DEFAULT_PORT}",
+            form=_PLACES,
+            documentation="Where the REST API is.",
+        ),
+        Option(
+            ADMIN_LISTENERS,
+            form=_PLACES,
+            default_text="those of `listeners`",
+            documentation="Where the log levels are; empty: nowhere.",
+        ),
+        Family(
+            form="",
+            name=f"{HTTPS_PREFIX}<ssl setting>",
+            documentation=f"TLS of the `https` listeners; likewise `{ADMIN_LISTENERS}.https.`.",
+            remark="Passwords and keys are secrets.",
+        ),
+        Option(
+            "ssl.client.auth",
+            values=("none", "requested", "required"),
+            default_text="`none`",
+            documentation="Whether REST clients show a certificate.",
+        ),
+        Option("rest.advertised.host.name", documentation="The host at which other workers reach this one."),
+        Option("rest.advertised.port", "int", documentation="The port at which they do."),
+        Option(
+            "rest.advertised.listener", values=("http", "https"), documentation="Which listener they use."
+        ),
+        Option(
+            "rest.extension.classes",
+            "list",
+            documentation="Kafka's `BasicAuthSecurityRestExtension`, or none.",
+        ),
+        Option(CREDENTIALS_FILE, documentation="The file of users and passwords for basic authentication."),
+        Option(
+            REST_SECRETS,
+            "string",
+            "masked",
+            values=("masked", "shown"),
+            documentation="Whether answers show the secrets of configurations, as Kafka Connect's do.",
+        ),
+        Option(
+            ALLOWED_ORIGINS,
+            documentation="Origins whose pages may use the API: a regular expression, or `*`.",
+        ),
+        Option(
+            ALLOWED_METHODS,
+            "list",
+            default_text="`GET,POST,HEAD`",
+            documentation="Methods that such pages may use.",
+        ),
+        Option(RESPONSE_HEADERS, "list", documentation="Headers that every answer gets: `set name: value`."),
+    ),
+}
+"""All that the worker obeys, by subject."""
+
+WITHOUT_MEANING: Final = (
+    "plugin.path",
+    "plugin.discovery",
+    "offset.flush.timeout.ms",
+    "worker.sync.timeout.ms",
+    "worker.unsync.backoff.ms",
+    "connect.protocol",
+    "inter.worker.signature.algorithm",
+    "inter.worker.key.generation.algorithm",
+    "inter.worker.key.size",
+    "inter.worker.key.ttl.ms",
+    "inter.worker.verification.algorithms",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "internal.key.converter",
+    "internal.value.converter",
+    "internal.key.converter.schemas.enable",
+    "internal.value.converter.schemas.enable",
+)
+"""Java's class loading and Kafka Connect's own internals: taken, and nothing comes of them."""
+
+PROPERTIES: Final[Mapping[str, Option]] = {
+    option.name: option for section in SECTIONS.values() for option in section if isinstance(option, Option)
+}
+
+
+class Properties:
+    """Reads properties by what `SECTIONS` says of them.
+
+    Args:
+        given: as in the file, with references resolved.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+
+    def required(self, name: str) -> str:
+        """A text that must be there."""
+        value = self._given.get(name, "").strip()
+        if not value:
+            raise WorkerConfigError(
+                f"{name} is missing in the worker's properties",
+                hint=f"a Kafka Connect distributed worker's file has it; a standalone one has {OFFSET_FILE} "
+                "and no group.id",
+            )
+        return value
+
+    def integer(self, name: str) -> int:
+        """A whole number; the default where it is not given."""
+        try:
+            return int(self._text(name))
+        except ValueError as error:
+            raise WorkerConfigError(f"{name} must be a whole number") from error
+
+    def milliseconds(self, name: str) -> float:
+        """In seconds."""
+        return self.integer(name) / 1000
+
+    def size(self, name: str) -> int | None:
+        """Bytes; None where there is neither a value nor a default."""
+        text = self._text(name).strip()
+        try:
+            return parse_size(text) if text else None
+        except ValueError as error:
+            raise WorkerConfigError(f"{name} {error}") from error
+
+    def boolean(self, name: str) -> bool:
+        """True or false."""
+        value = self._text(name).strip().lower()
+        if value not in {"true", "false"}:
+            raise WorkerConfigError(f"{name} must be true or false")
+        return value == "true"
+
+    def one_of(self, name: str) -> str:
+        """One of its values."""
+        value = self._text(name).strip().lower()
+        values = PROPERTIES[name].values
+        if value not in values:
+            raise WorkerConfigError(f"{name} must be one of {', '.join(values)}")
+        return value
+
+    def _text(self, name: str) -> str:
+        return self._given.get(name, PROPERTIES[name].default or "")
