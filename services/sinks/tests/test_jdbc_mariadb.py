@@ -116,6 +116,20 @@ def test_the_changes_of_a_row_are_applied_in_their_order(
     assert rows == [(3, "p", "kept"), (4, "o", "kept")]
 
 
+@pytest.mark.parametrize("fields", ["a", "a,b"])
+def test_many_deletes_at_once(mariadb_sink: Sink, in_mariadb: Rows, fields: str) -> None:
+    sink = mariadb_sink
+    for number in range(500):
+        key = dict.fromkeys(fields.split(","), number)
+        sink.send(TOPIC, key, envelope("c", {**key, "note": "n"}))
+        if number % 3:
+            sink.send(TOPIC, key, None)
+    sink.start(TOPIC, **UPSERT, use_reduction_buffer="false")
+    sink.wait()
+    rows = in_mariadb("SELECT a FROM shop_public_orders ORDER BY a")
+    assert rows == [(number,) for number in range(0, 500, 3)]
+
+
 def test_keys_that_differ_in_case_or_spaces_are_different_rows(mariadb_sink: Sink, in_mariadb: Rows) -> None:
     sink = mariadb_sink
     names = ["a", "A", "ä", "a "]

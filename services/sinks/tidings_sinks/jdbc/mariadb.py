@@ -47,6 +47,7 @@ _CONNECT_SECONDS: Final = 10
 _ANSWER_SECONDS: Final = 120
 _LOCK_SECONDS: Final = 10
 _MOST_NAME: Final = 64
+_DELETED_AT_ONCE: Final = 200
 _LOST: Final = frozenset(
     {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, ER.SERVER_SHUTDOWN,
      ER.NEW_ABORTING_CONNECTION, 1927, 4031}
@@ -247,7 +248,10 @@ class MariaDbDatabase:
         return any(one != key for one in unique)
 
     def delete(self, table: TableName, keys: tuple[Column, ...], rows: Sequence[Row]) -> None:
-        self._many(sql.delete(table, keys), rows, at_once=False)
+        for start in range(0, len(rows), _DELETED_AT_ONCE):
+            some = rows[start : start + _DELETED_AT_ONCE]
+            values_of_keys = [value for row in some for value in row]
+            self._execute(sql.delete(table, keys, len(some)), values_of_keys)
 
     def truncate(self, table: TableName) -> None:
         self._execute(f"DELETE FROM {sql.quoted(table)}", ())  # noqa: S608 - quoted; TRUNCATE would commit
