@@ -6,6 +6,7 @@ archive beside it. A warm start opens one small file and stats the others: neith
 """
 
 from tidings_jvm.cache import cache_directory
+from tidings_jvm.class_data import class_data_options, records_classes
 from tidings_jvm.errors import ChecksumError, FetchError, JavaNotFoundError, JvmError
 from tidings_jvm.fetching import fetch, is_fetched, prefetch
 from tidings_jvm.java import Java, find_java
@@ -23,10 +24,12 @@ __all__ = [
     "RichProgress",
     "SilentProgress",
     "cache_directory",
+    "class_data_options",
     "default_progress",
     "fetch",
     "find_java",
     "is_fetched",
     "prefetch",
+    "records_classes",
     "unpack",
 ]

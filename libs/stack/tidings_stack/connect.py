@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tidings_jvm import Java, fetch, find_java
+from tidings_jvm import Java, class_data_options, fetch, find_java
 from tidings_stack.jvm_options import java_environment, java_options
 from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
@@ -102,6 +102,7 @@ class ConnectServer(Server):
         return [
             str(self._java.path),
             f"-Xmx{self._heap}",
+            *class_data_options(self._java, "connect"),
             *java_options(),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",

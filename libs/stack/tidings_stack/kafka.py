@@ -14,7 +14,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from tidings_jvm import Java, fetch, find_java
+from tidings_jvm import Java, class_data_options, fetch, find_java
 from tidings_stack.jvm_options import SHORT_LIVED, java_environment, java_options
 from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
@@ -123,7 +123,7 @@ class KafkaServer(Server):
             str(self._java.path),
             f"-Xmx{heap}",
             "-XX:+UseSerialGC",
-            "-Xshare:auto",
+            *class_data_options(self._java, "kafka"),
             *options,
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",

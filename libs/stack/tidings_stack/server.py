@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from tidings_jvm import Progress
+from tidings_jvm import Progress, records_classes
 from tidings_stack.errors import ServerStartError
 from tidings_stack.guarded import GuardedProcess
 from tidings_stack.ports import PortReservations
 
 LOG_LINES_IN_AN_ERROR = 15
+RECORDING_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ class Server(ABC):
         guarded, self._guarded = self._guarded, None
         self._prepared = False
         if guarded is not None:
+            if records_classes():
+                guarded.stop(RECORDING_SECONDS)  # the guard alone would not wait so long
             guarded.close()
 
     def log_tail(self, lines: int = LOG_LINES_IN_AN_ERROR) -> str:

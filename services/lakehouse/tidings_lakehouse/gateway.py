@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyspark
 
-from tidings_jvm import Java, JvmError, fetch, find_java
+from tidings_jvm import Java, JvmError, class_data_options, fetch, find_java
 from tidings_lakehouse.errors import GatewayError
 from tidings_lakehouse.properties import properties_text
 from tidings_service.disk import OwnDirectory
@@ -106,6 +106,7 @@ def _command(java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], 
     class_path = os.pathsep.join([str(home / "jars" / "*"), *map(str, jars)])
     return [
         str(java.path),
+        *class_data_options(java, "lakehouse"),
         *more,
         "-Xss4m",
         "-XX:+IgnoreUnrecognizedVMOptions",

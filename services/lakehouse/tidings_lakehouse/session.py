@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tidings_jvm import records_classes
 from tidings_lakehouse.gateway import start_gateway
 from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.topics import CATALOG
@@ -23,6 +24,7 @@ from tidings_service import SettingsError
 from tidings_service.kafka_access import SECRET_NAMES
 
 _STOP_DEADLINE_SECONDS = 60.0
+_RECORDING_DEADLINE_SECONDS = 240.0
 _FUNCTIONS = "org.apache.spark.sql.functions"
 _REMEMBERED_CLASSES = (
     _FUNCTIONS,
@@ -135,7 +137,7 @@ def stop_gateway(session: SparkSession) -> None:
     process = gateway.proc
     gateway.shutdown()
     process.stdin.close()
-    process.wait(_STOP_DEADLINE_SECONDS)
+    process.wait(_RECORDING_DEADLINE_SECONDS if records_classes() else _STOP_DEADLINE_SECONDS)
     SparkContext._gateway = None  # noqa: SLF001 - so that another session may follow in this process
     SparkContext._jvm = None  # noqa: SLF001
 
