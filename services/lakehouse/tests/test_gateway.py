@@ -1,4 +1,6 @@
-"""Spark's JVM: what it leaves in the temporary directory when it is killed."""
+"""Spark's JVM: what it leaves in the temporary directory when it is killed, and what it is asked."""
+
+from __future__ import annotations
 
 import os
 import select
@@ -6,8 +8,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tidings_service.disk import remove_abandoned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _START = """
 import sys
@@ -44,3 +52,22 @@ def test_sparks_temporary_files_go_with_the_next_start_after_both_were_killed(tm
         driver.communicate()
         if jvm and Path(f"/proc/{jvm}").exists():
             os.kill(jvm, signal.SIGKILL)
+
+
+def test_java_is_asked_once_what_a_name_is(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would look for each part of each name in three hundred jars."""
+    context: Any = session.sparkContext
+    client, asked = context._gateway._gateway_client, []
+    send = client.send_command
+
+    def note(command: str, *rest: Any, **named: Any) -> Any:
+        asked.append(command)
+        return send(command, *rest, **named)
+
+    monkeypatch.setattr(client, "send_command", note)
+    first = context._jvm.org.apache.iceberg.actions.RewriteDataFiles
+    assert asked
+    asked.clear()
+    assert context._jvm.org.apache.iceberg.actions.RewriteDataFiles is first
+    assert asked == []
+    assert context._jvm.java.util.ArrayList().size() == 0

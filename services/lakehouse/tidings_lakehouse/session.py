@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from py4j.java_gateway import JavaPackage
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -33,10 +34,9 @@ _REMEMBERED_CLASSES = (
     "org.apache.spark.storage.StorageLevel",
     "PythonSQLUtils",
     "PythonUtils",
-    "java",
-    "org",
     "py4j",
 )
+_PACKAGES = ("java", "org", "scala")
 _REMEMBERED_FUNCTIONS = (
     "array",
     "coalesce",
@@ -125,10 +125,25 @@ def _remember(jvm: Any) -> None:
     """
     for name in _REMEMBERED_CLASSES:
         setattr(jvm, name, getattr(jvm, name))
+    for name in _PACKAGES:
+        setattr(jvm, name, _Package(getattr(jvm, name)))
     functions = getattr(jvm, _FUNCTIONS)
     for name in _REMEMBERED_FUNCTIONS:
         setattr(functions, name, getattr(functions, name))
     jvm.functions = functions
+
+
+class _Package:
+    """A package of Java's: of each name in it Java is asked once, not for each `jvm.org.apache.iceberg.Table` four times."""
+
+    def __init__(self, package: JavaPackage) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._package, name)
+        found = _Package(found) if isinstance(found, JavaPackage) else found
+        setattr(self, name, found)
+        return found
 
 
 def stop_gateway(session: SparkSession) -> None:
@@ -172,6 +187,7 @@ def _conf(settings: WarehouseSettings) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         # Of every plan there is a text for the UI, which is off.
         "spark.sql.maxPlanStringLength": "1000",
+        "spark.sql.ui.explainMode": "simple",
         # pyspark would note the place in the Python code of every single column, at three questions to Java each.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "4",
