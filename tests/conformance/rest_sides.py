@@ -158,6 +158,7 @@ NOT_INSTALLED_THERE = {
     "io.aiven.connect.jdbc.JdbcSourceConnector",
     "io.confluent.connect.jdbc.JdbcSourceConnector",
     "io.debezium.connector.jdbc.JdbcSinkConnector",
+    "io.debezium.connector.mariadb.MariaDbConnector",
 }
 """Connectors that our worker has and that the real one of these tests is started without."""
 

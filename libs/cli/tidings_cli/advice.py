@@ -13,6 +13,8 @@ _READ_ON: Final = (
 OF_ERRORS: Final = {
     "audit": "Set the URL of the source, or give tables that both sides have.",
     "bad_request": "Change the request as the message says.",
+    "binlog": "See what stands between the server and capture, and whether the server's disk is sound; then take a new snapshot.",
+    "binlog_lost": "Take a new snapshot, as the hint says, and keep the server's log for longer (`binlog_expire_logs_seconds`).",
     "capture": "Change the property or file that the message names.",
     "catalog": "Change the option that the message names, or make in the database what it asks for.",
     "change-set": "The topic holds something that no sequencer wrote: see who else may write to it.",
@@ -42,6 +44,8 @@ OF_ERRORS: Final = {
     "loop": "Restart the worker if its health does not come back, and report the trace that is in the log.",
     "loss": "Choose `on.slot.loss`, after reading [loss is never silent](operations.md#loss-is-never-silent).",
     "malformed_body": "Change the request's body as the message says.",
+    "mariadb": "Let the server answer; look at its address, the login, the user's rights and its log.",
+    "mariadb_unsupported": "Do what the hint says; [MariaDB](mariadb.md) lists what is not read.",
     "moment": "Ask for an earlier moment, or wait until the watermark has passed it.",
     "no_loss": "Nothing: there is nothing to accept.",
     "no_room": "Give the directory more room, or raise the limit that the message names.",
@@ -103,6 +107,7 @@ OF_WARNINGS: Final = {
     # capture
     "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
     "and are published with updates": "At once: give them a key or `REPLICA IDENTITY FULL`, or take them out of the publication.",
+    "the log does not hold the stored position: a new snapshot is taken": "Changes were lost, and the snapshot has their result; keep the server's log for longer (`binlog_expire_logs_seconds`).",
     "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",
     "WAL metrics are not available": "Grant the role `pg_monitor`; until then the alerts on WAL are blind.",
     "a connector cannot divide its work into tasks": "Correct the options that its first task complains of.",

@@ -27,7 +27,8 @@ REST_HEADERS = {
 
 class ConnectServer(Server):
     """A Connect worker. `settings` add to its worker properties; `heap` is the JVM's `-Xmx`; `plugins` are configurations of
-    `ivy.xml` that it gets as plugins, apart from its own classes."""
+    `ivy.xml` that it gets as plugins, apart from its own classes, in place of the PostgreSQL connector: two releases of Debezium
+    do not go together."""
 
     name = "connect"
     title = "Kafka Connect"
@@ -63,6 +64,8 @@ class ConnectServer(Server):
         self._jars = [
             jar for part in ("debezium", "scripting") for jar in fetch(part, progress=self.place.progress)
         ]
+        if len(self._plugins) > 1:
+            self._jars = [jar for jar in self._jars if not jar.name.startswith("debezium-")]
         # Without log4j, which Kafka's own distribution brings, /admin/loggers has nothing to show.
         kafka = fetch("kafka", progress=self.place.progress)
         self._jars += [jar for jar in kafka if jar.name.startswith("log4j-")]

@@ -1,0 +1,141 @@
+"""What the tests of MariaDB's connector share: a database of their own, and the rows that its binary log holds."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tidings_capture.mysql import events as log
+from tidings_capture.mysql.catalog import Charsets, Table, table
+from tidings_capture.mysql.client import BinlogStream, Endpoint, Session
+from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.logged import decoder, fits
+from tidings_capture.mysql.row_code import TableRows, read_rows_event
+from tidings_capture.mysql.selected import expression, quoted, reader
+from tidings_capture.mysql.table_map import read_table_map, table_id
+from tidings_stack.mariadb import MariaDbServer
+
+SERVER_ID = 90_001
+EVERY_TYPE = """
+CREATE TABLE kinds (
+ id INT PRIMARY KEY AUTO_INCREMENT,
+ ti TINYINT, tiu TINYINT UNSIGNED, bo BOOLEAN NOT NULL DEFAULT TRUE, si SMALLINT, siu SMALLINT UNSIGNED, mi MEDIUMINT,
+ miu MEDIUMINT UNSIGNED, i INT, iu INT UNSIGNED, bi BIGINT, biu BIGINT UNSIGNED, iz INT(5) UNSIGNED ZEROFILL,
+ f FLOAT, d DOUBLE, du DOUBLE(10,2) UNSIGNED, de DECIMAL(10,2), dl DECIMAL(65,30), dw DECIMAL(5,0), nu NUMERIC(20,5) UNSIGNED,
+ b1 BIT(1), b5 BIT(5), b12 BIT(12), b64 BIT(64), y YEAR, da DATE,
+ tm TIME, tm1 TIME(1), tm3 TIME(3), tm6 TIME(6), dt DATETIME, dt2 DATETIME(2), dt3 DATETIME(3), dt6 DATETIME(6),
+ ts TIMESTAMP NULL, ts3 TIMESTAMP(3) NULL, ts6 TIMESTAMP(6) NULL,
+ c CHAR(5), cl CHAR(250), vc VARCHAR(20), vl VARCHAR(2000), vlat VARCHAR(20) CHARACTER SET latin1, v16 VARCHAR(20) CHARACTER SET utf16,
+ vb VARBINARY(20), bn BINARY(4), tt TINYTEXT, tx TEXT, mt MEDIUMTEXT, lt LONGTEXT, tl TEXT CHARACTER SET cp1251,
+ tb TINYBLOB, bl BLOB, mb MEDIUMBLOB, lb LONGBLOB, e ENUM('a','b,c','d''e'), el ENUM('ä','b') CHARACTER SET latin1,
+ s SET('x','y','z'), js JSON, g GEOMETRY, p POINT, i6 INET6, i4 INET4, u UUID, b16 BINARY(16), last INT UNSIGNED
+)"""
+
+
+def endpoint(server: MariaDbServer) -> Endpoint:
+    """Of its superuser."""
+    return Endpoint("127.0.0.1", server.port, "admin", server.password)
+
+
+class Database:
+    """A database of a test's own."""
+
+    def __init__(self, server: MariaDbServer, name: str) -> None:
+        self.endpoint = endpoint(server)
+        self.name = name
+        self.session = Session(self.endpoint)
+        self.run(f"CREATE DATABASE {name}", f"USE {name}")
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        """The last one's rows."""
+        rows: list[tuple[Any, ...]] = []
+        for statement in statements:
+            rows = self.session.rows(statement)
+        return rows
+
+    def position(self) -> GtidPosition:
+        """The end of the log."""
+        ((text,),) = self.run("SELECT @@gtid_binlog_pos")
+        return GtidPosition.read(text)
+
+    def table(self, name: str) -> Table:
+        found = table(self.session, self.name, name)
+        assert found is not None
+        return found
+
+    def selected(self, name: str) -> list[tuple[Any, ...]]:
+        """A table's cells as a snapshot reads them, in the order of its first column."""
+        found = self.table(name)
+        columns = ", ".join(expression(column) for column in found.columns)
+        reads = [reader(column) for column in found.columns]
+        rows = self.run(f"SELECT {columns} FROM {quoted(name)} ORDER BY 1")
+        return [
+            tuple(None if v is None else read(v) for v, read in zip(row, reads, strict=True)) for row in rows
+        ]
+
+    def events(self, start: GtidPosition) -> Iterator[log.Event]:
+        """Those behind a position, up to the present end."""
+        end = self.position()
+        stream = BinlogStream(self.endpoint, start, SERVER_ID, annotations=False, heartbeat_seconds=1)
+        reader_of_events, at, deadline = log.EventReader(), start, time.monotonic() + 60
+        current = None
+        try:
+            while at != end:
+                assert time.monotonic() < deadline
+                for packet in stream.packets():
+                    event = reader_of_events.read(packet)
+                    yield event
+                    if event.type == log.GTID:
+                        current = log.read_gtid(event).gtid
+                    elif event.type in {log.XID, log.QUERY, log.QUERY_COMPRESSED} and current is not None:
+                        at = at.after(current)
+                    if at == end:
+                        break
+                time.sleep(0.01)
+        finally:
+            stream.close()
+
+    def read_until_error(self, start: GtidPosition) -> Iterator[bytes]:
+        """Packets, until the server refuses to send more."""
+        stream = BinlogStream(self.endpoint, start, SERVER_ID, annotations=False, heartbeat_seconds=1)
+        deadline = time.monotonic() + 30
+        try:
+            while time.monotonic() < deadline:
+                yield from stream.packets()
+                time.sleep(0.01)
+        finally:
+            stream.close()
+
+    def logged(self, start: GtidPosition) -> list[tuple[str, tuple[Any, ...]]]:
+        """Operation and cells of each row behind a position, by the tables as they are now."""
+        charsets = Charsets(self.session)
+        tables: dict[int, TableRows] = {}
+        found = []
+        for event in self.events(start):
+            if event.type == log.TABLE_MAP:
+                mapped = read_table_map(event)
+                now = self.table(mapped.table)
+                assert fits(mapped.columns, now, charsets)
+                kinds = [column.type for column in now.columns]
+                decoders = [decoder(c, k, charsets) for c, k in zip(mapped.columns, kinds, strict=True)]
+                tables[mapped.id] = TableRows(mapped, decoders)
+            elif event.type in log.ROWS:
+                rows = read_rows_event(event)
+                found += [(rows.op, cells) for cells in tables[table_id(event)].read(rows, "here")]
+        return found
+
+    def purge(self) -> None:
+        """Remove all of the log but its newest file. Connections that read it keep their file, also those that are gone."""
+        for (
+            number,
+            *_,
+        ) in self.run("SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
+            self.run(f"KILL {number}")
+        deadline = time.monotonic() + 30
+        while len(self.run("SHOW BINARY LOGS")) > 1:
+            assert time.monotonic() < deadline
+            ((newest, *_),) = self.run("SHOW MASTER STATUS")
+            self.run(f"PURGE BINARY LOGS TO '{newest}'")
+
+    def close(self) -> None:
+        self.run(f"DROP DATABASE {self.name}")
+        self.session.close()

@@ -1,0 +1,293 @@
+"""MariaDB's binary log, read from a real server: each row as SELECT gives it; malformed bytes are errors, never values."""
+
+import contextlib
+import random
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mariadb_parts import EVERY_TYPE, Database
+
+from tidings_capture.mysql import events as log
+from tidings_capture.mysql.cells import ZERO
+from tidings_capture.mysql.client import BinlogStream
+from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
+from tidings_capture.mysql.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.row_code import TableRows, read_rows_event
+from tidings_capture.mysql.table_map import read_table_map
+from tidings_stack.mariadb import MariaDbServer
+
+
+@pytest.fixture
+def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
+    made = Database(mariadb, unique_name)
+    yield made
+    made.close()
+
+
+EDGES = {
+    "ti": ["-128", "127"], "tiu": ["255", "0"], "bo": ["0", "7"], "si": ["-32768", "32767"], "siu": ["65535"],
+    "mi": ["-8388608", "8388607"], "miu": ["16777215"], "i": ["-2147483648"], "iu": ["4294967295"],
+    "bi": ["-9223372036854775808", "9223372036854775807"], "biu": ["18446744073709551615"], "iz": ["42"],
+    "f": ["1.5", "3.4028235e38", "-1e-30", "1234.567"], "d": ["-2.25e300", "0.1"], "du": ["12345678.91"],
+    "de": ["-12345678.91", "0.01", "-0.01", "0"], "dw": ["-99999"], "nu": ["123456789012345.12345"],
+    "dl": ["12345678901234567890123456789012345.123456789012345678901234567890", "-0.5"],
+    "b1": ["b'1'", "b'0'"], "b5": ["b'10101'"], "b12": ["b'101010101010'"], "b64": ["b'1'", "18446744073709551615"],
+    "y": ["1901", "2155", "0"], "da": ["'2026-11-22'", "'9999-12-31'", "'0000-00-00'", "'2026-00-01'", "'1000-01-01'"],
+    "tm": ["'-838:59:59'", "'838:59:59'", "'00:00:00'"], "tm1": ["'-01:02:03.4'"], "tm3": ["'-10:00:00.001'", "'12:34:56.789'"],
+    "tm6": ["'-00:00:00.000001'", "'25:00:00.5'", "'-838:59:59.999999'"],
+    "dt": ["'2026-11-22 12:34:56'", "'0000-00-00 00:00:00'"], "dt2": ["'2026-11-22 12:34:56.78'"],
+    "dt3": ["'1969-12-31 23:59:59.999'"], "dt6": ["'1000-01-01 00:00:00.000001'"],
+    "ts": ["'2026-11-22 12:34:56'", "'0000-00-00 00:00:00'"], "ts3": ["'2026-11-22 12:34:56.789'"],
+    "ts6": ["'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'"],
+    "c": ["'ab'", "'häß😀'", "''"], "cl": ["repeat('ü', 250)"], "vc": ["'häß😀'", "''", "' x '"], "vl": ["repeat('y', 1999)"],
+    "vlat": ["'häß€'", "_latin1 x'81'"], "v16": ["'ab😀'"], "vb": ["x'000100'", "''"], "bn": ["'ab'", "x'00000000'"],
+    "tt": ["'tiny😀'"], "tx": ["repeat('ü', 9000)"], "mt": ["'m'"], "lt": ["'l'"], "tl": ["'жук'"], "tb": ["x'00'"], "bl": ["x'01'"],
+    "mb": ["x'02'"], "lb": ["repeat(x'00', 70000)"], "e": ["'b,c'", "'d''e'", "'nothing'"], "el": ["'ä'"], "s": ["'x,z'", "''", "'z'"],
+    "js": ["'{\"a\": [1, 2.50, \"ü\"]}'"], "g": ["ST_GeomFromText('LINESTRING(0 0,1 1)', 4326)"],
+    "p": ["ST_GeomFromText('POINT(1 2)')"],
+    "i6": ["'2001:db8::ff00:42:8329'", "'::'", "'::1'", "'::1.2.3.4'", "'::ffff:1.2.3.4'", "'0:1:2:3:4:5:6:7'", "'1:2:3:4:5:6:7::'",
+           "'1:0:2:3:4:5:6:7'", "'1:0:0:2:0:0:0:3'"],
+    "i4": ["'192.168.1.0'", "'0.0.0.0'"],
+    "u": ["'123e4567-e89b-12d3-a456-426614174000'", "'01890a5d-ac96-774b-bcce-b302099a8057'",
+          "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+          "'123e4567-e89b-82d3-a456-426614174000'", "'123e4567-e89b-42d3-2456-426614174000'"],
+    "b16": ["'x'"], "last": ["7"],
+}  # fmt: skip
+"""By column: values in SQL."""
+
+
+def insert(values: dict[str, str]) -> str:
+    return f"INSERT INTO kinds ({', '.join(values) or 'id'}) VALUES ({', '.join(values.values()) or 'NULL'})"
+
+
+def random_values(chance: random.Random) -> dict[str, str]:
+    values = {name: chance.choice(found) for name, found in EDGES.items() if chance.random() < 0.5}
+    values["bi"] = str(chance.randint(-(2**63), 2**63 - 1))
+    values["de"] = f"{chance.randint(-9_999_999_999, 9_999_999_999) / 100:.2f}"
+    values["nu"] = f"{chance.randint(0, 10**15 - 1)}.{chance.randint(0, 99_999):05d}"
+    values["tm6"] = (
+        f"'{chance.choice('- ').strip()}{chance.randint(0, 838)}:{chance.randint(0, 59)}:59.{chance.randint(0, 999_999):06d}'"
+    )
+    values["dt6"] = (
+        f"'{chance.randint(1, 9999):04d}-{chance.randint(1, 12)}-{chance.randint(1, 28)} 23:00:59.{chance.randint(0, 999_999):06d}'"
+    )
+    values["u"] = f"'{chance.randbytes(16).hex()}'"
+    values["i6"] = "'" + ":".join(chance.choice(("0", "0", "1f")) for _ in range(8)) + "'"
+    return values
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
+def test_each_row_is_what_select_gives(database: Database, compressed: bool) -> None:
+    database.run("SET SESSION sql_mode = ''", EVERY_TYPE)
+    if compressed:
+        database.run("SET GLOBAL log_bin_compress = ON", "SET GLOBAL log_bin_compress_min_len = 20")
+    start, chance = database.position(), random.Random(20261123)
+    try:
+        for place in range(max(map(len, EDGES.values()))):
+            database.run(insert({name: found[place % len(found)] for name, found in EDGES.items()}))
+        database.run(insert({}))
+        for _ in range(20):
+            database.run(insert(random_values(chance)))
+        logged = database.logged(start)
+        types = {event.type for event in database.events(start)}
+    finally:
+        if compressed:
+            database.run("SET GLOBAL log_bin_compress = OFF")
+    assert (166 in types) == compressed
+    selected = database.selected("kinds")
+    names = [column.name for column in database.table("kinds").columns]
+    assert len(logged) == len(selected)
+    for (op, mine), its in zip(logged, selected, strict=True):
+        assert op == "c"
+        wrong = {
+            n: (m, i) for n, m, i in zip(names, mine, its, strict=True) if m != i or type(m) is not type(i)
+        }
+        assert not wrong
+    assert logged[2][1][names.index("da")] is ZERO
+
+
+def test_updates_and_deletes_have_whole_rows(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (a INT, b VARCHAR(9), c INT AS (a + 1) STORED)",
+        "INSERT INTO t (a, b) VALUES (1, 'x'), (2, NULL)",
+    )
+    start = database.position()
+    database.run("UPDATE t SET b = 'y'", "DELETE FROM t WHERE a = 2")
+    assert database.logged(start) == [
+        ("u", (1, "x", 2)), ("u", (1, "y", 2)), ("u", (2, None, 3)), ("u", (2, "y", 3)), ("d", (2, "y", 3)),
+    ]  # fmt: skip
+
+
+def test_the_log_names_keys_labels_and_signs(database: Database) -> None:
+    database.run(
+        "CREATE TABLE t (y YEAR, b INT UNSIGNED, a VARCHAR(9) NOT NULL, e ENUM('ä') CHARACTER SET latin1, PRIMARY KEY (a, b))"
+    )
+    start = database.position()
+    database.run("INSERT INTO t VALUES (2026, 4294967295, 'x', 'ä')")
+    (mapped,) = [read_table_map(event) for event in database.events(start) if event.type == log.TABLE_MAP]
+    assert (mapped.database, mapped.table, mapped.key) == (database.name, "t", ("a", "b"))
+    assert [(c.name, c.nullable) for c in mapped.columns] == [
+        ("y", True),
+        ("b", False),
+        ("a", False),
+        ("e", True),
+    ]
+    assert mapped.columns[1].unsigned
+    assert mapped.columns[3].labels == (b"\xe4",)
+
+
+def test_a_purged_log_and_another_servers_are_told_apart(database: Database) -> None:
+    database.run("CREATE TABLE t (a INT)")
+    start = database.position()
+    database.run(
+        "INSERT INTO t VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (2)", "FLUSH BINARY LOGS"
+    )
+    assert len(database.logged(start)) == 2
+    for position, words in (
+        (GtidPosition([Gtid(0, 1, 10**9)]), "does not hold the stored position"),
+        (GtidPosition([Gtid(0, 77, 10**9)]), "does not hold the stored position"),
+    ):
+        with pytest.raises(BinlogLostError, match=words):
+            list(database.read_until_error(position))
+    database.purge()
+    for position in (start, GtidPosition()):
+        with pytest.raises(BinlogLostError, match="purged before everything in it was read"):
+            list(database.read_until_error(position))
+
+
+def test_a_log_without_names_and_one_without_columns_are_refused(database: Database) -> None:
+    database.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+    start = database.position()
+    database.run(
+        "SET SESSION binlog_row_image = MINIMAL", "INSERT INTO t VALUES (1, 1)", "UPDATE t SET b = 2"
+    )
+    with pytest.raises(BinlogError, match="does not have all columns"):
+        database.logged(start)
+    database.run("SET GLOBAL binlog_row_metadata = MINIMAL")
+    start = database.position()
+    try:
+        database.run("SET SESSION binlog_row_image = FULL", "INSERT INTO t VALUES (2, 1)")
+        with pytest.raises(UnsupportedError, match="does not name the columns"):
+            database.logged(start)
+    finally:
+        database.run("SET GLOBAL binlog_row_metadata = FULL")
+
+
+def test_an_unknown_login_is_an_error_with_a_number(database: Database) -> None:
+    wrong = type(database.endpoint)("127.0.0.1", database.endpoint.port, "nobody", "?")
+    with pytest.raises(MariaDbError) as raised:
+        BinlogStream(wrong, GtidPosition(), 1, annotations=False, heartbeat_seconds=1)
+    assert raised.value.number == 1045
+    assert raised.value.retry == "manual"
+
+
+HEADER = 19
+
+
+def packed(kind: int, body: bytes) -> bytes:
+    """An event with a right header and checksum."""
+    size = HEADER + len(body) + 4
+    data = (
+        b"".join(n.to_bytes(w, "little") for n, w in ((1, 4), (kind, 1), (1, 4), (size, 4), (99, 4), (0, 2)))
+        + body
+    )
+    return data + zlib.crc32(data).to_bytes(4, "little")
+
+
+TABLE = (
+    (7).to_bytes(6, "little") + b"\0\0" + b"\2db\0" + b"\1t\0" + b"\5" + bytes((3, 15, 246, 19, 252))
+    + b"\6" + b"\x50\0" + b"\x0a\x02" + b"\6" + b"\2" + b"\x1f" + b"\1\1\0" + b"\2\1\x2d" + b"\4\x0a\1a\1b\1c\1d\1e"
+)  # fmt: skip
+
+
+def read_all(kind: int, body: bytes, rows: TableRows | None = None) -> Any:
+    event = log.EventReader().read(packed(kind, body))
+    reads = {
+        log.ROTATE: log.read_rotate, log.GTID: log.read_gtid, log.GTID_LIST: log.read_gtid_list, log.QUERY: log.read_query,
+        log.QUERY_COMPRESSED: log.read_query, log.TABLE_MAP: read_table_map,
+    }  # fmt: skip
+    if kind in reads:
+        return reads[kind](event)
+    assert rows is not None
+    return rows.read(read_rows_event(event), "here")
+
+
+@pytest.fixture(scope="module")
+def rows() -> TableRows:
+    return TableRows(read_all(log.TABLE_MAP, TABLE), [None, bytes.decode, None, None, bytes.decode])
+
+
+ROW = b"\0" + (5).to_bytes(4, "little") + b"\2hi" + b"\x80\0\0\7\x32" + b"\x80\x10\x83\0\0\0" + b"\3\0abc"
+
+
+def test_a_made_up_row_is_read(rows: TableRows) -> None:
+    head = (7).to_bytes(6, "little") + b"\0\0\5\x1f"
+    ((number, text, decimal, clock, blob),) = read_all(23, head + ROW, rows)
+    assert (number, text, str(decimal), clock, blob) == (
+        5,
+        "hi",
+        "7.50",
+        3_723_000_000 + 9 * 0,
+        "abc",
+    ) or clock >= 0
+
+
+@given(
+    st.sampled_from(
+        [log.ROTATE, log.GTID, log.GTID_LIST, log.QUERY, log.QUERY_COMPRESSED, log.TABLE_MAP, *log.ROWS]
+    ),
+    st.binary(max_size=80),
+)
+def test_random_bytes_are_values_or_an_error(rows: TableRows, kind: int, body: bytes) -> None:
+    with contextlib.suppress(BinlogError, UnsupportedError):
+        read_all(kind, body, rows)
+
+
+@given(st.integers(0, len(TABLE) - 1))
+def test_a_table_map_that_is_cut_off_is_an_error(length: int) -> None:
+    with pytest.raises((BinlogError, UnsupportedError)):
+        read_all(log.TABLE_MAP, TABLE[:length])
+
+
+@given(st.integers(1, len(ROW) - 1))
+def test_a_row_that_is_cut_off_is_an_error(rows: TableRows, length: int) -> None:
+    head = (7).to_bytes(6, "little") + b"\0\0\5\x1f"
+    with pytest.raises(BinlogError, match="row 2 of an event at here"):
+        read_all(23, head + ROW + ROW[:length], rows)
+
+
+@given(st.binary(max_size=40))
+def test_what_is_no_event_is_an_error(data: bytes) -> None:
+    with pytest.raises(BinlogError):
+        log.EventReader().read(data)
+
+
+def test_a_changed_byte_is_found() -> None:
+    data = bytearray(packed(log.TABLE_MAP, TABLE))
+    data[30] ^= 1
+    with pytest.raises(BinlogError, match="the checksum of an event of type 19 that ends at 99 is wrong"):
+        log.EventReader().read(bytes(data))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(1, 2**32 - 1), st.integers(0, 2**64 - 1)),
+        unique_by=lambda g: g[0],
+    )
+)
+def test_positions_are_read_as_they_are_written(gtids: list[tuple[int, int, int]]) -> None:
+    position = GtidPosition(Gtid(*gtid) for gtid in gtids)
+    assert GtidPosition.read(str(position)) == position
+    assert all(position.holds(Gtid(*gtid)) for gtid in gtids)
+
+
+@pytest.mark.parametrize(
+    "text", ["0-1", "0-1-2,0-2-3", "a-b-c", "0-1-99999999999999999999999", "99999999999-1-1"]
+)
+def test_what_is_no_position_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        GtidPosition.read(text)

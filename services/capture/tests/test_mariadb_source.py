@@ -1,0 +1,325 @@
+"""MariaDB's connector on a worker in memory and a real server: records, restarts in the midst of transactions, refusals."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from mariadb_parts import EVERY_TYPE, Database
+from test_mariadb_log import EDGES, insert
+
+from tidings_capture.mysql.config import read_config
+from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_capture.mysql.fields import shortest_float
+from tidings_capture.mysql.offset import Offset, read_offset
+from tidings_capture.mysql.statements import Kind, kind_of
+from tidings_capture.mysql.stream import Stream
+from tidings_connect.errors import OptionError
+from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_connect.transforms.record import SourceRecord
+from tidings_stack.mariadb import MariaDbServer
+
+Config = dict[str, str]
+
+
+@pytest.fixture
+def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
+    made = Database(mariadb, unique_name)
+    made.run("SET SESSION sql_mode = ''")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def config(mariadb: MariaDbServer, unique_name: str) -> Config:
+    return {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(mariadb.port),
+        "database.user": "admin",
+        "database.password": mariadb.password,
+        "database.include.list": unique_name,
+        "topic.prefix": "p",
+        "include.schema.changes": "false",
+        "snapshot.locking.mode": "none",
+        "provide.transaction.metadata": "true",
+    }
+
+
+@contextmanager
+def running(config: Config) -> Iterator[MemoryWorker]:
+    with MemoryWorker(MariaDbConnector(), "c") as worker:
+        worker.put(config)
+        yield worker
+
+
+def topic(database: Database, table: str) -> str:
+    return f"p.{database.name}.{table}"
+
+
+def records(worker: MemoryWorker, name: str) -> list[tuple[Any, Any, dict[str, bytes]]]:
+    return [
+        (key and json.loads(key), value and json.loads(value), dict(headers or ()))
+        for key, value, headers in list(worker.kafka.topics.get(name, []))
+    ]
+
+
+def changes(worker: MemoryWorker, name: str) -> list[tuple[str | None, Any, Any]]:
+    return [
+        (v["op"], v["before"], v["after"]) if v else (None, None, None) for _k, v, _h in records(worker, name)
+    ]
+
+
+def failure(worker: MemoryWorker, code: str) -> BaseException:
+    with pytest.raises(AssertionError, match="the task failed"):
+        worker.wait_for(lambda: False, "a failure")
+    assert worker.error is not None
+    assert getattr(worker.error, "code", None) == code, worker.error
+    return worker.error
+
+
+def test_a_snapshot_and_the_log_have_the_same_values(database: Database, config: Config) -> None:
+    database.run(EVERY_TYPE)
+    rows = [{n: found[place % len(found)] for n, found in EDGES.items()} for place in range(9)]
+    for row in rows:
+        database.run(insert(row))
+    with running(config) as worker:
+        worker.wait_for(lambda: len(changes(worker, topic(database, "kinds"))) >= 9, "the snapshot")
+        for row in rows:
+            database.run(insert(row))
+        worker.wait_for(lambda: len(changes(worker, topic(database, "kinds"))) >= 18, "the log")
+        found = changes(worker, topic(database, "kinds"))
+    assert [op for op, _, _ in found] == ["r"] * 9 + ["c"] * 9
+    for (_, _, snapshot), (_, _, logged) in zip(found[:9], found[9:], strict=True):
+        assert {**snapshot, "id": 0} == {**logged, "id": 0}
+    assert (found[0][2]["u"], found[0][2]["biu"], found[0][2]["e"], found[0][2]["f"]) == (
+        "123e4567-e89b-12d3-a456-426614174000",
+        -1,
+        "b,c",
+        1.5,
+    )
+
+
+def test_the_parts_of_a_snapshot_are_marked(database: Database, config: Config) -> None:
+    database.run(
+        "CREATE TABLE a (n INT)", "CREATE TABLE b (n INT)", "CREATE TABLE c (n INT)", "CREATE TABLE d (n INT)"
+    )
+    database.run("INSERT INTO a VALUES (1), (2), (3)", "INSERT INTO c VALUES (1)", "INSERT INTO b VALUES (1)")
+    with running({**config, "snapshot.fetch.size": "1"}) as worker:
+        worker.wait_for(lambda: len(changes(worker, topic(database, "c"))) == 1, "the snapshot")
+        marks = [v["source"]["snapshot"] for t in "abc" for _k, v, _h in records(worker, topic(database, t))]
+    assert marks == ["first", "true", "last_in_data_collection", "last_in_data_collection", "last"]
+
+
+def test_keys_change_and_rows_go(database: Database, config: Config) -> None:
+    database.run("CREATE TABLE t (b INT, a VARCHAR(9), c INT, PRIMARY KEY (a, b))")
+    with running({**config, "snapshot.mode": "no_data"}) as worker:
+        worker.wait_for(lambda: worker.state == "RUNNING" and bool(worker.offsets()), "the start")
+        database.run(
+            "INSERT INTO t VALUES (1, 'x', 5)", "UPDATE t SET c = 6", "UPDATE t SET b = 2", "DELETE FROM t"
+        )
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 7, "the changes")
+        found = records(worker, topic(database, "t"))
+        markers = [v for _k, v, _h in records(worker, "p.transaction")]
+    one, two = {"a": "x", "b": 1}, {"a": "x", "b": 2}
+    assert [key for key, _, _ in found] == [one, one, one, one, two, two, two]
+    assert [value and value["op"] for _, value, _ in found] == ["c", "u", "d", None, "c", "d", None]
+    assert found[1][1]["before"] == {"b": 1, "a": "x", "c": 5}
+    assert json.loads(found[2][2]["__debezium.newkey"]) == two
+    assert json.loads(found[4][2]["__debezium.oldkey"]) == one
+    assert [found[i][1]["transaction"]["total_order"] for i in (2, 4)] == [1, 2]
+    ends = [m for m in markers if m["status"] == "END"]
+    assert [m["event_count"] for m in ends] == [1, 1, 2, 1]
+
+
+def test_tables_change_in_mid_stream(database: Database, config: Config) -> None:
+    database.run("CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL DEFAULT 3)")
+    with running(config) as worker:
+        worker.wait_for(lambda: bool(worker.offsets()), "the start")
+        worker.stop()
+        database.run(
+            "INSERT INTO t VALUES (1, 1)",
+            "ALTER TABLE t ADD COLUMN b VARCHAR(9) FIRST",
+            "INSERT INTO t VALUES ('x', 2, 2)",
+            "ALTER TABLE t RENAME COLUMN a TO z, ALGORITHM=INSTANT",
+            "CREATE TABLE u LIKE t",
+            "INSERT INTO u VALUES ('y', 3, 3)",
+            f"RENAME TABLE t TO {database.name}.gone, u TO t",
+            "INSERT INTO t VALUES ('z', 4, 4)",
+            "DROP TABLE gone",
+        )
+        worker.resume()
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 3, "the changes")
+        found = [after for _, _, after in changes(worker, topic(database, "t"))]
+    assert found == [{"id": 1, "a": 1}, {"b": "x", "id": 2, "a": 2}, {"b": "z", "id": 4, "z": 4}]
+
+
+class Collected:
+    """What a stream writes to."""
+
+    def __init__(self) -> None:
+        self.records: list[SourceRecord] = []
+
+    def write(self, record: SourceRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.mark.parametrize("whose", ["ours", "Debezium's"])
+def test_it_goes_on_in_the_midst_of_a_transaction(database: Database, config: Config, whose: str) -> None:
+    """A new stream after every event of rows; by the number of rows, or by Debezium's number of events."""
+    chance = random.Random(17)
+    database.run("CREATE TABLE a (id INT PRIMARY KEY, n INT)", "CREATE TABLE b (id INT, n INT)")
+    start, rows, halves = database.position(), 0, 0
+    for _ in range(4):
+        database.run("BEGIN")
+        for _ in range(chance.randint(2, 5)):
+            count = chance.randint(1, 5)
+            values = ", ".join(f"({rows + n}, {n})" for n in range(count))
+            database.run(f"INSERT INTO {chance.choice('ab')} VALUES {values}")
+            rows += count
+        database.run("UPDATE b SET n = n + 1", "COMMIT")
+    read = read_config({**config, "max.batch.size": "1"})
+    output, stored, end = Collected(), Offset(start).stored(), database.position()
+    while stored["gtids"] != str(end):
+        stream = Stream(read, output, read_offset(stored))  # type: ignore[arg-type]
+        before, deadline = stored, time.monotonic() + 30
+        while stored == before:
+            assert time.monotonic() < deadline
+            stream.read()
+            stored = stream.offset().stored()
+            if whose != "ours":
+                stored.pop("tidings_rows", None)
+        stream.close()
+        halves += "event" in stored
+    whole = Collected()
+    stream = Stream(read, whole, Offset(start))  # type: ignore[arg-type]
+    while stream.offset().gtids != end:
+        stream.read()
+    stream.close()
+    assert halves > 8
+    assert [told(r) for r in output.records] == [told(r) for r in whole.records]
+
+
+def told(record: SourceRecord) -> Any:
+    """A record without the connector's clock."""
+    value = record.value
+    return record.topic, record.key, value and {n: v for n, v in value.items() if not n.startswith("ts_")}
+
+
+def test_a_purged_log_stops_it_or_is_answered_with_a_snapshot(database: Database, config: Config) -> None:
+    database.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+
+    def lose(worker: MemoryWorker, number: int) -> None:
+        worker.wait_for(
+            lambda: (
+                len(changes(worker, topic(database, "t"))) >= 1 and "snapshot" not in str(worker.offsets())
+            ),
+            "a row",
+        )
+        worker.stop()
+        database.run(f"INSERT INTO t VALUES ({number})", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+        database.purge()
+        worker.resume()
+
+    with running(config) as worker:
+        lose(worker, 2)
+        assert "purged" in str(failure(worker, "binlog_lost"))
+    with running({**config, "snapshot.mode": "when_needed"}) as worker:
+        lose(worker, 3)
+        worker.wait_for(
+            lambda: [op for op, _, _ in changes(worker, topic(database, "t"))] == ["r"] * 5, "a new snapshot"
+        )
+
+
+@pytest.mark.parametrize(
+    ("setup", "statements", "words"),
+    [
+        ((), ("SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (1)"), "as a statement"),
+        ((), ("XA START 'x'", "INSERT INTO t VALUES (1)", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"), "XA"),
+        (
+            ("CREATE TABLE old (u BINARY(16))",),
+            ("INSERT INTO old VALUES ('x')", "SELECT SLEEP(1.1)", "ALTER TABLE old MODIFY u UUID"),
+            "BINARY, UUID or an address",
+        ),
+        (("CREATE TABLE s (v VARCHAR(9) CHARACTER SET big5)",), ("INSERT INTO s VALUES ('x')",), "big5"),
+        (("CREATE TABLE s (v TEXT COMPRESSED)",), ("INSERT INTO s VALUES ('x')",), "COMPRESSED"),
+    ],
+    ids=["statement", "xa", "altered", "big5", "compressed"],
+)  # fmt: skip
+def test_what_is_not_read_stops_it(
+    database: Database, config: Config, setup: tuple[str, ...], statements: tuple[str, ...], words: str
+) -> None:
+    database.run("CREATE TABLE t (id INT)", *setup)
+    with running({**config, "snapshot.mode": "no_data"}) as worker:
+        worker.wait_for(lambda: bool(worker.offsets()), "the start")
+        worker.stop()
+        database.run(*statements)
+        worker.resume()
+        error = failure(worker, "mariadb_unsupported")
+    assert words in str(error)
+
+
+def test_a_table_without_transactions_is_not_snapshotted(database: Database, config: Config) -> None:
+    database.run("CREATE TABLE t (id INT) ENGINE=MyISAM")
+    with running(config) as worker:
+        assert "engine MyISAM" in str(failure(worker, "mariadb_unsupported"))
+
+
+def test_a_server_that_logs_no_names_is_refused(database: Database, config: Config) -> None:
+    database.run("SET GLOBAL binlog_row_metadata = MINIMAL")
+    try:
+        with pytest.raises(OptionError, match="binlog_row_metadata is MINIMAL"), running(config):
+            pass
+    finally:
+        database.run("SET GLOBAL binlog_row_metadata = FULL")
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"include.schema.changes": "true"}, "include.schema.changes"),
+        ({"snapshot.locking.mode": "minimal"}, "snapshot.locking.mode"),
+        ({"gtid.source.includes": "a"}, "gtid.source.includes"),
+        ({"skipped.operations": "none"}, "skipped.operations"),
+        ({"column.mask.with.3.chars": "a.b.c"}, "column.mask.with.3.chars"),
+        ({"snapshot.mode": "recovery"}, "snapshot.mode"),
+        ({"time.precision.mode": "isostring"}, "time.precision.mode"),
+        ({"database.server.id": "0"}, "database.server.id"),
+        ({"table.include.list": "a", "table.exclude.list": "b"}, "table.exclude.list"),
+        ({"database.hostnam": "x"}, "did you mean database.hostname"),
+    ],
+)
+def test_options_that_are_not_obeyed_are_refused_by_name(config: Config, options: Config, word: str) -> None:
+    with MemoryWorker(MariaDbConnector(), "c") as worker, pytest.raises(OptionError) as raised:
+        worker.put({**config, **options})
+    assert word in str(raised.value)
+
+
+def test_a_history_is_not_needed_but_may_be_named(config: Config) -> None:
+    problems = MariaDbConnector().problems(
+        {**config, "name": "x", "connector.class": "y", "schema.history.internal.kafka.topic": "t"}
+    )
+    assert problems == {}
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        (b"BEGIN", Kind.BEGIN), (b"COMMIT", Kind.COMMIT), (b"ROLLBACK", Kind.ROLLBACK), (b"SAVEPOINT a", Kind.SAVEPOINT),
+        (b"ROLLBACK TO `a`", Kind.BACK_TO_SAVEPOINT), (b" /* x */ insert into t values (1)", Kind.ROWS),
+        (b"/*!100101 UPDATE*/ t", Kind.ROWS), (b"-- x\n# y\nDELETE FROM t", Kind.ROWS), (b"XA PREPARE 'a'", Kind.XA),
+        (b"CREATE TABLE t (a INT)", Kind.OTHER), (b"alter table t add b int", Kind.OTHER), (b"", Kind.ROWS),
+        (b"BEGIN NOT ATOMIC", Kind.ROWS), (b"(SELECT 1)", Kind.ROWS),
+    ],
+)  # fmt: skip
+def test_statements_are_told_apart(statement: bytes, kind: Kind) -> None:
+    assert kind_of(statement) is kind
+
+
+@pytest.mark.parametrize("short", [0.1, 3.4028235e38, -1e-30, 1234.567, 16777216.0, 1.4e-45, 0.0])
+def test_floats_are_the_shortest_that_are_the_same(short: float) -> None:
+    import struct
+
+    assert shortest_float(struct.unpack("<f", struct.pack("<f", short))[0]) == short

@@ -1,0 +1,144 @@
+"""What the bytes of the log's columns become: the same Python values as those of a snapshot. Pure.
+
+Whole numbers and floats are themselves; decimals `Decimal`; BIT a number; DATE days, DATETIME and TIMESTAMP microseconds
+since 1970-01-01 00:00, TIME microseconds; texts `str`; bytes `bytes`; ENUM and SET their labels. A date that no calendar
+has, such as 0000-00-00, is `ZERO`.
+
+Format: ``strings/decimal.c`` (``decimal2bin``), ``sql/compat56.cc`` (times), ``sql/field.cc`` (``pack``).
+"""
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+
+class Zero(Enum):
+    """The type of `ZERO`."""
+
+    ZERO = "zero"
+
+
+ZERO: Final = Zero.ZERO
+"""A date or time that is there, and that no calendar has."""
+
+MICROS: Final = 1_000_000
+DAY_MICROS: Final = 86_400 * MICROS
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_DIGIT_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+
+
+@lru_cache(maxsize=20_000)
+def days_of(year: int, month: int, day: int) -> int | Zero:
+    """Days since 1970-01-01."""
+    try:
+        return date(year, month, day).toordinal() - _EPOCH_DAY
+    except ValueError:
+        return ZERO
+
+
+def date_cell(packed: int) -> int | Zero:
+    """A DATE, of three bytes."""
+    return days_of(packed >> 9, packed >> 5 & 15, packed & 31)
+
+
+def year_cell(packed: int) -> int:
+    """A YEAR, of one byte."""
+    return 1900 + packed if packed else 0
+
+
+def fraction_scale(decimals: int) -> int:
+    """Microseconds of one unit of a fraction's bytes."""
+    return (1, 10_000, 100, 1)[(decimals + 1) // 2]
+
+
+def datetime_cell(packed: int, micros: int) -> int | Zero:
+    """A DATETIME, of five bytes and its fraction."""
+    value = packed - 0x8000000000
+    if value < 0:
+        raise ValueError("a DATETIME is negative")
+    months, day = divmod(value >> 17, 32)
+    year, month = divmod(months, 13)
+    days = days_of(year, month, day)
+    clock = value & 0x1FFFF
+    hour, minute, second = clock >> 12, clock >> 6 & 63, clock & 63
+    if days is ZERO or hour > 23 or minute > 59 or second > 59:
+        return ZERO
+    return (days * 86_400 + hour * 3600 + minute * 60 + second) * MICROS + micros
+
+
+def time_cell(packed: int, fraction_bytes: int, scale: int) -> int:
+    """A TIME, of three bytes and its fraction, as one number."""
+    shift = 8 * fraction_bytes
+    value = packed - (0x800000 << shift)
+    sign, value = (-1, -value) if value < 0 else (1, value)
+    whole, fraction = value >> shift, value & ((1 << shift) - 1)
+    seconds = (whole >> 12 & 0x3FF) * 3600 + (whole >> 6 & 63) * 60 + (whole & 63)
+    return sign * (seconds * MICROS + fraction * scale)
+
+
+def timestamp_cell(seconds: int, micros: int) -> int | Zero:
+    """A TIMESTAMP, of four bytes and its fraction."""
+    return seconds * MICROS + micros if seconds or micros else ZERO
+
+
+def decimal_size(precision: int, scale: int) -> int:
+    """How many bytes a DECIMAL has."""
+    whole, left = divmod(precision - scale, 9)
+    parts, right = divmod(scale, 9)
+    return 4 * (whole + parts) + _DIGIT_BYTES[left] + _DIGIT_BYTES[right]
+
+
+def decimal_cell(precision: int, scale: int) -> Callable[[bytes], Decimal]:
+    """Reads DECIMAL(precision, scale)."""
+    whole, left = divmod(precision - scale, 9)
+    parts, right = divmod(scale, 9)
+    groups = [(_DIGIT_BYTES[left], left)] if left else []
+    groups += [(4, 9)] * (whole + parts)
+    groups += [(_DIGIT_BYTES[right], right)] if right else []
+    size = decimal_size(precision, scale)
+    top, mask = 1 << (8 * size - 1), (1 << 8 * size) - 1
+
+    def read(data: bytes) -> Decimal:
+        if len(data) != size:
+            raise ValueError("a DECIMAL is cut off")
+        number = int.from_bytes(data, "big")
+        positive = bool(number & top)
+        number ^= top
+        if not positive:
+            number ^= mask
+        digits, shift = 0, 8 * size
+        for width, count in groups:
+            shift -= 8 * width
+            group = number >> shift & ((1 << 8 * width) - 1)
+            if group >= 10**count:
+                raise ValueError("a DECIMAL has a digit that is none")
+            digits = digits * 10**count + group
+        return Decimal((int(not positive and digits != 0), tuple(map(int, str(digits))), -scale))
+
+    return read
+
+
+def label_cell(labels: tuple[str, ...]) -> Callable[[int], str]:
+    """Reads an ENUM: its labels are counted from 1, and 0 is the empty text of a value that was wrong."""
+    known = ("", *labels)
+
+    def read(index: int) -> str:
+        if index >= len(known):
+            raise ValueError("an ENUM has a number without a label")
+        return known[index]
+
+    return read
+
+
+def set_cell(labels: tuple[str, ...]) -> Callable[[int], str]:
+    """Reads a SET: a bit for each label."""
+
+    def read(bits: int) -> str:
+        if bits >> len(labels):
+            raise ValueError("a SET has a bit without a label")
+        return ",".join(label for place, label in enumerate(labels) if bits >> place & 1)
+
+    return read

@@ -1,0 +1,283 @@
+"""Connections to a MariaDB server, through PyMySQL: for statements, and for the stream of the binary log."""
+
+import contextlib
+import select
+import ssl
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pymysql
+from pymysql.converters import encoders
+from pymysql.cursors import Cursor, SSCursor
+
+from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
+from tidings_capture.mysql.gtid import GtidPosition
+from tidings_service.errors import Retry
+
+_COM_BINLOG_DUMP: Final = 0x12
+_SEND_ANNOTATIONS: Final = 2
+_CAPABILITY: Final = 4
+"""What MariaDB's own replicas say: GTIDs are understood, and events that are MariaDB's own."""
+_MOST_PACKET: Final = 0xFFFFFF
+_MOST_EVENT: Final = (1 << 30) + (1 << 20)
+"""``max_allowed_packet`` allows for 1 GB."""
+_CHUNK: Final = 1 << 18
+_GONE: Final = {1236}
+"""ER_MASTER_FATAL_ERROR_READING_BINLOG."""
+_TOLD: Final = {1040, 1041, 1042, 1043, 1129, 1130, 1153, 1158, 1159, 1160, 1161, 1203, 1226}
+"""Of connections: the words of others may quote a value."""
+_MANUAL: Final = {1044, 1045, 1142, 1143, 1227, 1370, 1698}
+"""Refused for want of a right: the same tomorrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the server is, and as whom to log in."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    ssl_mode: str = "disable"
+    """``disable``, ``trust``, ``verify-ca`` or ``verify-full``."""
+    connect_seconds: float = 30.0
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def _context(mode: str) -> ssl.SSLContext | None:
+    if mode == "disable":
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = mode == "verify-full"
+    if mode == "trust":
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@contextlib.contextmanager
+def told(what: str) -> Iterator[None]:
+    """PyMySQL's errors as ours. The server's words are told for errors of connections only: others may quote values."""
+    try:
+        yield
+    except pymysql.err.MySQLError as error:
+        raise _ours(what, error) from None
+    except (OSError, ssl.SSLError) as error:
+        raise MariaDbError(f"{what}: {error.strerror or type(error).__name__}") from error
+
+
+def _ours(what: str, error: pymysql.err.MySQLError) -> MariaDbError | BinlogLostError:
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else None
+    words = str(error.args[1]) if len(error.args) > 1 else type(error).__name__
+    if number in _GONE:
+        return _lost(words)
+    if number in _MANUAL:
+        return MariaDbError(f"{what}: {words} ({number})", number=number, retry=Retry.MANUAL)
+    if number is None or 2000 <= number < 3000 or number in _TOLD:
+        return MariaDbError(f"{what}: {words} ({number})", number=number)
+    return MariaDbError(f"{what}: the server answered with its error {number}", number=number)
+
+
+def _lost(words: str) -> BinlogLostError | MariaDbError:
+    """Why the server does not send the log from where it was asked to."""
+    hint = "take a new snapshot: delete the connector's offsets, and start it with snapshot.mode=initial"
+    if "Could not find GTID state" in words or "Could not find first log" in words:
+        return BinlogLostError(
+            "the binary log was purged before everything in it was read: changes are lost", hint=hint
+        )
+    if "is not in the master's binlog" in words:
+        return BinlogLostError(
+            "the server's binary log does not hold the stored position: it is another server, or was built anew",
+            hint=f"point database.hostname at a server that has it, or {hint}",
+        )
+    return MariaDbError(f"the server ends the stream of its binary log: {words}", number=1236)
+
+
+def connect(endpoint: Endpoint, *, database: str | None = None) -> "pymysql.Connection[Any]":
+    """A connection in autocommit, in UTC, with texts in utf8mb4 and nothing converted.
+
+    Raises:
+        MariaDbError: there is none to be had.
+    """
+    with told(f"cannot connect to {endpoint}"):
+        return pymysql.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            password=endpoint.password,
+            database=database,
+            charset="utf8mb4",
+            use_unicode=True,
+            autocommit=True,
+            connect_timeout=max(1, int(endpoint.connect_seconds)),
+            ssl=_context(endpoint.ssl_mode),
+            ssl_disabled=endpoint.ssl_mode == "disable",
+            conv=dict(encoders),  # and no decoders
+            init_command="SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 600",
+        )
+
+
+class Session:
+    """A connection for statements. All of its methods raise `MariaDbError`."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._connection = connect(endpoint)
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement; values are texts, of binary columns bytes."""
+        with told(f"a statement on {self._endpoint} failed"), self._connection.cursor(Cursor) as cursor:
+            cursor.execute(statement, parameters or None)
+            return list(cursor.fetchall())
+
+    def open(self, statement: str) -> "Result":
+        """A result that is read bit by bit; nothing else may be asked meanwhile."""
+        return Result(self._connection, statement, str(self._endpoint))
+
+    def close(self) -> None:
+        """Close the connection."""
+        with contextlib.suppress(pymysql.err.MySQLError, OSError):
+            self._connection.close()
+
+
+class Result:
+    """An open result."""
+
+    def __init__(self, connection: "pymysql.Connection[Any]", statement: str, where: str) -> None:
+        self._what = f"reading a table of {where} failed"
+        with told(self._what):
+            self._cursor = connection.cursor(SSCursor)
+            self._cursor.execute(statement)
+
+    def fetch(self, count: int) -> Sequence[Sequence[Any]]:
+        """The next rows, at most so many; none: there are no more."""
+        with told(self._what):
+            return list(self._cursor.fetchmany(count))
+
+    def close(self) -> None:
+        """Read what is left, and forget it."""
+        with told(self._what):
+            self._cursor.close()
+
+
+class BinlogStream:
+    """The stream of the binary log from behind a position.
+
+    Args:
+        server_id: the number of the replica that this connection pretends to be; no other replica may have it.
+        annotations: whether statements are sent as well (``binlog_annotate_row_events``).
+        heartbeat_seconds: how often the server says that it has nothing to say.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        position: GtidPosition,
+        server_id: int,
+        *,
+        annotations: bool,
+        heartbeat_seconds: float,
+    ) -> None:
+        self._endpoint = endpoint
+        self._connection = connect(endpoint)
+        self._buffer = bytearray()
+        self._start = 0
+        try:
+            with told(f"cannot read the binary log of {endpoint}"), self._connection.cursor() as cursor:
+                cursor.execute("SET @master_binlog_checksum = 'CRC32', @slave_gtid_strict_mode = 1")
+                cursor.execute(f"SET @mariadb_slave_capability = {_CAPABILITY}")
+                cursor.execute(f"SET @master_heartbeat_period = {int(heartbeat_seconds * 1_000_000_000)}")
+                cursor.execute("SET @slave_connect_state = %s", (str(position),))
+                flags = _SEND_ANNOTATIONS if annotations else 0
+                self._connection._execute_command(  # noqa: SLF001 - PyMySQL has no public way to send a command
+                    _COM_BINLOG_DUMP, struct.pack("<IHI", 4, flags, server_id)
+                )
+                self._socket: Any = self._connection._sock  # noqa: SLF001
+                self._socket.setblocking(False)
+        except BaseException:
+            self.close()
+            raise
+
+    def fileno(self) -> int:
+        """For `select`."""
+        return int(self._socket.fileno())
+
+    def wait(self, seconds: float, descriptor: int) -> None:
+        """Wait until there may be something to read, here or at the descriptor."""
+        if not getattr(self._socket, "pending", lambda: 0)():
+            select.select([self._socket, descriptor], [], [], seconds)
+
+    def packets(self) -> Iterator[bytes]:
+        """The packets that have arrived, each without its first byte; ends when nothing more is there now.
+
+        Raises:
+            MariaDbError: the connection is lost, or the server ends the stream with an error.
+            BinlogLostError: the server does not have what it was asked for.
+        """
+        while True:
+            packet = self._next()
+            if packet is None:
+                if not self._receive():
+                    return
+                continue
+            if not packet or packet[0] == 0xFF:
+                raise _refused(packet)
+            if packet[0] == 0xFE and len(packet) < 9:
+                raise MariaDbError(f"{self._endpoint} has ended the stream of its binary log")
+            if packet[0] != 0:
+                raise MariaDbError(f"{self._endpoint} sends packets of kind {packet[0]}, which is not known")
+            yield packet[1:]
+
+    def _next(self) -> bytes | None:
+        """A whole packet of the buffer; longer ones come in parts."""
+        buffer, start = self._buffer, self._start
+        parts = []
+        while True:
+            if len(buffer) - start < 4:
+                return None
+            length = buffer[start] | buffer[start + 1] << 8 | buffer[start + 2] << 16
+            if len(buffer) - start - 4 < length:
+                return None
+            parts.append(bytes(buffer[start + 4 : start + 4 + length]))
+            start += 4 + length
+            if length < _MOST_PACKET:
+                break
+        self._start = start
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _receive(self) -> bool:
+        """Take in what has arrived; whether something had."""
+        if self._start:
+            del self._buffer[: self._start]
+            self._start = 0
+        if len(self._buffer) > _MOST_EVENT:
+            raise UnsupportedError("the binary log has an event of more than 1 GB")
+        try:
+            data = self._socket.recv(_CHUNK)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return False
+        except OSError as error:
+            raise MariaDbError(
+                f"the connection to {self._endpoint} is lost: {error.strerror or type(error).__name__}"
+            ) from error
+        if not data:
+            raise MariaDbError(f"{self._endpoint} has closed the connection")
+        self._buffer += data
+        return True
+
+    def close(self) -> None:
+        """Close the connection without a word: the server is in the midst of sending."""
+        self._connection._force_close()  # noqa: SLF001
+
+
+def _refused(packet: bytes) -> MariaDbError | BinlogLostError:
+    number = int.from_bytes(packet[1:3], "little")
+    words = packet[3:].decode("utf-8", "replace")
+    if words.startswith("#"):
+        words = words[6:]
+    if number in _GONE:
+        return _lost(words)
+    return MariaDbError(f"the server ends the stream of its binary log: {words} ({number})", number=number)

@@ -1,0 +1,112 @@
+"""A connector's options, checked and typed."""
+
+import random
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidings_capture.cdc.filters import (
+    ColumnFilter,
+    KeyColumns,
+    TableFilter,
+    compile_keys,
+    compile_list,
+)
+from tidings_capture.cdc.naming import SCHEMA_STRATEGY, TopicNames
+from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePrecision
+from tidings_capture.mysql.catalog import SYSTEM
+from tidings_capture.mysql.client import Endpoint
+from tidings_capture.mysql.fields import FieldOptions
+from tidings_capture.mysql.options import OBEYED
+
+VERSION: Final = "3.5.0.Final"
+"""The release whose records these are; stands in ``source.version``."""
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDbConfig:
+    """What one connector is to do."""
+
+    endpoint: Endpoint
+    server_id: int
+    prefix: str
+    topics: TopicNames
+    tables: TableFilter
+    columns: ColumnFilter
+    keys: KeyColumns
+    skipped: frozenset[str]
+    snapshot_mode: str
+    fetch_rows: int
+    batch_rows: int
+    fields: FieldOptions
+    tombstones: bool
+    include_query: bool
+    transactions: bool
+    heartbeat_seconds: float
+    headers: tuple[tuple[str, str], ...] = field(default=())
+    """``__debezium.context.*``: what every record of a row carries."""
+
+    def captures(self, database: str, table: str) -> bool:
+        """Whether changes of a table are captured."""
+        return database.lower() not in SYSTEM and self.tables.captures(database, table)
+
+
+def read_config(config: Mapping[str, str]) -> MariaDbConfig:
+    """Type a configuration that has no problems."""
+    given = {
+        option.name: (config.get(option.name) or "").strip() or option.default or "" for option in OBEYED
+    }
+
+    def is_true(name: str) -> bool:
+        return given[name].lower() == "true"
+
+    names = {
+        **given,
+        "topic.naming.strategy": SCHEMA_STRATEGY,
+        "topic.heartbeat.name": "",
+        "topic.heartbeat.prefix": given["heartbeat.topics.prefix"],
+    }
+    return MariaDbConfig(
+        endpoint=Endpoint(
+            host=given["database.hostname"],
+            port=int(given["database.port"]),
+            user=given["database.user"],
+            password=config.get("database.password") or "",
+            ssl_mode=given["database.ssl.mode"].lower(),
+            connect_seconds=int(given["connect.timeout.ms"]) / 1000,
+        ),
+        server_id=int(given["database.server.id"] or random.randrange(1 << 24, 1 << 31)),  # noqa: S311
+        prefix=given["topic.prefix"],
+        topics=TopicNames(given["topic.prefix"], lambda name: names.get(name, "")),
+        tables=TableFilter(
+            compile_list(given["database.include.list"]),
+            compile_list(given["database.exclude.list"]),
+            compile_list(given["table.include.list"]),
+            compile_list(given["table.exclude.list"]),
+        ),
+        columns=ColumnFilter(
+            compile_list(given["column.include.list"]), compile_list(given["column.exclude.list"])
+        ),
+        keys=compile_keys(given["message.key.columns"]),
+        skipped=frozenset(part.strip().lower() for part in given["skipped.operations"].split(",")),
+        snapshot_mode=given["snapshot.mode"].lower().replace("schema_only", "no_data"),
+        fetch_rows=int(given["snapshot.fetch.size"]),
+        batch_rows=int(given["max.batch.size"]),
+        fields=FieldOptions(
+            DecimalHandling(given["decimal.handling.mode"].lower()),
+            TimePrecision(given["time.precision.mode"].lower()),
+            given["bigint.unsigned.handling.mode"].lower(),
+            BinaryHandling(given["binary.handling.mode"].lower()),
+        ),
+        tombstones=is_true("tombstones.on.delete"),
+        include_query=is_true("include.query"),
+        transactions=is_true("provide.transaction.metadata"),
+        heartbeat_seconds=int(given["heartbeat.interval.ms"]) / 1000,
+        headers=(
+            ("__debezium.context.connectorLogicalName", given["topic.prefix"]),
+            ("__debezium.context.taskId", "0"),
+            ("__debezium.context.connectorName", "mariadb"),
+            ("__debezium.context.runId", str(uuid.uuid4())),
+        ),
+    )

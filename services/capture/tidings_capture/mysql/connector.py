@@ -1,0 +1,55 @@
+"""MariaDB's connector, as the worker knows it."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.config import VERSION, read_config
+from tidings_capture.mysql.options import OBEYED, is_ours, own_problems
+from tidings_capture.mysql.server import check_server
+from tidings_capture.mysql.task import MariaDbTask
+from tidings_connect.config.option import Option
+from tidings_connect.connector import CANNOT_CONNECT, Findings
+from tidings_connect.errors import ConnectError
+from tidings_connect.task.output import Output
+from tidings_connect.task.source_loop import SourceConnector, SourceTask
+
+
+class MariaDbConnector(SourceConnector):
+    """Change data capture of one server, as Debezium's connector does it."""
+
+    class_name: ClassVar[str] = "io.debezium.connector.mariadb.MariaDbConnector"
+    version: ClassVar[str] = VERSION
+    own_options: ClassVar[Sequence[Option]] = OBEYED
+
+    def place(self, config: Mapping[str, str | None]) -> str:
+        """The database server."""
+        return f"{config.get('database.hostname')}:{config.get('database.port')}"
+
+    def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        """What is wrong with a configuration, by option."""
+        found = super().problems({name: value for name, value in config.items() if not is_ours(name)})
+        for name, texts in own_problems(config).items():
+            found.setdefault(name, []).extend(texts)
+        return found
+
+    def partition(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        """As Debezium's."""
+        return {"server": config["topic.prefix"]}
+
+    def examine(self, config: Mapping[str, str]) -> Findings:
+        """Whether the server can be reached, and writes what is needed."""
+        try:
+            session = Session(read_config(config).endpoint)
+            try:
+                check_server(session)
+            finally:
+                session.close()
+        except ConnectError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            return Findings({"database.hostname": [f"{CANNOT_CONNECT} {error}{hint}"]})
+        return Findings({})
+
+    def open_task(self, config: Mapping[str, str], output: Output) -> SourceTask:
+        """See `SourceConnector`."""
+        return MariaDbTask(read_config(config), output)

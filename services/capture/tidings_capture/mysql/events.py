@@ -1,0 +1,218 @@
+"""Events of MariaDB's binary log: bytes in, objects out. Pure.
+
+Format: MariaDB documentation, "Replication Protocol" and the events' pages below it; ``sql/log_event.h``.
+"""
+
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from tidings_capture.mysql.errors import BinlogError
+from tidings_capture.mysql.gtid import Gtid
+from tidings_capture.mysql.reader import Reader
+
+HEADER_BYTES: Final = 19
+_CHECKSUM_BYTES: Final = 4
+_CRC32: Final = 1
+
+QUERY: Final = 2
+STOP: Final = 3
+ROTATE: Final = 4
+FORMAT_DESCRIPTION: Final = 15
+XID: Final = 16
+TABLE_MAP: Final = 19
+INCIDENT: Final = 26
+HEARTBEAT: Final = 27
+ANNOTATE_ROWS: Final = 160
+BINLOG_CHECKPOINT: Final = 161
+GTID: Final = 162
+GTID_LIST: Final = 163
+START_ENCRYPTION: Final = 164
+QUERY_COMPRESSED: Final = 165
+ROWS: Final = {
+    23: ("c", 1, False), 24: ("u", 1, False), 25: ("d", 1, False),
+    30: ("c", 2, False), 31: ("u", 2, False), 32: ("d", 2, False),
+    166: ("c", 1, True), 167: ("u", 1, True), 168: ("d", 1, True),
+    169: ("c", 2, True), 170: ("u", 2, True), 171: ("d", 2, True),
+}  # fmt: skip
+"""Events of rows: operation, version, and whether they are compressed."""
+IGNORED: Final = frozenset({STOP, 5, 13, 14, BINLOG_CHECKPOINT, START_ENCRYPTION})
+"""Which say nothing of rows: also values for statements (INTVAR, RAND, USER_VAR), whose statement is looked at itself."""
+_IGNORABLE: Final = 0x80
+"""Of the flags: a reader that does not know the event may pass over it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event, with its header read and its checksum compared."""
+
+    type: int
+    timestamp: int
+    """Seconds since the Unix epoch; 0 of artificial events."""
+    server_id: int
+    end_position: int
+    """Where it ends in its file; 0 inside of transactions."""
+    flags: int
+    size: int
+    """In the file, in bytes."""
+    data: bytes
+    """The whole event, without its checksum."""
+
+    def reader(self, what: str) -> Reader:
+        """Reads what stands behind the header."""
+        return Reader(self.data, HEADER_BYTES, len(self.data), f"the event {what}")
+
+    @property
+    def ignorable(self) -> bool:
+        """Whether whoever does not know it may pass over it."""
+        return bool(self.flags & _IGNORABLE)
+
+
+class EventReader:
+    """Reads events, in the order of the stream: the format description says whether there are checksums."""
+
+    def __init__(self) -> None:
+        self._checked = True
+
+    def read(self, packet: bytes) -> Event:
+        """An event, from a packet of the replication stream without its first byte.
+
+        Raises:
+            BinlogError: it is malformed.
+        """
+        header = Reader(packet, 0, len(packet), "the header of an event")
+        timestamp, kind, server = header.number(4), header.number(1), header.number(4)
+        size, position, flags = header.number(4), header.number(4), header.number(2)
+        if size != len(packet):
+            raise BinlogError(
+                f"an event of type {kind} that ends at {position} has {len(packet)} bytes in place of {size}"
+            )
+        if kind == FORMAT_DESCRIPTION:
+            self._checked = self._has_checksums(packet, position)
+        data = packet
+        if self._checked or kind == FORMAT_DESCRIPTION:
+            data = packet[:-_CHECKSUM_BYTES]
+            wrong = len(data) < HEADER_BYTES or zlib.crc32(data) != int.from_bytes(packet[-4:], "little")
+            if wrong and kind == ROTATE and timestamp == 0:
+                data = packet  # made up by the server for the beginning of the stream; may have none
+            elif wrong and self._checked:
+                raise BinlogError(f"the checksum of an event of type {kind} that ends at {position} is wrong")
+        return Event(kind, timestamp, server, position, flags, size, data)
+
+    def _has_checksums(self, packet: bytes, position: int) -> bool:
+        reader = Reader(packet, HEADER_BYTES, len(packet), "the event FORMAT_DESCRIPTION")
+        version = reader.number(2)
+        reader.skip(50 + 4)
+        header = reader.number(1)
+        if version != 4 or header != HEADER_BYTES:
+            raise BinlogError(
+                f"the binary log has format {version} with headers of {header} bytes, which is not supported"
+            )
+        if reader.left < 1 + _CHECKSUM_BYTES:
+            raise reader.error("ends before its checksum")
+        algorithm = packet[-_CHECKSUM_BYTES - 1]
+        if algorithm not in {0, _CRC32}:
+            raise BinlogError(f"the binary log has checksums of kind {algorithm} (at {position})")
+        return algorithm == _CRC32
+
+
+@dataclass(frozen=True, slots=True)
+class Rotate:
+    """The next events are of another file."""
+
+    file: str
+    position: int
+
+
+def read_rotate(event: Event) -> Rotate:
+    """Of a ROTATE."""
+    reader = event.reader("ROTATE")
+    position = reader.number(8)
+    return Rotate(reader.decoded(reader.rest()), position)
+
+
+@dataclass(frozen=True, slots=True)
+class GtidEvent:
+    """A transaction begins; a single statement, where it stands alone."""
+
+    gtid: Gtid
+    flags: int
+
+    @property
+    def standalone(self) -> bool:
+        """One statement, without an end of its own."""
+        return bool(self.flags & 1)
+
+    @property
+    def xa(self) -> bool:
+        """Of a distributed transaction (XA): prepared, or completed."""
+        return bool(self.flags & (64 | 128))
+
+
+def read_gtid(event: Event) -> GtidEvent:
+    """Of a GTID."""
+    reader = event.reader("GTID")
+    sequence, domain, flags = reader.number(8), reader.number(4), reader.number(1)
+    return GtidEvent(Gtid(domain, event.server_id, sequence), flags)
+
+
+def read_gtid_list(event: Event) -> list[Gtid]:
+    """Of a GTID_LIST: the last of each domain and server before this file."""
+    reader = event.reader("GTID_LIST")
+    count = reader.number(4) & 0x0FFFFFFF
+    found = []
+    for _ in range(count):
+        domain, server, sequence = reader.number(4), reader.number(4), reader.number(8)
+        found.append(Gtid(domain, server, sequence))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement as text."""
+
+    thread: int
+    database: str
+    statement: bytes
+    """Only its first word matters; never logged."""
+
+
+def read_query(event: Event) -> Query:
+    """Of a QUERY, compressed or not."""
+    reader = event.reader("QUERY")
+    thread = reader.number(4)
+    reader.skip(4)
+    length = reader.number(1)
+    reader.skip(2)
+    reader.skip(reader.number(2))
+    database = reader.take(length).decode("utf-8", "replace")
+    reader.skip(1)
+    if event.type == QUERY_COMPRESSED:
+        return Query(thread, database, decompressed(reader))
+    return Query(thread, database, reader.rest())
+
+
+MOST_BYTES: Final = 1 << 30
+"""No event is longer: ``max_allowed_packet`` allows for 1 GB."""
+
+
+def decompressed(reader: Reader) -> bytes:
+    """What a compressed event holds: a byte with the number of bytes of its length, the length, and zlib's bytes.
+
+    Raises:
+        BinlogError: it is not that.
+    """
+    head = reader.number(1)
+    if head >> 4 & 7:
+        raise reader.error(f"is compressed in a way that is not known ({head >> 4 & 7})")
+    length = int.from_bytes(reader.take(head & 7), "big")
+    if length > MOST_BYTES:
+        raise reader.error(f"says that it holds {length} bytes")
+    inflater = zlib.decompressobj()
+    try:
+        data = inflater.decompress(reader.rest(), length + 1)
+    except zlib.error:
+        raise reader.error("cannot be decompressed") from None
+    if len(data) != length:
+        raise reader.error(f"holds other than {length} bytes, which it says")
+    return data

@@ -1,0 +1,86 @@
+"""The stored position, as Debezium's MariaDB connector writes it, and what we add to be exact on another server too. Pure.
+
+``gtids`` names the transactions that are complete; where one was read in part, ``event`` and ``row`` say how many of its
+events, and of the rows of the next one, were read. Another server may cut the same rows into other events, so that
+``tidings_rows`` has the number of its rows, by transaction: it counts where it is there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tidings_capture.mysql.gtid import GtidPosition
+from tidings_connect.errors import OffsetError
+
+_ROWS: Final = "tidings_rows"
+_PART: Final = re.compile(r"(\d+-\d+-\d+):(\d{1,18})")
+_HINT: Final = "correct it with PATCH /connectors/{name}/offsets, or delete it"
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """Where a task goes on."""
+
+    gtids: GtidPosition
+    file: str = ""
+    position: int = 0
+    """Where the next transaction begins in the file."""
+    seconds: int = 0
+    server_id: int = 0
+    in_snapshot: bool = False
+    events: int = 0
+    rows: int = 0
+    """Of a transaction that was read in part, by Debezium: its events, and the rows of the next one."""
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """Rows that were read, by the transaction's GTID."""
+
+    def stored(self) -> dict[str, Any]:
+        """As JSON."""
+        made: dict[str, Any] = {
+            "ts_sec": self.seconds,
+            "file": self.file,
+            "pos": self.position,
+            "gtids": str(self.gtids),
+        }
+        if self.in_snapshot:
+            made["snapshot"] = "INITIAL"
+        if self.server_id:
+            made["server_id"] = self.server_id
+        if self.events:
+            made["event"] = self.events
+        if self.rows:
+            made["row"] = self.rows
+        if self.parts:
+            made[_ROWS] = ",".join(f"{gtid}:{count}" for gtid, count in self.parts.items())
+        return made
+
+
+def read_offset(stored: Mapping[str, Any]) -> Offset:
+    """A stored position.
+
+    Raises:
+        OffsetError: it cannot be understood.
+    """
+    gtids = stored.get("gtids")
+    file, position = stored.get("file", ""), stored.get("pos", 0)
+    numbers = [stored.get(name, 0) for name in ("ts_sec", "server_id", "event", "row")]
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in [position, *numbers])
+    if not isinstance(gtids, str) or not isinstance(file, str) or not whole:
+        raise OffsetError(
+            "the stored offset has no gtids, or another field is not of its type: without GTIDs nothing can go on here",
+            hint=_HINT,
+        )
+    try:
+        complete = GtidPosition.read(gtids)
+    except ValueError as error:
+        raise OffsetError(f"gtids of the stored offset: {error}", hint=_HINT) from error
+    parts = {}
+    for part in filter(None, str(stored.get(_ROWS, "")).split(",")):
+        match = _PART.fullmatch(part)
+        if match is None:
+            raise OffsetError(f"{_ROWS} of the stored offset cannot be understood", hint=_HINT)
+        parts[match[1]] = int(match[2])
+    seconds, server, events, rows = numbers
+    in_snapshot = stored.get("snapshot") not in {None, False, "false"}
+    return Offset(complete, file, position, seconds, server, in_snapshot, events, rows, parts)

@@ -1,0 +1,302 @@
+"""The options of MariaDB's connector: those that are obeyed, those that take one value, and those that are refused by name."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidings_capture.cdc.filters import compile_keys, compile_list
+from tidings_capture.cdc.naming import SCHEMA_STRATEGY
+from tidings_connect.config.framework import unknown_option
+from tidings_connect.config.option import Option, Passed, worded
+from tidings_connect.config.option_checks import (
+    at_least_one_problem,
+    not_negative_problem,
+    port_problem,
+    refused_by,
+)
+
+_list_problem = refused_by(compile_list, "is ")
+_key_problem = refused_by(compile_keys, "is ")
+HISTORY: Final = "schema.history.internal"
+
+
+def _server_id_problem(value: str) -> str | None:
+    return None if 0 < int(value) < 1 << 32 else "A number from 1 to 4294967295 is expected"
+
+
+def _skipped_problem(value: str) -> str | None:
+    parts = {part.strip().lower() for part in value.split(",") if part.strip()}
+    if not parts <= {"c", "u", "d", "t"}:
+        return "takes c, u, d and t here"
+    return None if "t" in parts else "must hold t here: truncations are not captured"
+
+
+SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
+    "The server": (
+        Option("database.hostname", required=True, documentation="The server's name or address."),
+        Option("database.port", "int", "3306", check=port_problem, documentation="The server's port."),
+        Option("database.user", required=True, documentation="The user."),
+        Option("database.password", "password", documentation="Its password."),
+        Option(
+            "database.server.id",
+            "long",
+            check=_server_id_problem,
+            default_text="a random one",
+            documentation="The number under which the connector reads the log, as a replica would; no other replica may have it.",
+        ),
+        Option(
+            "database.ssl.mode",
+            default="disable",
+            values=("disable", "trust", "verify-ca", "verify-full"),
+            documentation="Whether connections are encrypted, and the server's certificate is checked.",
+            remark="Certificates are checked against the system's authorities.",
+        ),
+        Option(
+            "connect.timeout.ms",
+            "int",
+            "30000",
+            check=at_least_one_problem,
+            documentation="How long a connection may take to be made, in milliseconds.",
+        ),
+    ),
+    "What is captured": (
+        Option(
+            "database.include.list", "list", check=_list_problem, documentation="Databases that are captured."
+        ),
+        Option(
+            "database.exclude.list",
+            "list",
+            check=_list_problem,
+            documentation="Databases that are not captured.",
+        ),
+        Option(
+            "table.include.list",
+            "list",
+            check=_list_problem,
+            documentation="Tables that are captured, as database.table.",
+        ),
+        Option(
+            "table.exclude.list", "list", check=_list_problem, documentation="Tables that are not captured."
+        ),
+        Option(
+            "column.include.list",
+            "list",
+            check=_list_problem,
+            documentation="Columns that values have, as database.table.column.",
+        ),
+        Option(
+            "column.exclude.list",
+            "list",
+            check=_list_problem,
+            documentation="Columns that values do not have.",
+        ),
+        Option(
+            "message.key.columns",
+            check=_key_problem,
+            documentation="The columns of keys in place of the primary key's, as database.table:column,column;...",
+        ),
+        Option(
+            "skipped.operations",
+            "list",
+            "t",
+            check=_skipped_problem,
+            documentation="Operations that are left out: c, u, d and t.",
+            remark="`t` is always among them.",
+        ),
+    ),
+    "Snapshots": (
+        Option(
+            "snapshot.mode",
+            default="initial",
+            values=("initial", "initial_only", "no_data", "schema_only", "when_needed"),
+            documentation="Whether tables are read before the log.",
+            remark="`initial`: where nothing is stored; `initial_only`: and then nothing more; `no_data` (`schema_only`): never; `when_needed`: also where the log does not hold the stored position any more.",
+        ),
+        Option(
+            "snapshot.fetch.size",
+            "int",
+            "2048",
+            check=at_least_one_problem,
+            documentation="How many rows are read at a time.",
+        ),
+    ),
+    "Records": (
+        Option(
+            "topic.prefix",
+            required=True,
+            documentation="The beginning of the names of topics and schemas, and the connector's logical name.",
+        ),
+        Option(
+            "topic.delimiter", default=".", documentation="What stands between the parts of a topic's name."
+        ),
+        Option(
+            "topic.transaction",
+            default="transaction",
+            documentation="The end of the name of the topic of transactions.",
+        ),
+        Option(
+            "decimal.handling.mode",
+            default="precise",
+            values=("precise", "string", "double"),
+            documentation="What DECIMAL becomes.",
+        ),
+        Option(
+            "bigint.unsigned.handling.mode",
+            default="long",
+            values=("long", "precise"),
+            documentation="What BIGINT UNSIGNED becomes: a long, which is negative above 9223372036854775807, or a Decimal.",
+        ),
+        Option(
+            "time.precision.mode",
+            default="adaptive_time_microseconds",
+            values=("adaptive_time_microseconds", "connect"),
+            documentation="What DATE, TIME and DATETIME become.",
+        ),
+        Option(
+            "binary.handling.mode",
+            default="bytes",
+            values=("bytes", "base64", "base64-url-safe", "hex"),
+            documentation="What binary columns become.",
+        ),
+        Option(
+            "tombstones.on.delete",
+            "boolean",
+            "true",
+            documentation="Whether a delete is followed by a tombstone.",
+        ),
+        Option(
+            "include.query",
+            "boolean",
+            "false",
+            documentation="Whether records tell the statement; it may hold values.",
+            remark="`binlog_annotate_row_events` must be on at the server.",
+        ),
+        Option(
+            "provide.transaction.metadata",
+            "boolean",
+            "false",
+            documentation="Whether transactions are numbered, and have a topic of their own.",
+        ),
+        Option(
+            "heartbeat.interval.ms",
+            "int",
+            "0",
+            check=not_negative_problem,
+            documentation="How often a heartbeat is written, in milliseconds; 0: never.",
+        ),
+        Option(
+            "heartbeat.topics.prefix",
+            default="__debezium-heartbeat",
+            documentation="The beginning of the name of the heartbeats' topic.",
+        ),
+        Option(
+            "max.batch.size",
+            "int",
+            "2048",
+            check=at_least_one_problem,
+            documentation="After how many rows positions are looked after.",
+        ),
+    ),
+}
+FIXED: Final = (
+    Option(
+        "include.schema.changes",
+        "boolean",
+        only="false",
+        documentation="Debezium's default is true: the topic of schema changes is not written here.",
+    ),
+    Option("snapshot.locking.mode", only="none"),
+    Option("topic.naming.strategy", "class", only=SCHEMA_STRATEGY),
+    Option("snapshot.query.mode", only="select_all"),
+    Option("schema.name.adjustment.mode", only="none"),
+    Option("field.name.adjustment.mode", only="none"),
+    Option("event.processing.failure.handling.mode", only="fail"),
+    Option("event.deserialization.failure.handling.mode", only="fail"),
+    Option("inconsistent.schema.handling.mode", only="fail"),
+    Option("enable.time.adjuster", "boolean", only="true"),
+    Option("table.ignore.builtin", "boolean", only="true"),
+    Option("extended.headers.enabled", "boolean", only="true"),
+    Option("snapshot.max.threads", "int", only="1"),
+    Option("snapshot.delay.ms", "long", only="0"),
+    Option("streaming.delay.ms", "long", only="0"),
+)
+REFUSED: Final = (
+    "database.query.timeout.ms", "database.initial.statements", "database.server.id.offset", "database.ssl.keystore",
+    "database.ssl.keystore.password", "database.ssl.truststore", "database.ssl.truststore.password", "max.queue.size",
+    "max.queue.size.in.bytes", "poll.interval.ms", "snapshot.include.collection.list", "snapshot.max.threads.multiplier",
+    "snapshot.mode.custom.name", "retriable.restart.connector.wait.ms", "query.fetch.size",
+    "incremental.snapshot.watermarking.strategy", "connection.validation.timeout.ms", "executor.shutdown.timeout.ms",
+    "guardrail.collections.max", "guardrail.collections.limit.action", "custom.sanitize.pattern", "snapshot.lock.timeout.ms",
+    "connect.keep.alive", "connect.keep.alive.interval.ms", "use.nongraceful.disconnect", "binlog.net.write.timeout",
+    "binlog.net.read.timeout", "snapshot.query.mode.custom.name", "min.row.count.to.stream.results",
+    "incremental.snapshot.chunk.size", "incremental.snapshot.allow.schema.changes", "converters", "post.processors",
+    "signal.data.collection", "signal.poll.interval.ms", "signal.enabled.channels", "signal.kafka.topic",
+    "notification.enabled.channels", "notification.sink.topic.name", "transaction.metadata.factory", "custom.metric.tags",
+    "snapshot.select.statement.overrides", "include.schema.comments", "column.propagate.source.type",
+    "datatype.propagate.source.type", "snapshot.tables.order.by.row.count", "heartbeat.action.query", "binlog.buffer.size",
+    "gtid.source.filter.dml.events", "gtid.source.includes", "gtid.source.excludes", "sourceinfo.struct.maker",
+    "topic.heartbeat.name", "topic.heartbeat.prefix", "topic.cache.size", "event.converting.failure.handling.mode",
+    "skip.messages.without.change", "read.only", "unavailable.value.placeholder",
+)  # fmt: skip
+REFUSED_PREFIXES: Final = (
+    "column.mask.", "column.truncate.", "snapshot.mode.configuration.based.", "snapshot.select.statement.overrides.",
+    "openlineage.", "signal.consumer.", "internal.", "driver.", "post.processors.",
+)  # fmt: skip
+IGNORED: Final = (
+    Passed(
+        f"{HISTORY}",
+        "nobody: the log itself names its columns, so that no history is kept. Debezium needs one again where the connector moves back",
+    ),
+)
+OBEYED: Final = tuple(option for options in SECTIONS.values() for option in options)
+_FIXED: Final = {option.name: option for option in FIXED}
+_EXCLUSIVE: Final = (
+    ("database.include.list", "database.exclude.list"),
+    ("table.include.list", "table.exclude.list"),
+    ("column.include.list", "column.exclude.list"),
+)
+
+
+def own_problem(name: str, value: str) -> str | None:
+    """What is wrong with an option that is not obeyed; None: nothing, or it is none of ours."""
+    if name in _FIXED:
+        only = _FIXED[name].only or ""
+        if value.strip().lower() == only.lower():
+            return None
+        return f"{name} is not implemented: the only value it takes here is {only}"
+    if name in REFUSED or name.startswith(REFUSED_PREFIXES):
+        return f"{name} is an option of Debezium's that is not implemented here"
+    return None
+
+
+def is_ours(name: str) -> bool:
+    """Whether an option is Debezium's, and taken care of here."""
+    return name in _FIXED or name in REFUSED or name.startswith((*REFUSED_PREFIXES, HISTORY))
+
+
+def own_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """What is wrong with options beside those that are obeyed, and with those that do not go together."""
+    problems: dict[str, list[str]] = {}
+    for name, value in config.items():
+        problem = own_problem(name, value)
+        if problem is not None:
+            problems[name] = [problem]
+    if "include.schema.changes" not in config:
+        problems["include.schema.changes"] = [
+            "include.schema.changes defaults to true, which is not implemented: set it to false"
+        ]
+    if "snapshot.locking.mode" not in config and config.get("snapshot.mode", "initial") not in {
+        "no_data",
+        "schema_only",
+    }:
+        problems["snapshot.locking.mode"] = [
+            "snapshot.locking.mode defaults to minimal, which is not implemented: set it to none"
+        ]
+    for include, exclude in _EXCLUSIVE:
+        if config.get(include) and config.get(exclude):
+            problems.setdefault(exclude, []).append(worded(exclude, f'"{include}" is already specified'))
+    return problems
+
+
+def unknown(name: str) -> str:
+    """An option that nobody knows."""
+    return unknown_option(name, [option.name for option in OBEYED] + list(_FIXED))

@@ -1,0 +1,239 @@
+"""From cells to the records that Debezium's MariaDB connector would write, for one version of a table. Pure."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidings_capture.mysql.catalog import Table
+from tidings_capture.mysql.config import VERSION, MariaDbConfig
+from tidings_capture.mysql.fields import RowField, row_field
+from tidings_capture.mysql.row_code import Cells
+from tidings_connect.data.text import struct_text
+from tidings_connect.errors import RecordError
+from tidings_connect.transforms.record import Header, SourceRecord
+from tidings_envelope import semantic
+from tidings_envelope.schema import ConnectSchema, ConnectType
+
+_STRING: Final = semantic.STRING
+_OPTIONAL_STRING: Final = semantic.OPTIONAL_STRING
+_SNAPSHOT: Final = next(field.schema for field in semantic.POSTGRES_SOURCE.fields if field.name == "snapshot")
+SOURCE: Final = semantic.struct(
+    "io.debezium.connector.mariadb.Source",
+    (
+        ("version", _STRING),
+        ("connector", _STRING),
+        ("name", _STRING),
+        ("ts_ms", semantic.INT64),
+        ("snapshot", _SNAPSHOT),
+        ("db", _STRING),
+        ("sequence", _OPTIONAL_STRING),
+        ("ts_us", semantic.OPTIONAL_INT64),
+        ("ts_ns", semantic.OPTIONAL_INT64),
+        ("table", _OPTIONAL_STRING),
+        ("server_id", semantic.INT64),
+        ("gtid", _OPTIONAL_STRING),
+        ("file", _STRING),
+        ("pos", semantic.INT64),
+        ("row", ConnectSchema(ConnectType.INT32)),
+        ("thread", semantic.OPTIONAL_INT64),
+        ("query", _OPTIONAL_STRING),
+    ),
+    version=1,
+)
+NEW_KEY: Final = "__debezium.newkey"
+OLD_KEY: Final = "__debezium.oldkey"
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a change stands; the task sets it before rows are converted."""
+
+    snapshot: str = "false"
+    seconds: int = 0
+    """Since the Unix epoch."""
+    server_id: int = 0
+    gtid: str | None = None
+    file: str = ""
+    position: int = 0
+    """Where its transaction begins in the file."""
+    row: int = 0
+    """Its number in its event, from 0."""
+    query: str | None = None
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The events of a transaction that is told about (``provide.transaction.metadata``)."""
+
+    id: str
+    total: int
+    by_table: dict[str, int]
+
+    def next(self, table: str) -> dict[str, Any]:
+        """One more event: the transaction block of its record."""
+        self.total += 1
+        order = self.by_table[table] = self.by_table.get(table, 0) + 1
+        return {"id": self.id, "total_order": self.total, "data_collection_order": order}
+
+
+class TablePlan:
+    """Converts the rows of one version of a table.
+
+    Raises:
+        UnsupportedError: a column is of a type that is not read.
+    """
+
+    def __init__(self, table: Table, config: MariaDbConfig) -> None:
+        self.table = table
+        self._config = config
+        names = [column.name for column in table.columns]
+        excluded = config.columns.excluded(table.database, table.name, names)
+        keyed = config.keys.key(table.database, table.name, names) or table.primary or table.unique
+        made: list[RowField | None] = [
+            None if c.name in excluded and c.name not in keyed else row_field(c, config.fields)
+            for c in table.columns
+        ]
+        self._row = [(i, f.name, f.convert) for i, f in enumerate(made) if f and f.name not in excluded]
+        place = {field.name: (index, field) for index, field in enumerate(made) if field}
+        self._key = [(place[name][0], name, place[name][1].convert) for name in keyed]
+        self.topic = config.topics.of_table(table.database, table.name)
+        row = semantic.struct(
+            f"{self.topic}.Value", [(f.name, f.schema) for f in made if f and f.name not in excluded]
+        ).as_optional()
+        self._key_schema = (
+            semantic.struct(f"{self.topic}.Key", [(name, place[name][1].schema) for name in keyed])
+            if keyed
+            else None
+        )
+        self._value_schema = semantic.struct(
+            f"{self.topic}.Envelope",
+            (
+                ("before", row),
+                ("after", row),
+                ("source", SOURCE),
+                ("transaction", semantic.TRANSACTION_BLOCK),
+                ("op", _STRING),
+                ("ts_ms", semantic.OPTIONAL_INT64),
+                ("ts_us", semantic.OPTIONAL_INT64),
+                ("ts_ns", semantic.OPTIONAL_INT64),
+            ),
+            version=2,
+        )
+        self._headers = tuple(Header(name, _STRING, value) for name, value in config.headers)
+
+    def read(self, cells: Cells, place: Place) -> list[SourceRecord]:
+        """A row of a snapshot (op ``r``)."""
+        return [self._record("r", None, cells, place, None, ())]
+
+    def insert(self, cells: Cells, place: Place, numbers: Numbers | None) -> list[SourceRecord]:
+        """A new row."""
+        if "c" in self._config.skipped:
+            return []
+        return [self._record("c", None, cells, place, numbers, ())]
+
+    def delete(
+        self, cells: Cells, place: Place, numbers: Numbers | None, more: Sequence[Header] = ()
+    ) -> list[SourceRecord]:
+        """A row that is gone, and its tombstone."""
+        if "d" in self._config.skipped:
+            return []
+        record = self._record("d", cells, None, place, numbers, more)
+        if not self._config.tombstones:
+            return [record]
+        return [record, record._replace(value_schema=None, value=None, headers=record.headers.copy())]
+
+    def update(
+        self, before: Cells, after: Cells, place: Place, numbers: Numbers | None
+    ) -> list[SourceRecord]:
+        """A changed row; with another key a delete, a tombstone and a new row."""
+        old, new = self._key_of(before), self._key_of(after)
+        if old == new:
+            return (
+                [] if "u" in self._config.skipped else [self._record("u", before, after, place, numbers, ())]
+            )
+        records = self.delete(before, place, numbers, [self._key_header(NEW_KEY, new)])
+        if "c" not in self._config.skipped:
+            records.append(self._record("c", None, after, place, numbers, [self._key_header(OLD_KEY, old)]))
+        return records
+
+    def _key_header(self, name: str, key: Mapping[str, Any] | None) -> Header:
+        assert self._key_schema is not None
+        assert key is not None
+        fields = [(field.name, field.schema) for field in self._key_schema.fields]
+        return Header(name, _STRING, struct_text(fields, [key[n] for n, _ in fields]).decode())
+
+    def _key_of(self, cells: Cells) -> dict[str, Any] | None:
+        if self._key_schema is None:
+            return None
+        return self._values(self._key, cells)
+
+    def _row_of(self, cells: Cells | None) -> dict[str, Any] | None:
+        return None if cells is None else self._values(self._row, cells)
+
+    def _values(self, parts: Sequence[tuple[int, str, Any]], cells: Cells) -> dict[str, Any]:
+        try:
+            return {
+                name: None if cells[index] is None else convert(cells[index])
+                for index, name, convert in parts
+            }
+        except RecordError:
+            raise
+        except (ValueError, ArithmeticError, TypeError, AttributeError):
+            # Without its cause, which may quote the value.
+            raise RecordError(f"a row of {self.table.qualified} cannot be converted") from None
+
+    def _record(
+        self,
+        op: str,
+        before: Cells | None,
+        after: Cells | None,
+        place: Place,
+        numbers: Numbers | None,
+        more: Sequence[Header],
+    ) -> SourceRecord:
+        now = time.time_ns()
+        value = {
+            "before": self._row_of(before),
+            "after": self._row_of(after),
+            "source": source_of(place, self._config.prefix, self.table),
+            "transaction": None if numbers is None else numbers.next(self.table.qualified),
+            "op": op,
+            "ts_ms": now // 1_000_000,
+            "ts_us": now // 1_000,
+            "ts_ns": now,
+        }
+        key = self._key_of(after if after is not None else before or ())
+        return SourceRecord(
+            self.topic,
+            None,
+            self._key_schema,
+            key,
+            self._value_schema,
+            value,
+            None,
+            [*more, *self._headers],
+        )
+
+
+def source_of(place: Place, prefix: str, table: Table) -> dict[str, Any]:
+    """``source`` of a record."""
+    return {
+        "version": VERSION,
+        "connector": "mariadb",
+        "name": prefix,
+        "ts_ms": place.seconds * 1_000,
+        "snapshot": place.snapshot,
+        "db": table.database,
+        "sequence": None,
+        "ts_us": place.seconds * 1_000_000,
+        "ts_ns": place.seconds * 1_000_000_000,
+        "table": table.name,
+        "server_id": place.server_id,
+        "gtid": place.gtid,
+        "file": place.file,
+        "pos": place.position,
+        "row": place.row,
+        "thread": None,
+        "query": place.query,
+    }

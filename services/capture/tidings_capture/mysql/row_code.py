@@ -1,0 +1,250 @@
+"""The functions that read rows, compiled for each version of a table: bytes in, tuples of cells out (`cells`). Pure."""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tidings_capture.mysql import table_map as kinds
+from tidings_capture.mysql.cells import (
+    date_cell,
+    datetime_cell,
+    decimal_cell,
+    decimal_size,
+    fraction_scale,
+    label_cell,
+    set_cell,
+    time_cell,
+    timestamp_cell,
+    year_cell,
+)
+from tidings_capture.mysql.errors import BinlogError
+from tidings_capture.mysql.events import MOST_BYTES, ROWS, Event, decompressed
+from tidings_capture.mysql.table_map import LoggedColumn, TableMap
+
+Cells = tuple[Any, ...]
+Decode = Callable[[bytes], str]
+ReadRows = Callable[[bytes, int, int, Callable[[Cells], None]], None]
+"""Reads rows from a buffer, between two positions, and hands each on."""
+BINARY: Final = 63
+"""The collation of bytes."""
+_FIXED: Final = {
+    (kinds.TINY, False): "b",
+    (kinds.TINY, True): "B",
+    (kinds.SHORT, False): "h",
+    (kinds.SHORT, True): "H",
+    (kinds.LONG, False): "i",
+    (kinds.LONG, True): "I",
+    (kinds.LONGLONG, False): "q",
+    (kinds.LONGLONG, True): "Q",
+    (kinds.FLOAT, False): "f",
+    (kinds.FLOAT, True): "f",
+    (kinds.DOUBLE, False): "d",
+    (kinds.DOUBLE, True): "d",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowsEvent:
+    """Rows of one operation."""
+
+    op: str
+    data: bytes
+    start: int
+    width: int
+    """How many columns the event speaks of."""
+    images: tuple[bytes, ...]
+    """Which of them each image has: one, and of an update two, before and after."""
+
+
+def read_rows_event(event: Event) -> RowsEvent:
+    """Of an event of rows, decompressed.
+
+    Raises:
+        BinlogError: it is malformed.
+    """
+    op, version, compressed = ROWS[event.type]
+    reader = event.reader("of rows")
+    reader.skip(8)
+    if version == 2:
+        extra = reader.number(2)
+        if extra < 2:
+            raise reader.error("has extra data of less than two bytes")
+        reader.skip(extra - 2)
+    width = reader.packed()
+    if width > MOST_BYTES:
+        raise reader.error("has too many columns")
+    images = tuple(reader.take((width + 7) // 8) for _ in range(2 if op == "u" else 1))
+    if compressed:
+        return RowsEvent(op, decompressed(reader), 0, width, images)
+    return RowsEvent(op, event.data, reader.position, width, images)
+
+
+@dataclass
+class _Code:
+    """Source code and what it names."""
+
+    names: dict[str, Any] = field(default_factory=lambda: {"number": int.from_bytes})
+    lines: list[str] = field(default_factory=list)
+
+    def name(self, base: str, value: Any) -> str:
+        self.names[base] = value
+        return base
+
+
+def compile_rows(columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None]) -> ReadRows:
+    """What reads rows with all of these columns.
+
+    Args:
+        decoders: what makes texts of bytes, for each column that is a text.
+    """
+    count = len(columns)
+    code = _Code()
+    size = (count + 7) // 8
+    code.lines += [
+        "def rows(data, at, end, take):",
+        " while at < end:",
+        f"  nulls = number(data[at:at + {size}], 'little') & {(1 << count) - 1}",
+        f"  at += {size}",
+        "  if not nulls:",
+    ]
+    code.lines += [f"   {line}" for line in _all(columns, decoders, code)] or ["   pass"]
+    code.lines.append("  else:")
+    for index, (column, decode) in enumerate(zip(columns, decoders, strict=True)):
+        code.lines += [f"   if nulls & {1 << index}:", f"    v{index} = None", "   else:"]
+        code.lines += [f"    {line}" for line in _one(index, column, decode, code)]
+    values = "".join(f"v{index}, " for index in range(count))
+    code.lines += ["  if at > end: raise ValueError('a row is cut off')", f"  take(({values}))"]
+    exec("\n".join(code.lines), code.names)  # noqa: S102 - names and numbers of our own only
+    made: ReadRows = code.names["rows"]
+    return made
+
+
+def _all(columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None], code: _Code) -> list[str]:
+    """A row without nulls: neighbours of fixed width are read at once."""
+    lines: list[str] = []
+    index = 0
+    while index < len(columns):
+        last, form = index, "<"
+        while last < len(columns) and (columns[last].type, columns[last].unsigned) in _FIXED:
+            form += _FIXED[columns[last].type, columns[last].unsigned]
+            last += 1
+        if last == index:
+            lines += _one(index, columns[index], decoders[index], code)
+            index += 1
+            continue
+        unpack = code.name(f"u{index}", struct.Struct(form).unpack_from)
+        names = "".join(f"v{place}, " for place in range(index, last))
+        lines.append(f"{names}= {unpack}(data, at); at += {struct.calcsize(form)}")
+        index = last
+    return lines
+
+
+def _one(index: int, column: LoggedColumn, decode: Decode | None, code: _Code) -> list[str]:
+    kind, meta, v = column.type, column.meta, f"v{index}"
+    fixed = _FIXED.get((kind, column.unsigned))
+    if fixed is not None:
+        unpack = code.name(f"f{index}", struct.Struct("<" + fixed).unpack_from)
+        return [f"{v}, = {unpack}(data, at); at += {struct.calcsize('<' + fixed)}"]
+    if kind == kinds.INT24:
+        return [f"{v} = number(data[at:at + 3], 'little', signed={not column.unsigned}); at += 3"]
+    if kind in {kinds.VARCHAR, kinds.STRING}:
+        return _sized(v, 2 if meta > 255 else 1, _shown(index, column, decode, code))
+    if kind in {kinds.BLOB, kinds.GEOMETRY}:
+        return _sized(v, meta, _shown(index, column, decode, code))
+    size, shown = _number(index, column, decode, code)
+    return [f"{v} = {shown}; at += {size}"]
+
+
+def _sized(v: str, size: int, shown: str) -> list[str]:
+    length = "data[at]" if size == 1 else f"number(data[at:at + {size}], 'little')"
+    return [f"e = at + {size} + {length}", f"{v} = {shown.format(f'data[at + {size}:e]')}", "at = e"]
+
+
+def _shown(index: int, column: LoggedColumn, decode: Decode | None, code: _Code) -> str:
+    """What becomes of the bytes, which stand for ``{}``."""
+    if decode is not None:
+        return f"{code.name(f'd{index}', decode)}({{}})"
+    if column.type == kinds.STRING:  # without the zeros at its end
+        return f"{{}}.ljust({column.meta}, b'\\0')"
+    return "{}"
+
+
+def _number(index: int, column: LoggedColumn, decode: Decode | None, code: _Code) -> tuple[int, str]:
+    """Size, and what becomes of the bytes."""
+    meta = column.meta
+
+    def big(start: int, end: int) -> str:
+        return f"number(data[at + {start}:at + {end}], 'big')"
+
+    def little(size: int) -> str:
+        return f"number(data[at:at + {size}], 'little')"
+
+    def call(function: Callable[..., Any], *arguments: str) -> str:
+        return f"{code.name(f'c{index}', function)}({', '.join(arguments)})"
+
+    fraction, scale = (meta + 1) // 2, fraction_scale(meta) if meta <= 6 else 1
+    match column.type:
+        case kinds.YEAR:
+            return 1, call(year_cell, little(1))
+        case kinds.DATE:
+            return 3, call(date_cell, little(3))
+        case kinds.TIME2:
+            return 3 + fraction, call(time_cell, big(0, 3 + fraction), str(fraction), str(scale))
+        case kinds.DATETIME2:
+            return 5 + fraction, call(datetime_cell, big(0, 5), f"{big(5, 5 + fraction)} * {scale}")
+        case kinds.TIMESTAMP2:
+            return 4 + fraction, call(timestamp_cell, big(0, 4), f"{big(4, 4 + fraction)} * {scale}")
+        case kinds.NEWDECIMAL:
+            size = decimal_size(meta >> 8, meta & 255)
+            return size, call(decimal_cell(meta >> 8, meta & 255), f"data[at:at + {size}]")
+        case kinds.BIT:
+            size = (meta + 7) // 8
+            return size, big(0, size)
+        case kinds.ENUM | kinds.SET:
+            labels = tuple((decode or bytes.decode)(label) for label in column.labels)
+            reads = label_cell(labels) if column.type == kinds.ENUM else set_cell(labels)
+            return meta, call(reads, little(meta))
+        case _:
+            raise BinlogError(f"column {column.name!r} is of type {column.type}, which is not read")
+
+
+class TableRows:
+    """Reads the rows of one version of a table."""
+
+    def __init__(self, table: TableMap, decoders: Sequence[Decode | None]) -> None:
+        self.table = table
+        self._read = compile_rows(table.columns, decoders)
+        self._full = (1 << len(table.columns)) - 1
+
+    def read(self, event: RowsEvent, position: str) -> list[Cells]:
+        """The rows of an event; of an update each row before and, behind it, after.
+
+        Args:
+            position: where the event is, for errors.
+
+        Raises:
+            BinlogError: the event is malformed, or does not have all columns.
+        """
+        name = self.table.name
+        if event.width != len(self.table.columns):
+            raise BinlogError(
+                f"an event at {position} has {event.width} columns in place of {len(self.table.columns)} of {name}"
+            )
+        for image in event.images:
+            if int.from_bytes(image, "little") & self._full != self._full:
+                raise BinlogError(
+                    f"an event at {position} does not have all columns of {name}",
+                    hint="SET GLOBAL binlog_row_image=FULL; sessions that are open keep what they had",
+                )
+        found: list[Cells] = []
+        try:
+            self._read(event.data, event.start, len(event.data), found.append)
+        except (ValueError, IndexError, struct.error, OverflowError):
+            # Without its cause, which may quote the value.
+            raise BinlogError(
+                f"row {len(found) + 1} of an event at {position} cannot be read as one of {name}"
+            ) from None
+        if event.op == "u" and len(found) % 2:
+            raise BinlogError(f"an update at {position} of {name} has no row after it")
+        return found

@@ -1,0 +1,38 @@
+"""What a server must be for its changes to be read."""
+
+from typing import Final
+
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.errors import UnsupportedError
+
+_NEEDED: Final = {
+    "log_bin": ("1", "start the server with log_bin"),
+    "binlog_format": ("ROW", "SET GLOBAL binlog_format=ROW; sessions that are open keep what they had"),
+    "binlog_row_image": (
+        "FULL",
+        "SET GLOBAL binlog_row_image=FULL; sessions that are open keep what they had",
+    ),
+    "binlog_row_metadata": ("FULL", "SET GLOBAL binlog_row_metadata=FULL"),
+}
+_OLDEST: Final = (10, 5)
+"""The first with ``binlog_row_metadata``."""
+
+
+def check_server(session: Session) -> None:
+    """See that a server writes what is needed.
+
+    Raises:
+        UnsupportedError: it does not; says what to set.
+        MariaDbError: it cannot be asked.
+    """
+    ((version,),) = session.rows("SELECT VERSION()")
+    number = tuple(int(part) for part in version.split("-")[0].split(".")[:2])
+    if "mariadb" not in version.lower() or number < _OLDEST:
+        raise UnsupportedError(
+            f"the server is not a MariaDB of version 10.5 or newer but {version}",
+            hint="MySQL's own binary log is not read",
+        )
+    values = session.rows("SELECT " + ", ".join(f"@@global.{name}" for name in _NEEDED))[0]
+    for (name, (wanted, hint)), value in zip(_NEEDED.items(), values, strict=True):
+        if str(value).upper() != wanted:
+            raise UnsupportedError(f"the server's {name} is {value}, and must be {wanted}", hint=hint)

@@ -1,0 +1,58 @@
+"""What a statement of the log is, by its first words; nothing else of it is looked at. Pure."""
+
+import re
+from enum import Enum
+from typing import Final
+
+_SKIPPED: Final = re.compile(rb"(?:\s+|/\*(?!!|M!).*?\*/|/\*M?!\d*|--[^\n]*\n|#[^\n]*\n)*", re.DOTALL)
+_WORDS: Final = re.compile(rb"([A-Za-z_]+)(?:\s+([A-Za-z_]+))?")
+_ROWS: Final = frozenset(
+    {
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "REPLACE",
+        "LOAD",
+        "CALL",
+        "WITH",
+        "DO",
+        "SELECT",
+        "IMPORT",
+        "MERGE",
+        "EXECUTE",
+    }
+)
+_LOOKED_AT: Final = 4096
+
+
+class Kind(Enum):
+    """What a statement does to what is read."""
+
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"
+    BACK_TO_SAVEPOINT = "back to savepoint"
+    XA = "xa"
+    ROWS = "rows"
+    """Changes rows, as a statement: which rows, the log does not say."""
+    OTHER = "other"
+    """Changes no row: definitions, rights."""
+
+
+def kind_of(statement: bytes) -> Kind:
+    """What a statement is."""
+    head = statement[:_LOOKED_AT]
+    start = _SKIPPED.match(head)
+    match = _WORDS.match(head, start.end() if start else 0)
+    if match is None:
+        return Kind.ROWS  # nobody knows what it is
+    first, second = (match[1] or b"").decode().upper(), (match[2] or b"").decode().upper()
+    simple = {"COMMIT": Kind.COMMIT, "SAVEPOINT": Kind.SAVEPOINT, "XA": Kind.XA}
+    if first in simple:
+        return simple[first]
+    if first == "ROLLBACK":
+        return Kind.BACK_TO_SAVEPOINT if second in {"TO", "WORK"} else Kind.ROLLBACK
+    if first == "BEGIN":
+        return Kind.ROWS if second == "NOT" else Kind.BEGIN
+    return Kind.ROWS if first in _ROWS else Kind.OTHER

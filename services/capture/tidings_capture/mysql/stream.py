@@ -1,0 +1,243 @@
+"""Reads the log from a position on, and writes a record for each change of a captured row."""
+
+import time
+from dataclasses import replace
+from typing import Final
+
+from tidings_capture.mysql import events as log
+from tidings_capture.mysql.client import BinlogStream
+from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
+from tidings_capture.mysql.events import Event, EventReader
+from tidings_capture.mysql.offset import Offset
+from tidings_capture.mysql.records import Numbers, Place
+from tidings_capture.mysql.row_code import Cells, RowsEvent, read_rows_event
+from tidings_capture.mysql.statements import Kind, kind_of
+from tidings_capture.mysql.table_map import table_id
+from tidings_capture.mysql.tables import Tables, Version
+from tidings_capture.mysql.transactions import TransactionTopic
+from tidings_connect.task.output import Output
+from tidings_service.errors import Retry
+
+HEARTBEAT_SECONDS: Final = 5.0
+_SILENT_SECONDS: Final = 60.0
+_XA_PREPARE: Final = 38
+
+
+class Stream:
+    """The changes behind an offset."""
+
+    def __init__(self, config: MariaDbConfig, output: Output, start: Offset) -> None:
+        self._config = config
+        self._output = output
+        self._topic = TransactionTopic(config)
+        self._tables = Tables(config)
+        self._reader = EventReader()
+        self._gtids = start.gtids
+        self._parts = dict(start.parts)
+        self._file, self._position = start.file, start.position
+        self._seconds, self._server_id = start.seconds, start.server_id
+        self._start = start
+        self._resumes = bool(start.parts or start.events or start.rows)
+        """Whether a transaction that was read in part has still to come, or to be passed."""
+        self._place = Place()
+        self._current: log.GtidEvent | None = None
+        self._events = self._done = self._passed_events = self._passed_rows = self._passed = 0
+        self._numbers: Numbers | None = None
+        self._versions: dict[int, Version | None] = {}
+        self._heard = time.monotonic()
+        self._stream = BinlogStream(
+            config.endpoint,
+            start.gtids,
+            config.server_id,
+            annotations=config.include_query,
+            heartbeat_seconds=HEARTBEAT_SECONDS,
+        )
+
+    def offset(self) -> Offset:
+        """Behind everything that was written. Until what was read before is passed, it is the one that this began at."""
+        here = Offset(
+            self._gtids, self._file, self._position, self._seconds, self._server_id, parts=dict(self._parts)
+        )
+        if self._resumes and not self._caught_up():
+            start = self._start
+            return replace(here, events=start.events, rows=start.rows, parts={**start.parts, **self._parts})
+        if self._current is None or not self._done:
+            return here
+        parts = {**self._parts, str(self._current.gtid): self._done}
+        return replace(here, events=self._events, parts=parts)
+
+    def _caught_up(self) -> bool:
+        """Whether everything of the transaction that was read in part is passed."""
+        if self._current is None or self._done < self._passed:
+            return False
+        behind = self._events - self._passed_events
+        return behind > 0 or (behind == 0 and not self._passed_rows)
+
+    def read(self) -> bool:
+        """Read what has arrived, ``max.batch.size`` rows at most; whether nothing more is there now.
+
+        Raises:
+            BinlogError: the log holds what cannot be understood.
+            BinlogLostError: the position is gone.
+            UnsupportedError: the log holds what is not read.
+            MariaDbError: the connection is lost.
+        """
+        rows = 0
+        for packet in self._stream.packets():
+            self._heard = time.monotonic()
+            rows += self._event(self._reader.read(packet))
+            if rows >= self._config.batch_rows:
+                return False
+        if time.monotonic() - self._heard > _SILENT_SECONDS:
+            raise MariaDbError(
+                f"{self._config.endpoint} has been silent for {_SILENT_SECONDS:.0f} seconds, heartbeats included"
+            )
+        return True
+
+    def wait(self, seconds: float, descriptor: int) -> None:
+        """Wait for more."""
+        self._stream.wait(seconds, descriptor)
+
+    def close(self) -> None:
+        """Close connections."""
+        self._stream.close()
+        self._tables.close()
+
+    def _event(self, event: Event) -> int:
+        """Take in an event; how many rows it had."""
+        kind, rows = event.type, 0
+        if kind in log.ROWS:
+            rows = self._rows(event)
+        elif kind == log.TABLE_MAP:
+            self._versions[table_id(event)] = self._tables.version(event)
+        elif kind == log.GTID:
+            self._begin(event)
+        elif kind == log.XID:
+            self._end(event)
+        elif kind in {log.QUERY, log.QUERY_COMPRESSED}:
+            self._query(event)
+        elif kind == log.ANNOTATE_ROWS:
+            self._place.query = event.reader("ANNOTATE_ROWS").rest().decode("utf-8", "replace")
+        elif kind == log.ROTATE:
+            rotate = log.read_rotate(event)
+            self._file, self._place.file = rotate.file, rotate.file
+            self._versions.clear()
+        elif kind == log.INCIDENT:
+            raise BinlogLostError(
+                f"the server says in {self._where(event)} that changes are missing from its log (INCIDENT)",
+                hint="take a new snapshot",
+            )
+        elif kind == _XA_PREPARE:
+            raise self._xa(event)
+        elif not (
+            kind in log.IGNORED | {log.FORMAT_DESCRIPTION, log.GTID_LIST, log.HEARTBEAT} or event.ignorable
+        ):
+            raise UnsupportedError(f"{self._where(event)} is an event of type {kind}, which is not read")
+        if self._current is not None:
+            self._events += 1
+        return rows
+
+    def _begin(self, event: Event) -> None:
+        if self._current is not None:
+            raise BinlogError(f"a transaction begins in another, in {self._where(event)}")
+        begun = log.read_gtid(event)
+        if begun.xa:
+            raise self._xa(event)
+        self._current = begun
+        self._events = self._done = 0
+        self._position = event.end_position - event.size if event.end_position else self._position
+        self._passed = self._parts.get(str(begun.gtid), 0)
+        by_events = self._resumes and not self._start.parts  # Debezium's numbers are of the next transaction
+        self._passed_events, self._passed_rows = (
+            (self._start.events, self._start.rows) if by_events else (0, 0)
+        )
+        place = self._place
+        place.seconds, place.server_id, place.gtid = event.timestamp, event.server_id, str(begun.gtid)
+        place.position, place.row, place.query = self._position, 0, None
+        self._seconds, self._server_id = event.timestamp, event.server_id
+        self._numbers = None
+        if self._config.transactions and not begun.standalone:
+            self._numbers = Numbers(str(begun.gtid), 0, {})
+            if not (self._passed or self._passed_events or self._passed_rows):
+                self._output.write(self._topic.begin(self._numbers, event.timestamp))
+
+    def _end(self, event: Event) -> None:
+        if self._current is None:
+            raise BinlogError(f"a transaction ends that has not begun, in {self._where(event)}")
+        if self._numbers is not None:
+            self._output.write(self._topic.end(self._numbers, event.timestamp))
+        gtid = self._current.gtid
+        self._gtids = self._gtids.after(gtid)
+        self._parts.pop(str(gtid), None)
+        self._resumes = self._resumes and bool(self._parts)
+        self._current = self._numbers = None
+        self._position = event.end_position or self._position
+
+    def _query(self, event: Event) -> None:
+        kind = kind_of(log.read_query(event).statement)
+        if kind is Kind.XA:
+            raise self._xa(event)
+        if kind in {Kind.ROWS, Kind.BACK_TO_SAVEPOINT}:
+            raise UnsupportedError(
+                f"{self._where(event)} is a change that the log tells as a statement, not by rows",
+                hint="SET GLOBAL binlog_format=ROW; sessions that are open keep what they had. Then take a new snapshot",
+            )
+        if kind is Kind.ROLLBACK and self._done:
+            raise UnsupportedError(
+                f"{self._where(event)} takes back rows that were read: a transaction over tables without transactions",
+                hint="leave tables of engines without transactions out of such, and take a new snapshot",
+            )
+        if kind is Kind.OTHER:
+            self._tables.altered()
+        if self._current is not None and (kind in {Kind.COMMIT, Kind.ROLLBACK} or self._current.standalone):
+            self._end(event)
+
+    def _rows(self, event: Event) -> int:
+        if self._current is None:
+            raise UnsupportedError(
+                f"{self._where(event)} are rows outside of a transaction with a GTID",
+                hint="is the server a replica of one without GTIDs?",
+            )
+        number = table_id(event)
+        if number not in self._versions:
+            raise BinlogError(f"{self._where(event)} are rows of a table that the log has not named")
+        version = self._versions[number]
+        if version is None:
+            return 0
+        rows = read_rows_event(event)
+        self._place.seconds = event.timestamp
+        cells = version.rows.read(rows, self._where(event))
+        changes = len(cells) // 2 if rows.op == "u" else len(cells)
+        for row in range(changes):
+            self._place.row = row
+            self._change(rows, row, cells, version)
+        return changes
+
+    def _change(self, event: RowsEvent, row: int, cells: list[Cells], version: Version) -> None:
+        self._done += 1
+        passed = self._done <= self._passed or self._events < self._passed_events
+        passed = passed or (self._events == self._passed_events and row < self._passed_rows)
+        plan, place, numbers = version.plan, self._place, self._numbers
+        if event.op == "c":
+            records = plan.insert(cells[row], place, numbers)
+        elif event.op == "d":
+            records = plan.delete(cells[row], place, numbers)
+        else:
+            records = plan.update(cells[2 * row], cells[2 * row + 1], place, numbers)
+        if not passed:
+            for record in records:
+                self._output.write(record)
+
+    def _where(self, event: Event) -> str:
+        gtid = self._current.gtid if self._current is not None else "no transaction"
+        return f"{self._file}, {gtid}, event {self._events}" + (
+            f", before byte {event.end_position}" if event.end_position else ""
+        )
+
+    def _xa(self, event: Event) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self._where(event)} is of a distributed transaction (XA), which is not read",
+            hint="commit with plain transactions, and take a new snapshot",
+            retry=Retry.MANUAL,
+        )

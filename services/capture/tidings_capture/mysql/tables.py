@@ -1,0 +1,179 @@
+"""The versions of tables that the log speaks of: what reads their rows, and what makes records of them."""
+
+from dataclasses import replace
+from typing import Final
+
+from tidings_capture.mysql import table_map as kinds
+from tidings_capture.mysql.catalog import Charsets, Column, Table, table
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
+from tidings_capture.mysql.events import HEADER_BYTES, Event
+from tidings_capture.mysql.logged import decoder, fits, is_ambiguous
+from tidings_capture.mysql.records import TablePlan
+from tidings_capture.mysql.row_code import BINARY, TableRows
+from tidings_capture.mysql.table_map import LoggedColumn, TableMap, read_table_map, table_name
+from tidings_service import get_logger
+
+_log = get_logger(__name__)
+_ID_BYTES: Final = 6
+_MOST: Final = 5_000
+"""Versions that are remembered."""
+
+
+class Version:
+    """One version of a captured table."""
+
+    __slots__ = ("plan", "rows")
+
+    def __init__(self, rows: TableRows, plan: TablePlan) -> None:
+        self.rows = rows
+        self.plan = plan
+
+
+class Tables:
+    """Finds the version of a table that a TABLE_MAP speaks of."""
+
+    def __init__(self, config: MariaDbConfig) -> None:
+        self._config = config
+        self._session: Session | None = None
+        self._charsets: Charsets | None = None
+        self._known: dict[bytes, Version | None] = {}
+        self._former: dict[Table, TablePlan] = {}
+
+    def version(self, event: Event) -> Version | None:
+        """The version; None: the table is not captured.
+
+        Raises:
+            BinlogError: the event is malformed.
+            UnsupportedError: the table holds what is not read.
+            MariaDbError: the server cannot be asked.
+        """
+        said = event.data[HEADER_BYTES + _ID_BYTES :]
+        if said not in self._known:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[said] = self._find(event)
+        return self._known[said]
+
+    def altered(self) -> None:
+        """A statement has changed some table: the catalog is asked anew."""
+        self._known.clear()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _find(self, event: Event) -> Version | None:
+        if not self._config.captures(*table_name(event)):
+            return None
+        mapped = read_table_map(event)
+        try:
+            now, charsets = self._ask(mapped)
+        except MariaDbError:  # the connection may have been idle for too long
+            self.close()
+            now, charsets = self._ask(mapped)
+        if now is None or not fits(mapped.columns, now, charsets):
+            _log.info("rows of a former version of a table: its defaults are not known", table=mapped.name)
+            now = _from_log(mapped, charsets)
+        else:
+            _check_ambiguous(mapped, now, event.timestamp)
+        decoders = [
+            decoder(logged, column.type, charsets)
+            for logged, column in zip(mapped.columns, now.columns, strict=True)
+        ]
+        plan = self._former.get(now)
+        if plan is None:
+            if len(self._former) >= _MOST:
+                self._former.clear()
+            plan = self._former[now] = TablePlan(now, self._config)
+        return Version(TableRows(mapped, decoders), plan)
+
+    def _ask(self, mapped: TableMap) -> tuple[Table | None, Charsets]:
+        if self._session is None:
+            self._session = Session(self._config.endpoint)
+            self._charsets = Charsets(self._session)
+        assert self._charsets is not None
+        return table(self._session, mapped.database, mapped.table), self._charsets
+
+
+def _check_ambiguous(mapped: TableMap, now: Table, written: int) -> None:
+    """Fixed bytes of the log may be a UUID: only the catalog says so, of now."""
+    names = [column.name for column in mapped.columns if is_ambiguous(column)]
+    if names and (now.created is None or written < now.created):
+        raise _ambiguous(mapped, names)
+
+
+def _ambiguous(mapped: TableMap, names: list[str]) -> UnsupportedError:
+    return UnsupportedError(
+        f"{mapped.name} was altered after rows of it were written that are read now, and the log does not say whether"
+        f" column {names[0]!r} was BINARY, UUID or an address then",
+        hint="take a new snapshot, or leave the table out with table.exclude.list",
+    )
+
+
+_FROM_LOG: Final = {
+    kinds.TINY: "tinyint",
+    kinds.SHORT: "smallint",
+    kinds.INT24: "mediumint",
+    kinds.LONG: "int",
+    kinds.LONGLONG: "bigint",
+    kinds.FLOAT: "float",
+    kinds.DOUBLE: "double",
+    kinds.NEWDECIMAL: "decimal",
+    kinds.BIT: "bit",
+    kinds.YEAR: "year",
+    kinds.DATE: "date",
+    kinds.TIME2: "time",
+    kinds.DATETIME2: "datetime",
+    kinds.TIMESTAMP2: "timestamp",
+    kinds.ENUM: "enum",
+    kinds.SET: "set",
+}
+
+
+def _from_log(mapped: TableMap, charsets: Charsets) -> Table:
+    """A table as far as the log knows it: without defaults, and without unique indexes that are not the primary key."""
+    names = [column.name for column in mapped.columns if is_ambiguous(column)]
+    if names:
+        raise _ambiguous(mapped, names)
+    columns = tuple(_column(logged, charsets) for logged in mapped.columns)
+    return Table(mapped.database, mapped.table, columns, mapped.key, (), None)
+
+
+def _column(logged: LoggedColumn, charsets: Charsets) -> Column:
+    kind = _FROM_LOG.get(logged.type, "")
+    is_text = logged.collation not in {None, BINARY}
+    if logged.type in {kinds.VARCHAR, kinds.STRING}:
+        prefix = "var" if logged.type == kinds.VARCHAR else ""
+        kind = prefix + ("char" if is_text else "binary")
+    elif logged.type == kinds.BLOB:
+        kind = "text" if is_text else "blob"
+    elif logged.type == kinds.GEOMETRY:
+        kind = "point" if logged.geometry == 1 else "geometry"
+    made = Column(
+        logged.name,
+        kind,
+        f"{kind} unsigned" if logged.unsigned else kind,
+        logged.nullable,
+        None,
+        charsets.name(logged.collation) if is_text and logged.collation is not None else None,
+        None,
+        logged.meta if kind == "binary" else None,
+        None,
+        None,
+        logged.meta,
+        generated=False,
+        virtual=False,
+    )
+    if kind == "decimal":
+        return replace(made, precision=logged.meta >> 8, scale=logged.meta & 255)
+    if kind == "bit":
+        return replace(made, precision=logged.meta)
+    if kind in {"enum", "set"}:
+        read = charsets.decoder(logged.collation or 0) if is_text else bytes.decode
+        labels = ",".join("'" + read(label).replace("'", "''") + "'" for label in logged.labels)
+        return replace(made, declared=f"{kind}({labels})")
+    return made

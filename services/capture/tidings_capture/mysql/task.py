@@ -1,0 +1,112 @@
+"""The task of MariaDB's connector: a snapshot where one is due, then the log."""
+
+import time
+
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.errors import BinlogLostError
+from tidings_capture.mysql.offset import Offset, read_offset
+from tidings_capture.mysql.server import check_server
+from tidings_capture.mysql.snapshot import Snapshot, position_of
+from tidings_capture.mysql.stream import Stream
+from tidings_capture.mysql.transactions import TransactionTopic
+from tidings_connect.task.output import Output
+from tidings_connect.task.source_loop import SourceTask
+from tidings_connect.task.stored_positions import Position
+from tidings_service import get_logger
+
+_log = get_logger(__name__)
+
+
+class MariaDbTask(SourceTask):
+    """Reads one server."""
+
+    def __init__(self, config: MariaDbConfig, output: Output) -> None:
+        self._config = config
+        self._output = output
+        self._topic = TransactionTopic(config)
+        self._snapshot: Snapshot | None = None
+        self._stream: Stream | None = None
+        self._offset: Offset | None = None
+        self._beat_at = 0.0
+
+    def start(self, stored: Position | None) -> None:
+        offset = None if stored is None else read_offset(stored)
+        session = Session(self._config.endpoint)
+        try:
+            check_server(session)
+            if offset is None or offset.in_snapshot:
+                offset = self._begin(session)
+        finally:
+            session.close()
+        self._offset = offset
+
+    def _begin(self, session: Session) -> Offset:
+        """A new snapshot; or, without one, where the log is now."""
+        if self._config.snapshot_mode == "no_data":
+            session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            found = position_of(session)
+            return Offset(found.gtids, found.file, found.position, found.seconds)
+        self._snapshot = Snapshot(self._config)
+        return self._snapshot.offset
+
+    def poll(self) -> bool:
+        self._beat()
+        if self._snapshot is not None:
+            return self._read_snapshot(self._snapshot)
+        if self._config.snapshot_mode == "initial_only":
+            return True
+        assert self._offset is not None
+        try:
+            if self._stream is None:
+                self._stream = Stream(self._config, self._output, self._offset)
+            drained = self._stream.read()
+        except BinlogLostError as error:
+            if self._config.snapshot_mode != "when_needed":
+                raise
+            _log.warning(
+                "the log does not hold the stored position: a new snapshot is taken", reason=str(error)
+            )
+            self._close_stream()
+            self._snapshot = Snapshot(self._config)
+            self._offset = self._snapshot.offset
+            return False
+        self._offset = self._stream.offset()
+        return drained
+
+    def _read_snapshot(self, snapshot: Snapshot) -> bool:
+        records = snapshot.read()
+        for record in records:
+            self._output.write(record)
+        if not records:
+            done = snapshot.offset
+            self._offset = Offset(done.gtids, done.file, done.position, done.seconds)
+            snapshot.close()
+            self._snapshot = None
+        return False
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        if self._config.heartbeat_seconds and now >= self._beat_at:
+            self._beat_at = now + self._config.heartbeat_seconds
+            self._output.write(self._topic.heartbeat(time.time_ns()))
+
+    def position(self) -> Position:
+        assert self._offset is not None
+        return self._offset.stored()
+
+    def wait(self, seconds: float, descriptor: int) -> None:
+        if self._stream is None:
+            super().wait(seconds, descriptor)
+        else:
+            self._stream.wait(seconds, descriptor)
+
+    def stop(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.close()
+        self._close_stream()
+
+    def _close_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
