@@ -1,4 +1,4 @@
-"""The examples for downstream teams run as they are: a reader in Python, one in JavaScript, and that of the README."""
+"""The examples for downstream teams run as they are: readers in Python, Java and JavaScript, and that of the README."""
 
 import importlib.util
 import os
@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from publishing import Publisher
+
+from tidings_jvm import fetch, find_java
 
 EXAMPLES = Path(__file__).parents[3] / "examples/consumers"
 PACKED = {f"pack {order}: {order} x 5; by any day" for order in (1, 2, 3)}
@@ -83,6 +85,35 @@ def test_it_needs_two_packages_and_nothing_else(tmp_path: Path) -> None:
     # -S: no site-packages; -I: no PYTHONPATH.
     program = f"import sys; sys.path.append({str(tmp_path)!r}); import tidings_client, tidings_client.generate; print('fine')"
     assert run([sys.executable, "-I", "-S", "-c", program]) == ["fine"]
+
+
+def test_the_reader_in_java(
+    publisher: Publisher, kafka_bootstrap: str, registry_url: str, unique_name: str, tmp_path: Path
+) -> None:
+    java, jars = str(find_java().path), os.pathsep.join(str(jar) for jar in fetch("reader"))
+    # A compiler that is a jar itself: a runtime without javac is enough.
+    compiler = [
+        java,
+        "-cp",
+        jars,
+        "org.eclipse.jdt.internal.compiler.batch.Main",
+        "--release",
+        "17",
+        "-proc:none",
+    ]
+    run([*compiler, "-classpath", jars, "-d", str(tmp_path), str(EXAMPLES / "PackingList.java")])
+    publisher.create(2)
+    publisher.publish([1, 2])
+    publisher.publish([99], commit=False)
+    publisher.publish([3])
+    settings = {
+        "KAFKA": kafka_bootstrap, "REGISTRY": registry_url, "SEEN": str(tmp_path / "seen.txt"), "IDLE": "1",
+        "TOPIC": publisher.topics[2],
+    }  # fmt: skip
+    (tmp_path / "seen.txt").write_text(f"{publisher.event}-nobody\n")
+    command = [java, "-XX:TieredStopAtLevel=1", "-cp", f"{jars}{os.pathsep}{tmp_path}", "PackingList"]
+    assert sorted(run(command, GROUP=unique_name, **settings)) == sorted(PACKED)
+    assert len((tmp_path / "seen.txt").read_text().splitlines()) == 1 + len(PACKED)
 
 
 @pytest.mark.tools
