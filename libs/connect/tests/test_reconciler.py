@@ -9,9 +9,10 @@ import pytest
 
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.connector import Connector
-from tidings_connect.errors import BrokerError, ConflictError, FencingError, OptionError
+from tidings_connect.errors import BrokerError, FencingError, OptionError
 from tidings_connect.group.worker_group import AloneGroup
 from tidings_connect.herder.fencing import Fencing
+from tidings_connect.herder.leadership import Leadership
 from tidings_connect.herder.local_task import FAILED, UNASSIGNED, LocalTask
 from tidings_connect.herder.reconciler import Reconciler
 from tidings_connect.storage.memory import MemoryStorage
@@ -64,9 +65,10 @@ class Bench:
         self.group = MovableGroup()
         self.fenced: list[int] = []
         self.refusal: BrokerError | None = None
-        self.writing = asyncio.Lock()
+        self.leadership = Leadership()
+        self.leadership.of(self.storage, self.group)
         self.fencing = Fencing(
-            worker, self.storage, self.group, self.writing, self._leading, lambda *_: cast("TaskJob", None),
+            worker, self.storage, self.group, self.leadership, lambda *_: cast("TaskJob", None),
             self._take_over,
         )  # fmt: skip
         self.reconciler = Reconciler(
@@ -82,12 +84,6 @@ class Bench:
         self.jobs.append(task_id.connector)
         self.given.append((task_id, config))
         raise OptionError("there is no such task here")
-
-    async def _leading(self) -> MemoryStorage:
-        if not self.group.leads:
-            raise ConflictError("another leads")
-        await self.storage.settle()
-        return self.storage
 
     def _take_over(self, _job: TaskJob, task: int, given_up: Callable[[], bool]) -> None:
         if given_up():
@@ -267,7 +263,7 @@ async def test_tasks_of_a_new_configuration_wait_until_the_former_ones_are_fence
     exact.put("a", {**PAIR, "tasks.max": "2"})
     reason = "fencing: tasks of the former configuration could not be fenced: the coordinator is away"
     await exact.until(lambda: all(reason in (task.trace or "") for task in exact.tasks.values()))
-    assert exact.told("a") == exact.told("a", 1) == FAILED
+    await exact.until(lambda: exact.told("a") == exact.told("a", 1) == FAILED)
     assert len(exact.given) == 3, "no task has started"
     assert exact.fencing_of("a") == FencingState(3, done=False)
     exact.refusal = None
@@ -303,7 +299,7 @@ async def test_only_the_leader_fences_and_others_wait_for_it(exact: Bench) -> No
 async def test_a_configuration_that_comes_during_a_round_gets_one_of_its_own(exact: Bench) -> None:
     exact.put("a", PAIR)
     await exact.until(lambda: len(exact.given) == 3)
-    async with exact.writing:
+    async with exact.leadership.writing():
         exact.put("a", {**PAIR, "tasks.max": "2"})
         await exact.until(lambda: len(exact.tasks) == 2)
         exact.put("a", PAIR)

@@ -8,7 +8,7 @@ record); a task waits for that record. Whether a former task is frozen, cut off 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from tidings_connect.config.exactly_once import ENABLED, transactional_id
@@ -17,6 +17,7 @@ from tidings_connect.config.task_options import producer_overrides
 from tidings_connect.config.worker import WorkerConfig
 from tidings_connect.errors import ConnectError, FencingError
 from tidings_connect.group.worker_group import Group
+from tidings_connect.herder.leadership import Leadership
 from tidings_connect.herder.local_task import RUNNING
 from tidings_connect.kafka.transactional_producer import TransactionalProducer
 from tidings_connect.storage.kafka import Storage
@@ -43,8 +44,7 @@ class Fencing:
     """The leader's rounds, and what the tasks of this worker wait for.
 
     Args:
-        writing: whoever holds it is the only one here that writes configurations.
-        leading: the storage, when this worker leads (`Herder.leading`).
+        leadership: where a round reads and writes the config topic.
         make_job: a task's job from its configuration.
     """
 
@@ -53,15 +53,14 @@ class Fencing:
         worker: WorkerConfig,
         storage: Storage,
         group: Group,
-        writing: asyncio.Lock,
-        leading: Callable[[], Awaitable[Storage]],
+        leadership: Leadership,
         make_job: Callable[[TaskId, dict[str, str]], TaskJob],
         take_over: TakeOver | None = None,
     ) -> None:
         self._enabled = worker.exactly_once == ENABLED
         self._stop_seconds = worker.graceful_stop_seconds
         self._storage, self._group = storage, group
-        self._writing, self._leading = writing, leading
+        self._leadership = leadership
         self._make_job = make_job
         self._take_over = take_over or take_over_id
         self._turns = Places(1)
@@ -158,8 +157,8 @@ class Fencing:
         self._failures = {key: error for key, error in self._failures.items() if key[0] != name}
 
     async def _round(self, name: str) -> None:
-        async with self._writing:
-            stored = (await self._leading()).configs.connectors.get(name)
+        async with self._leadership.writing() as storage:
+            stored = storage.configs.connectors.get(name)
         if stored is None or stored.fencing.done or stored.target_state != STARTED:
             return
         try:
@@ -170,8 +169,7 @@ class Fencing:
                 _log.warning("former tasks could not be fenced", connector=name, reason=str(error))
             self._failures[name, stored.revision] = error
             raise
-        async with self._writing:
-            storage = await self._leading()
+        async with self._leadership.writing() as storage:
             now = storage.configs.connectors.get(name)
             if now is None or (now.revision, now.target_state) != (stored.revision, STARTED):
                 return  # another round begins

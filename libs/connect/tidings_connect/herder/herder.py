@@ -21,6 +21,7 @@ from tidings_connect.errors import ConflictError, NotFoundError, NotStoppedError
 from tidings_connect.group.worker_group import AloneGroup, Group, KafkaGroup
 from tidings_connect.herder.fencing import Fencing
 from tidings_connect.herder.jobs import task_job
+from tidings_connect.herder.leadership import LEADER_SECONDS, Leadership
 from tidings_connect.herder.local_task import LocalTask
 from tidings_connect.herder.reconciler import Reconciler
 from tidings_connect.herder.remote_task import ConnectorView
@@ -39,8 +40,6 @@ from tidings_connect.threads import STORAGE, Places
 from tidings_service import Health, TidingsError, get_logger
 from tidings_service.logins import show_login
 
-_LEADER_SECONDS: Final = 30.0
-"""How long a request waits for the group to have a leader; a worker that has just started needs some of it."""
 _LOOK_SECONDS: Final = 0.1
 
 _log = get_logger(__name__)
@@ -87,7 +86,7 @@ class Herder:
         self._log_format = log_format
         self._changing = Places(1)
         """By connector: a task of one that ends slowly, because its server hangs, keeps no other connector waiting."""
-        self._writing = asyncio.Lock()
+        self._leadership = Leadership()
         self._wake = asyncio.Event()
         self._reconciler: Reconciler | None = None
         self._fencing: Fencing | None = None
@@ -103,7 +102,8 @@ class Herder:
         """
         self._health.set("group", False, "not joined yet")
         self.storage, self.group = self._open()
-        self._fencing = Fencing(self.worker, self.storage, self.group, self._writing, self.leading, self._job)
+        self._leadership.of(self.storage, self.group)
+        self._fencing = Fencing(self.worker, self.storage, self.group, self._leadership, self._job)
         self._reconciler = Reconciler(
             self.worker,
             self.worker_id,
@@ -225,8 +225,7 @@ class Herder:
         """
         check_overrides(self.worker.override_policy, config, self.worker.bootstrap_servers)
         async with self._changing.at(name):
-            async with self._writing:
-                storage = await self.leading()
+            async with self._leadership.writing() as storage:
                 created = name not in self.connectors
                 if not created and not replace:
                     raise ConflictError(f"Connector {name} already exists")
@@ -248,8 +247,7 @@ class Herder:
             ConflictError: this worker does not lead the group.
         """
         async with self._changing.at(name):
-            async with self._writing:
-                storage = await self.leading()
+            async with self._leadership.writing() as storage:
                 config = self.run_of(name).config
                 await STORAGE.run(storage.configs.delete_connector, name)
             await self._take_effect(name)
@@ -270,8 +268,7 @@ class Herder:
         """
         assert state in {STARTED, PAUSED, STOPPED}
         async with self._changing.at(name):
-            async with self._writing:
-                storage = await self.leading()
+            async with self._leadership.writing() as storage:
                 if self.run_of(name).target_state == state and not storage.configs.in_doubt:
                     return
                 await STORAGE.run(storage.configs.put_target_state, name, state)
@@ -303,14 +300,14 @@ class Herder:
             FencingError: a former task may still store an offset.
         """
         async with self._changing.at(name):
-            async with self._writing:
-                await self.leading()
+            async with self._leadership.writing():
+                pass  # it leads, and knows all there is
             if self.run_of(name).target_state != STOPPED:
                 raise NotStoppedError(
                     "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for "
                     f"the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
                 )
-            deadline = time.monotonic() + self.worker.graceful_stop_seconds + _LEADER_SECONDS
+            deadline = time.monotonic() + self.worker.graceful_stop_seconds + LEADER_SECONDS
             while not self._runs.is_stopped(name):
                 if time.monotonic() > deadline:
                     raise ConflictError(f"the task of connector {name} has not ended yet")
@@ -351,31 +348,6 @@ class Herder:
     def _tell_log_levels(self, levels: Mapping[str, str]) -> None:
         for run in self.local_tasks.values():
             run.set_log_levels(levels)
-
-    async def leading(self) -> Storage:
-        """The storage, when this worker leads, with all that was ever asked for known; waits while the group finds its leader.
-
-        Raises:
-            ConflictError: another leads, or nobody for now.
-            BrokerError: it is not known whether something that was asked for before is stored.
-        """
-        deadline = time.monotonic() + _LEADER_SECONDS
-        while True:
-            if self.group is not None and self.storage is not None:
-                if self.group.leads:
-                    await self.storage.settle()
-                    if self.group.leads:
-                        return self.storage
-                elif self.group.leader_url is not None:
-                    raise ConflictError(
-                        "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
-                    )
-            if time.monotonic() > deadline:
-                raise ConflictError(
-                    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance "
-                    "was underway."
-                )
-            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _take_effect(self, name: str) -> None:
         """What was written is known here, and done if it is this worker's to do."""
