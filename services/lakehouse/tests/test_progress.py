@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings_lakehouse.commits import PROGRESS_PROPERTY, Commits
+from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.maintenance import Maintenance
+from tidings_lakehouse.snapshots import PROGRESS_PROPERTY
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake

@@ -28,6 +28,7 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import SecondWriterError
 from tidings_lakehouse.small import FileWriter
+from tidings_lakehouse.snapshots import PROGRESS_PROPERTY, REPLACE, ROWS, head_of, is_only_compacted, noted_in
 from tidings_lakehouse.topics import CATALOG
 from tidings_service import get_logger
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LOG = get_logger("tidings_lakehouse.commits")
-PROGRESS_PROPERTY = "tidings.progress"
-"""JSON: what the table's writers note of what it holds, with the snapshot and the number of rows of which it is true."""
 _WRITER = "tidings.writer"
 """Property of a snapshot: the job that made it."""
 _MARKS = "spark.sql.iceberg.snapshot-property."
@@ -47,8 +46,6 @@ _APPLICATION = "spark.app.id"
 _BRANCH = "tidings_"
 _DAYS = re.compile(r"days\((.+)\)")
 _MAIN = "main"
-_REPLACE = "replace"
-_ROWS = "total-records"
 _REFUSALS = (
     "org.apache.iceberg.exceptions.CommitFailedException",
     "org.apache.iceberg.exceptions.ValidationException",
@@ -116,7 +113,7 @@ class Commits:
             return None
         with self._lock_of(name):
             if name not in self._known:
-                self._known[name] = _head(table)
+                self._known[name] = head_of(table)
         return st.StructType.fromJson(json.loads(self._schemas.convert(table.schema()).json()))
 
     def create(
@@ -155,7 +152,7 @@ class Commits:
             table = table.withProperty(key, value)
         made = table.create()
         with self._lock_of(name):
-            self._known[name] = _head(made)
+            self._known[name] = head_of(made)
 
     def property(self, name: str, key: str) -> str:
         """A property of a table, empty when it has none of that name."""
@@ -177,14 +174,14 @@ class Commits:
     def rows_of(self, name: str) -> int:
         """Rows in a table's data files, those that delete files mark included."""
         snapshot = self._load(name).currentSnapshot()
-        return 0 if snapshot is None else int(snapshot.summary().get(_ROWS) or 0)
+        return 0 if snapshot is None else int(snapshot.summary().get(ROWS) or 0)
 
     def noted(self, name: str) -> dict[str, Any]:
         """What the last write has noted; empty when rows have come or gone since then by somebody who notes nothing.
 
         Compaction and the expiry of snapshots leave it true.
         """
-        return _noted(self._load(name))
+        return noted_in(self._load(name))
 
     def write(self, name: str, action: Callable[[str], None], note: Note | None = None) -> None:
         """Write under the name that `action` is given; what has been written there becomes the table's in one commit.
@@ -288,10 +285,10 @@ class Commits:
         """
         with self._lock_of(name):
             table = self._load(name) if table is None else table
-            known, head = self._known.setdefault(name, _head(table)), table.currentSnapshot()
+            known, head = self._known.setdefault(name, head_of(table)), table.currentSnapshot()
             snapshot = head
             while snapshot is not None and snapshot.snapshotId() != known:
-                if snapshot.operation() != _REPLACE and snapshot.summary().get(_WRITER) != self.writer:
+                if snapshot.operation() != REPLACE and snapshot.summary().get(_WRITER) != self.writer:
                     raise _second(name)
                 parent = snapshot.parentId()
                 snapshot = None if parent is None else table.snapshot(parent)
@@ -336,9 +333,9 @@ class Commits:
         refusal: Exception | None = None
         for _ in range(_PUBLISHES):
             table = self._load(name)
-            head = _head(table)
+            head = head_of(table)
             if head != begun:
-                if begun is None or not _is_only_compacted(table, begun):
+                if begun is None or not is_only_compacted(table, begun):
                     raise _second(name) from refusal
                 if added is None:
                     raise _CompactedError
@@ -355,7 +352,7 @@ class Commits:
         self, table: Any, begun: int | None, note: Note | None, added: _Added | None
     ) -> int | None:
         """Rows become readable, and the table says how far it is: one commit."""
-        noted = {**_noted(table), **(note or {})}
+        noted = {**noted_in(table), **(note or {})}
         transaction = table.newTransaction()
         if added is not None:
             self._stage(transaction, table.refs(), begun)
@@ -366,7 +363,7 @@ class Commits:
         manage = transaction.manageSnapshots()
         manage.fastForwardBranch(_MAIN, self._branch).removeBranch(self._branch).commit()
         if noted and head is not None:
-            rows = int(table.snapshot(head).summary().get(_ROWS) or 0)
+            rows = int(table.snapshot(head).summary().get(ROWS) or 0)
             text = json.dumps({**noted, "snapshot": head, "rows": rows}, separators=(",", ":"))
             transaction.updateProperties().set(PROGRESS_PROPERTY, text).commit()
         transaction.commitTransaction()
@@ -374,38 +371,6 @@ class Commits:
 
     def _load(self, name: str) -> Any:
         return self._util.loadIcebergTable(self._spark, f"{CATALOG}.{name}")
-
-
-def _head(table: Any) -> int | None:
-    snapshot = table.currentSnapshot()
-    return None if snapshot is None else int(snapshot.snapshotId())
-
-
-def _noted(table: Any) -> dict[str, Any]:
-    text, head = table.properties().get(PROGRESS_PROPERTY), table.currentSnapshot()
-    if not text or head is None:
-        return {}
-    found: dict[str, Any] = json.loads(str(text))
-    snapshot, rows = found.pop("snapshot", None), found.pop("rows", None)
-    one = head
-    while one is not None and one.snapshotId() != snapshot:
-        if one.operation() != _REPLACE:
-            return {}
-        parent = one.parentId()
-        one = None if parent is None else table.snapshot(parent)
-    # The snapshot itself may have expired behind compactions, which leave the number of a log's rows as it is.
-    return found if one is not None or int(head.summary().get(_ROWS) or 0) == rows else {}
-
-
-def _is_only_compacted(table: Any, begun: int) -> bool:
-    """Whether nothing but compactions stands between `main` and the snapshot that a write began with."""
-    snapshot = table.currentSnapshot()
-    while snapshot is not None and snapshot.snapshotId() != begun:
-        if snapshot.operation() != _REPLACE:
-            return False
-        parent = snapshot.parentId()
-        snapshot = None if parent is None else table.snapshot(parent)
-    return snapshot is not None
 
 
 def _is_missing(error: Exception) -> bool:
