@@ -30,7 +30,7 @@ def class_data_options(java: Java, kind: str) -> list[str]:
         java: what is started; pip's Java lacks the archive of Java's own classes, which others build upon.
         kind: a name for the JVMs that have the same class path.
     """
-    if not _has_own_archive(java):
+    if not has_own_archive(java):
         return []
     directory = archive_directory(java)
     if records_classes():
@@ -72,5 +72,6 @@ def _is_whole(file: Path) -> bool:
         return opened.read(len(_UNFINISHED)) not in {_UNFINISHED, b""}
 
 
-def _has_own_archive(java: Java) -> bool:
+def has_own_archive(java: Java) -> bool:
+    """Whether a Java brings an archive of its own classes, without which there are no others."""
     return (java.path.resolve().parent.parent / "lib" / "server" / "classes.jsa").is_file()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 _LOOK_AGAIN_SECONDS = 0.02
+_LONGEST_PAUSE_SECONDS = 0.5
 
 
 def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120.0) -> Any:
@@ -14,8 +15,18 @@ def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120.0) ->
         AssertionError: there was none within `seconds`; says `what` was waited for.
     """
     deadline = time.monotonic() + seconds
+    began = time.thread_time()
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(_LOOK_AGAIN_SECONDS)
+        time.sleep(pause_after(time.thread_time() - began))
+        began = time.thread_time()
     return value
+
+
+def pause_after(looked: float, shortest: float = _LOOK_AGAIN_SECONDS) -> float:
+    """How long to wait before looking again, in seconds: twice the CPU time of the last look, within limits.
+
+    Who reads a topic again and again without a pause takes the processor from what is waited for.
+    """
+    return max(shortest, min(2 * looked, _LONGEST_PAUSE_SECONDS))

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from tidings_stack.capture import CaptureWorker as Worker
 from tidings_stack.capture import CaptureWorkers
@@ -147,14 +147,13 @@ class Read:
     headers: dict[str, bytes]
 
 
-@pytest.fixture
-def read_topic(kafka_bootstrap: str) -> Callable[[str], list[Read]]:
-    """All records of a topic so far; none when there is no such topic."""
+class Topics:
+    """Reads topics to their ends, again and again: what was read once is kept."""
 
-    def read(topic: str) -> list[Read]:
-        consumer = Consumer(
+    def __init__(self, bootstrap: str) -> None:
+        self._consumer = Consumer(
             {
-                "bootstrap.servers": kafka_bootstrap,
+                "bootstrap.servers": bootstrap,
                 "group.id": "capture-tests",
                 "enable.auto.commit": False,
                 # A broker whose leader of a new topic has just changed refuses the first offset for a moment.
@@ -162,40 +161,73 @@ def read_topic(kafka_bootstrap: str) -> Callable[[str], list[Read]]:
                 "fetch.wait.max.ms": 20,
             }
         )
+        self._found: dict[str, list[Message]] = {}
+        self._next: dict[str, dict[int, int]] = {}
+
+    def messages(self, topic: str) -> list[Message]:
+        """All of a topic so far; none when there is no such topic."""
+        found = self._found.setdefault(topic, [])
         try:
-            metadata = consumer.list_topics(timeout=10).topics.get(topic)
-            if metadata is None:
-                return []
-            ends = {
-                p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1]
-                for p in metadata.partitions
-            }
-            waiting = {p for p, end in ends.items() if end}
-            consumer.assign([TopicPartition(topic, p, 0) for p in sorted(waiting)])
-            found: list[Read] = []
-            deadline = time.monotonic() + DEADLINE_SECONDS
-            while waiting:
-                assert time.monotonic() < deadline, (
-                    f"{topic} cannot be read to its end: {sorted(waiting)} of {ends}"
-                )
-                for message in arrived(consumer, 0.2):
-                    assert message.error() is None, message.error()
-                    if message.offset() < ends[message.partition()]:
-                        found.append(_decoded(message))
-                    if message.offset() >= ends[message.partition()] - 1:
-                        waiting.discard(message.partition())
-            return found
+            self._read_on(topic, found)
         except KafkaException as error:
-            if error.args[0].code() in _NOT_YET:
-                return []  # a topic that is just being created
-            raise
-        finally:
-            consumer.close()
+            if error.args[0].code() not in _NOT_YET:
+                raise
+            # a topic that is just being created
+        return found
 
-    return read
+    def end(self, topic: str, partition: int = 0) -> int:
+        """The offset of a partition's next record."""
+        place = TopicPartition(topic, partition)
+        return int(self._consumer.get_watermark_offsets(place, timeout=10)[1])
+
+    def partitions(self, topic: str) -> list[int]:
+        """Its partitions; none when there is no such topic. Of all topics, Kafka would send those of the whole session."""
+        metadata = self._consumer.list_topics(topic, timeout=10).topics[topic]
+        return [] if metadata.error is not None else sorted(metadata.partitions)
+
+    def close(self) -> None:
+        """End the consumer."""
+        self._consumer.close()
+
+    def _read_on(self, topic: str, found: list[Message]) -> None:
+        following = self._next.setdefault(topic, {})
+        ends = {partition: self.end(topic, partition) for partition in self.partitions(topic)}
+        waiting = {partition for partition, end in ends.items() if end > following.get(partition, 0)}
+        if not waiting:
+            return
+        self._consumer.assign([TopicPartition(topic, p, following.get(p, 0)) for p in sorted(waiting)])
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while waiting:
+            assert time.monotonic() < deadline, (
+                f"{topic} cannot be read to its end: {sorted(waiting)} of {ends}"
+            )
+            for message in arrived(self._consumer, 0.2):
+                assert message.error() is None, message.error()
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None
+                assert offset is not None
+                if offset < ends[partition]:
+                    found.append(message)
+                    following[partition] = offset + 1
+                if offset >= ends[partition] - 1:
+                    waiting.discard(partition)
+        self._consumer.unassign()  # else it would ask for more all the time
 
 
-def _decoded(message: Any) -> Read:
+@pytest.fixture
+def topics(kafka_bootstrap: str) -> Iterator[Topics]:
+    made = Topics(kafka_bootstrap)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def read_topic(topics: Topics) -> Callable[[str], list[Read]]:
+    """All records of a topic so far; none when there is no such topic."""
+    return lambda topic: [_decoded(message) for message in topics.messages(topic)]
+
+
+def _decoded(message: Message) -> Read:
     key, value = message.key(), message.value()
     return Read(
         None if key is None else json.loads(key),
@@ -205,37 +237,29 @@ def _decoded(message: Any) -> Read:
 
 
 @pytest.fixture
-def wait_records(read_topic: Callable[[str], list[Read]]) -> Callable[[str, int], list[Read]]:
+def wait_records(topics: Topics, read_topic: Callable[[str], list[Read]]) -> Callable[[str, int], list[Read]]:
     """Waits until a topic holds at least a number of records."""
 
     def wait(topic: str, count: int) -> list[Read]:
-        def enough() -> list[Read] | None:
-            found = read_topic(topic)
-            return found if len(found) >= count else None
-
-        records: list[Read] = wait_for(f"{count} records on {topic}", enough)
-        return records
+        wait_for(f"{count} records on {topic}", lambda: len(topics.messages(topic)) >= count)
+        return read_topic(topic)
 
     return wait
 
 
 @pytest.fixture
-def topic_end(kafka_bootstrap: str) -> Iterator[Callable[[str], int]]:
+def topic_end(topics: Topics) -> Callable[[str], int]:
     """How many records a topic of one partition has got."""
-    consumer = Consumer({"bootstrap.servers": kafka_bootstrap, "group.id": "capture-tests"})
 
     def end(topic: str) -> int:
-        if topic not in consumer.list_topics(timeout=10).topics:
-            return 0
         try:
-            return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
+            return topics.end(topic) if topics.partitions(topic) else 0
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+            if error.args[0].code() not in _NOT_YET:
                 raise
             return 0  # it has just been made
 
-    yield end
-    consumer.close()
+    return end
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from tidings_stack.waiting import pause_after
+
 TESTS = Path(__file__).parent.parent
 T = TypeVar("T")
 
@@ -132,10 +134,11 @@ def wait_for(
     """Asks `look` until it gives something true; the stages must stay alive meanwhile."""
     deadline = time.monotonic() + seconds
     while True:
+        began = time.thread_time()
         found = look()
         if found:
             return found
         for stage in alive:
             assert stage.running, f"{stage.stage} ended while waiting for {what}"
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(every)
+        time.sleep(pause_after(time.thread_time() - began, every))
