@@ -162,7 +162,7 @@ class Collected:
     def __init__(self) -> None:
         self.records: list[SourceRecord] = []
 
-    def write(self, record: SourceRecord) -> None:
+    def write(self, record: SourceRecord, *, trusted: bool = False) -> None:
         self.records.append(record)
 
 

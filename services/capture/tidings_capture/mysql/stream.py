@@ -227,7 +227,7 @@ class Stream:
             records = plan.update(cells[2 * row], cells[2 * row + 1], place, numbers)
         if not passed:
             for record in records:
-                self._output.write(record)
+                self._output.write(record, trusted=True)
 
     def _where(self, event: Event) -> str:
         gtid = self._current.gtid if self._current is not None else "no transaction"

@@ -77,7 +77,7 @@ class MariaDbTask(SourceTask):
     def _read_snapshot(self, snapshot: Snapshot) -> bool:
         records = snapshot.read()
         for record in records:
-            self._output.write(record)
+            self._output.write(record, trusted=True)
         if not records:
             done = snapshot.offset
             self._offset = Offset(done.gtids, done.file, done.position, done.seconds)
