@@ -279,6 +279,23 @@ def test_a_former_task_that_wakes_up_when_tasks_have_become_fewer_writes_nothing
     assert json.loads(told) == {"task-count": 2}, "as Kafka Connect writes it"
 
 
+def test_a_former_task_that_wakes_up_after_offsets_were_reset_stores_none(
+    exact_worker, three_tasks, transactional, unique_name, wait_until
+):
+    """It would put its own offset back: the connector would begin there, not at the beginning."""
+    connector = f"/connectors/{unique_name}"
+    wait_until("three tasks", lambda: states(exact_worker, unique_name) == ["RUNNING"] * 3)
+    wait_until("offsets", lambda: len(exact_worker.request("GET", f"{connector}/offsets")[1]["offsets"]) == 3)
+    assert exact_worker.request("PUT", f"{connector}/stop")[0] == 204
+    wait_until("no task", lambda: states(exact_worker, unique_name) == [])
+    zombie = transactional(f"{GROUP}-{unique_name}-2")
+    status, body = exact_worker.request("DELETE", f"{connector}/offsets")
+    assert status == 200, body
+    with pytest.raises(FencedError):  # noqa: PT012 - whichever comes first
+        zombie.send(OFFSETS, [(b'["zombie"]', b"{}", None)])
+        zombie.commit()
+
+
 def test_a_zombie_that_has_not_listened_for_a_while_still_says_who_stopped_it(transactional, unique_name):
     """librdkafka refuses a record with ``_FATAL`` before it has called back with the reason."""
     zombie = transactional()
