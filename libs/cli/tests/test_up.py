@@ -1,12 +1,15 @@
-"""`tidings up` in a project that `tidings init` wrote: events come, Ctrl-C ends all, and the database is as it was."""
+"""`tidings up` in a project that `tidings init` wrote: the first hour as its page has it, Ctrl-C, `--keep`, failures."""
 
 import contextlib
+import io
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +21,7 @@ from tidings_cli.main import main
 
 pytestmark = pytest.mark.stack
 
+PAGE = Path(__file__).parents[3] / "docs/first-hour.md"
 SCHEMA = Path(__file__).parents[3] / "examples/rental/schema.sql"
 WAITS_SECONDS = 240.0
 INSERT = "INSERT INTO rental.members (email, name) VALUES (gen_random_uuid() || '@example.org', 'Ann')"
@@ -53,25 +57,40 @@ def replication(connection: psycopg.Connection[tuple[object, ...]]) -> list[tupl
 class Up:
     """`tidings up` as a process of its own, with what it says in a file."""
 
-    def __init__(self, project: Path, out: Path, *options: str) -> None:
+    def __init__(
+        self,
+        project: Path,
+        out: Path,
+        *options: str,
+        command: Sequence[str] = (sys.executable, "-m", "tidings_cli.main", "up"),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._out = out
         with out.open("w") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tidings_cli.main", "up", str(project), *options],
+                [*command, *options],
+                cwd=project,
+                env=environment,
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     @property
     def said(self) -> str:
         return self._out.read_text()
+
+    def press_ctrl_c(self) -> None:
+        """As a terminal does: to the command and all that it has started in the foreground."""
+        os.killpg(self.process.pid, signal.SIGINT)
 
     def until(self, text: str, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Wait for what it says."""
@@ -88,6 +107,47 @@ class Up:
         return self.said
 
 
+class Shell:
+    """A person's terminal: what one block sets and where it goes, the next one finds."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+        self.directory, self.environment = directory, dict(environment)
+
+    def run(self, commands: str) -> str:
+        """Run a block to its end; what it says."""
+        code, said = self._ran(commands)
+        assert code == 0, f"{commands}\n{said}"
+        return said
+
+    def run_until(self, commands: str, wanted: str) -> None:
+        """Run a block, and its last command again until it ends with what is wanted, as somebody does who is too early."""
+        *first, last = commands.splitlines()
+        self.run("\n".join(first) or ":")
+        deadline = time.monotonic() + WAITS_SECONDS
+        while True:
+            code, said = self._ran(last)
+            if code == 0 and said.split()[-len(wanted.split()) :] == wanted.split():
+                return
+            assert time.monotonic() < deadline, f"{commands}\n{said}"
+            time.sleep(1)
+
+    def _ran(self, commands: str) -> tuple[int, str]:
+        keep = f"{sys.executable} -c 'import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))'"
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", f"{{\n{commands}\n}} >&2\n{keep}"],
+            cwd=self.directory, env=self.environment, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        if done.returncode == 0:
+            where, self.environment = json.loads(done.stdout)
+            self.directory = Path(where)
+        return done.returncode, done.stderr
+
+
+def page_blocks() -> list[tuple[str, str, str]]:
+    """The language, the file's name and the text of each block of the page."""
+    return re.findall(r"^```(\w+)(?: (\S+))?\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
 def processes_of(project: Path) -> list[str]:
     """Command lines of processes that work in the project's directory."""
     found = []
@@ -99,16 +159,68 @@ def processes_of(project: Path) -> list[str]:
     return found
 
 
-def test_events_come_until_somebody_stops_it(
-    project: Path, left: psycopg.Connection[tuple[object, ...]], tmp_path: Path
+def test_the_first_hour_as_the_page_has_it(
+    pg_database: str, left: psycopg.Connection[tuple[object, ...]], tmp_path: Path
 ) -> None:
-    with Up(project, tmp_path / "out.txt") as up:
-        up.until("first business event", lambda: left.execute(INSERT))
+    begin, database, *blocks = page_blocks()
+    # What the suite runs in is what the first block makes; the second is the reader's own.
+    assert begin[2].splitlines()[0].startswith("make install ")
+    assert re.findall(r"^export (\w+)=", database[2], re.MULTILINE) == ["DATABASE", "PGPASSWORD"]
+    parts = conninfo_to_dict(pg_database)
+    kept = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith("TIDINGS_") or name == "TIDINGS_CACHE"
+    }
+    environment = kept | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "DATABASE": f"postgresql://{parts['user']}@{parts['host']}:{parts['port']}/{parts['dbname']}",
+        "PGPASSWORD": str(parts["password"]),
+        "HOME": str(tmp_path),
+        "TIDINGS_CACHE": os.environ.get("TIDINGS_CACHE") or str(Path.home() / ".cache/tidings"),
+    }
+    shell = Shell(tmp_path, environment)
+    with contextlib.ExitStack() as stack:
+        up: Up | None = None
+        for (language, name, text), following in zip(blocks, [*blocks[1:], ("", "", "")], strict=True):
+            if name:
+                path = shell.directory / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            elif text == "make up\n":
+                project = shell.directory
+                leave_as_a_killed_run(project, left)
+                up = stack.enter_context(
+                    Up(project, tmp_path / "up.txt", command=("make", "up"), environment=shell.environment)
+                )
+                up.until("tidings lakehouse tables")
+                assert not (project / ".tidings/run/logs/old.log").exists()
+            elif language == "bash":
+                if following[0] == "text":
+                    shell.run_until(text, following[2])
+                else:
+                    shell.run(text)
+        assert up is not None
+        assert "first business event" in up.said
+        assert shell.environment["TIDINGS_LAKEHOUSE_OFFSETS_TOPIC"] == "library-connect-offsets"
         assert len(replication(left)) == 2
-        up.process.send_signal(signal.SIGINT)
-        said = up.ends(130)
-    assert "was dropped: nothing is left in the database" in said
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            assert main(["up", str(project)]) == 2
+        assert "another `tidings up` runs" in said.getvalue()
+        up.press_ctrl_c()
+        assert "was dropped: nothing is left in the database" in up.ends(-signal.SIGINT)  # as make ends
     assert replication(left) == []
+    assert processes_of(project) == []
+    assert not (project / ".tidings").exists()
+
+
+def leave_as_a_killed_run(project: Path, connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """What is there after a SIGKILL."""
+    (project / ".tidings/run/logs").mkdir(parents=True)
+    (project / ".tidings/run/logs/old.log").touch()
+    (project / ".tidings/replication.json").write_text('{"slot": "tidings_library", "publication": true}')
+    connection.execute("SELECT pg_create_logical_replication_slot('tidings_library', 'pgoutput')")
+    connection.execute("CREATE PUBLICATION tidings_library")
 
 
 def test_it_goes_on_where_it_was_until_the_connector_fails(

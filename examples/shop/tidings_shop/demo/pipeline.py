@@ -95,6 +95,7 @@ class Pipeline(LocalPipeline):
             "TIDINGS_SOURCE": "shop",
             "TIDINGS_DOMAIN": "tidings_shop.domain",
             "TIDINGS_LAKEHOUSE_WAREHOUSE": str(self._options.directory / "lake"),
+            "TIDINGS_LAKEHOUSE_OFFSETS_TOPIC": "shop-connect-offsets",
         }
 
     def _worker_properties(self, listeners: str) -> str:

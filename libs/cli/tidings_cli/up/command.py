@@ -6,7 +6,6 @@ Exit codes: 0 and 130 it was stopped (by itself after `--seconds`, by Ctrl-C), 1
 import argparse
 import shutil
 import sys
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Final
 
 from rich.console import Console
 
+from tidings_cli.up.alone import alone
 from tidings_cli.up.pipeline import ProjectPipeline, embedded
 from tidings_cli.up.project import Project, read_project
 from tidings_cli.up.replication import Marker, Replication, read_replication
@@ -37,24 +37,28 @@ _ERRORS = (TidingsError, StackError, JvmError)
 def main(arguments: Sequence[str]) -> int:
     """The command; its exit code."""
     options = parser().parse_args(arguments)
-    console = Console(highlight=False)
     try:
         project = read_project(options.project.resolve())
         replication, config = read_replication(
             project.connector, {"TIDINGS_DATABASE_PASSWORD": "", **project.given}
         )
+        with alone(project.state):
+            return _command(project, replication, config, options)
     except TidingsError as error:
         return print_error(error)
+
+
+def _command(
+    project: Project, replication: Replication, config: Mapping[str, str], options: argparse.Namespace
+) -> int:
     marker = Marker(project.state)
     try:
         if options.drop:
             return _drop(project, replication, marker)
         _check(project, replication, marker, keep=options.keep)
-    except TidingsError as error:
-        return print_error(error)
     finally:
         replication.close()
-    return _run(project, replication, config, marker, options, console)
+    return _run(project, replication, config, marker, options, Console(highlight=False))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -142,7 +146,9 @@ def _run(
 ) -> int:
     stop = threading.Event()
     stop_on_signals(stop)
-    directory = project.state if options.keep else Path(tempfile.mkdtemp(prefix="tidings-up-"))
+    directory = project.state if options.keep else project.run
+    if not options.keep:  # a run that was killed has left its own there
+        shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
     figures = Figures(title=f"{project.source}, live")
     code, failed = 0, False
@@ -165,6 +171,7 @@ def _run(
         console.print(f"logs: {directory / 'logs'}", style="dim", soft_wrap=True)
     elif not options.keep:
         shutil.rmtree(directory, ignore_errors=True)
+        project.settings.unlink(missing_ok=True)
     return code
 
 

@@ -60,7 +60,10 @@ class ProjectPipeline(LocalPipeline):
     def settings(self) -> dict[str, str]:
         """The TIDINGS_* variables of the services."""
         given = self._project.given
+        # From there the lake knows how far capture is while the database rests.
+        offsets = self._project.offsets_topic()
         return {
+            **({"TIDINGS_LAKEHOUSE_OFFSETS_TOPIC": offsets} if offsets else {}),
             "TIDINGS_LAKEHOUSE_WAREHOUSE": str(self._directory / "lake"),
             **given,
             "TIDINGS_KAFKA": given.get("TIDINGS_KAFKA") or self.stack.kafka.bootstrap,
@@ -75,7 +78,7 @@ class ProjectPipeline(LocalPipeline):
     def where_to_look(self) -> str:
         """Addresses, a line each, and a file to source for the commands that look at topics and lake."""
         given, settings = self._project.given, self.settings()
-        file = self._directory / "settings.sh"
+        file = self._project.settings
         # What the person has given is in their shell or in .env already; a secret of theirs has no place in a file.
         own = {name: text for name, text in settings.items() if name not in given and name != _PASSWORD}
         file.write_text(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
+from tidings_connect.java.properties import load_properties
 from tidings_envelope.base_errors import SettingsError
 
 
@@ -32,6 +33,25 @@ class Project:
     def state(self) -> Path:
         """For what outlives a run."""
         return self.directory / ".tidings"
+
+    @property
+    def run(self) -> Path:
+        """For what ends with a run; one that was killed leaves it to the next."""
+        return self.state / "run"
+
+    @property
+    def settings(self) -> Path:
+        """A file for shells, with a run's addresses."""
+        return self.state / "settings.sh"
+
+    def offsets_topic(self) -> str | None:
+        """Where the worker keeps its offsets; None where its properties do not name it here.
+
+        Raises:
+            WorkerConfigError: they cannot be read.
+        """
+        topic = load_properties(self.worker).get("offset.storage.topic", "")
+        return topic if topic and "$" not in topic else None
 
 
 def read_project(directory: Path) -> Project:
