@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from mariadb_parts import Database
 from row_traffic import RowTraffic
 
 from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset, offset_key
@@ -158,6 +159,72 @@ def test_killed_under_traffic_nothing_is_repeated_or_lost(
     # Restarted by hand, it goes on where it was.
     assert exact_worker.request("POST", f"/connectors/{name}/restart?includeTasks=true")[0] < 300
     assert [record.key["id"] for record in rows.wait(total + 1)] == list(range(1, total + 2))
+
+
+@pytest.fixture
+def on_mariadb(exact_worker, mariadb, unique_name) -> Iterator[Database]:
+    """A database whose rows the exact worker captures, by a connector of its name."""
+    database = Database(mariadb, unique_name)
+    database.run("CREATE TABLE a (id int PRIMARY KEY)")
+    config = {
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(mariadb.port),
+        "database.user": "admin",
+        "database.password": mariadb.password,
+        "database.include.list": unique_name,
+        "topic.prefix": unique_name,
+        "include.schema.changes": "false",
+        "snapshot.locking.mode": "none",
+        "provide.transaction.metadata": "true",
+        "exactly.once.support": "required",
+    }
+    status, body = exact_worker.request("PUT", f"/connectors/{unique_name}/config", config)
+    assert status == 201, body
+    exact_worker.wait_task(unique_name, "RUNNING")
+    yield database
+    exact_worker.request("DELETE", f"/connectors/{unique_name}")
+    database.close()
+
+
+def test_mariadb_killed_under_traffic_nothing_is_repeated_or_lost(
+    on_mariadb, exact_worker, subscribe, wait_until
+):
+    """The same of MariaDB's connector: a kill in the midst of a transaction goes on at its next row."""
+    database, name = on_mariadb, on_mariadb.name
+    rows, markers = subscribe(f"{name}.{name}.a"), subscribe(f"{name}.transaction")
+    transactions = 0
+
+    def write(until):
+        nonlocal transactions
+        while not until():
+            first = transactions * ROWS
+            values = ", ".join(f"({number})" for number in range(first + 1, first + ROWS + 1))
+            database.run(f"INSERT INTO a VALUES {values}")
+            transactions += 1
+            for message in arrived(rows._consumer, 0.02):
+                rows._take(message)
+
+    for _ in range(KILLS):
+        exact_worker.wait_task(name, "RUNNING")
+        pid, seen = exact_worker.task_pid(), len(rows.records)
+        deadline = time.monotonic() + READ_SECONDS
+        write(
+            lambda seen=seen, deadline=deadline: (
+                len(rows.records) >= seen + 10 * ROWS or time.monotonic() > deadline
+            )
+        )
+        assert time.monotonic() < deadline, f"{len(rows.records)} records after {transactions} transactions"
+        os.kill(pid, signal.SIGKILL)
+        wait_until("its end to be noticed", lambda pid=pid: exact_worker.task_pid() != pid)
+    records, told = rows.wait(transactions * ROWS), markers.wait(2 * transactions)
+    assert [record.key["id"] for record in records] == list(range(1, transactions * ROWS + 1))
+    orders = [record.value["transaction"]["total_order"] for record in records]
+    assert orders == [*range(1, ROWS + 1)] * transactions
+    assert [(marker.value["status"], marker.value["event_count"]) for marker in told] == [
+        ("BEGIN", None),
+        ("END", ROWS),
+    ] * transactions
 
 
 def test_a_lost_slot_and_a_kill_while_the_tables_are_read_again(
