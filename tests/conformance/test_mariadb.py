@@ -77,10 +77,16 @@ CHANGES = (
 
 @pytest.fixture(scope="module")
 def connect(kafka_bootstrap: str) -> Iterator[ConnectServer]:
-    """A Connect of its own: two releases of Debezium do not go into one."""
+    """A Connect of its own, in a group of its own: two releases of Debezium do not go into one."""
+    own = {f"{kind}.storage.topic": f"connect-mariadb-{kind}" for kind in ("config", "offset", "status")}
     with Stack(members=(), progress=PlainProgress(print)) as stack:
         yield stack.add(
-            lambda place: ConnectServer(place, bootstrap=kafka_bootstrap, plugins=("debezium-mariadb",))
+            lambda place: ConnectServer(
+                place,
+                bootstrap=kafka_bootstrap,
+                settings={"group.id": "connect-mariadb", **own},
+                plugins=("debezium-mariadb",),
+            )
         )
 
 
