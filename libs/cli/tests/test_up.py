@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tidings_cli.main import main
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 PAGE = Path(__file__).parents[3] / "docs/first-hour.md"
 SCHEMA = Path(__file__).parents[3] / "examples/rental/schema.sql"
@@ -135,7 +135,7 @@ class Shell:
         keep = f"{sys.executable} -c 'import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))'"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", f"{{\n{commands}\n}} >&2\n{keep}"],
-            cwd=self.directory, env=self.environment, capture_output=True, text=True, check=False, timeout=120,
+            cwd=self.directory, env=self.environment, capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
         if done.returncode == 0:
             where, self.environment = json.loads(done.stdout)
