@@ -130,9 +130,8 @@ class Case:
     def execute(self, *names):
         self.snapshots.execute(Signal("s", "execute-snapshot", {"data-collections": list(names)}))
 
-    def window(self, *, closes, of=-1):
-        id_ = f"{self.watermarks.opened[of]}-{'close' if closes else 'open'}"
-        self.snapshots.window(id_, closes=closes)
+    def close_window(self, of=-1):
+        self.snapshots.close_window(f"{self.watermarks.opened[of]}-close")
 
     def statuses(self):
         return [data["status"] for type_, data in self.told if type_ == "TABLE_SCAN_COMPLETED"]
@@ -141,8 +140,7 @@ class Case:
         for _ in range(20):
             if self.snapshots.state() is None:
                 return self
-            self.window(closes=False)
-            self.window(closes=True)
+            self.close_window()
         raise AssertionError("it does not end")
 
 
@@ -151,9 +149,7 @@ def test_a_chunk_is_sent_at_its_high_watermark_and_the_next_one_read_behind_it()
     case.execute("public.a")
     assert case.database.chunks == [[1, 2]]
     assert case.sent == []
-    case.window(closes=False)
-    assert case.sent == []
-    case.window(closes=True)
+    case.close_window()
     assert case.sent == [("t.a", 1), ("t.a", 2)]
     assert case.database.chunks == [[1, 2], [3]]
     case.finish()
@@ -168,9 +164,8 @@ def test_a_row_that_the_stream_changes_within_the_window_is_left_to_the_stream()
     route = case.routes.announce(case.database.table("public", "a"))
     case.execute("public.a")
     route.plan.change(b"1", 0, EventContext())  # its commit may not have been visible when the chunk was read
-    case.window(closes=False)
     route.plan.change(b"3", 0, EventContext())
-    case.window(closes=True)
+    case.close_window()
     route.plan.change(b"4", 0, EventContext())
     assert [number for _, number in case.sent] == [2, 4]
     assert isinstance(route.plan, MemoryPlan), "nobody watches the table any more"
@@ -179,10 +174,10 @@ def test_a_row_that_the_stream_changes_within_the_window_is_left_to_the_stream()
 def test_a_watermark_of_another_run_opens_and_closes_nothing():
     case = Case(MemoryDatabase(a=[1]))
     case.execute("public.a")
-    case.snapshots.window("of-another-close", closes=True)
+    case.snapshots.close_window("of-another-close")
     assert case.sent == []
     case.finish()
-    case.window(closes=True, of=0)
+    case.close_window(of=0)
     assert case.sent == [("t.a", 1)]
 
 
@@ -208,7 +203,7 @@ def test_a_restart_goes_on_behind_the_last_row_that_was_sent(sent):
     first = Case(MemoryDatabase(a=range(1, 7), b=[1]))
     first.execute("public.a", "public.b")
     for _ in range(sent):
-        first.window(closes=True)
+        first.close_window()
     second = Case(MemoryDatabase(a=range(1, 9), b=[1]), stored=first.snapshots.state()).finish()
     # Rows that are larger than the largest key at the beginning come from the stream.
     rows = [("t.a", number) for number in range(1, 7)]
@@ -220,7 +215,7 @@ def test_pause_and_resume():
     case = Case(MemoryDatabase(a=range(1, 7)))
     case.execute("public.a")
     case.snapshots.pause()
-    case.window(closes=True)
+    case.close_window()
     assert len(case.database.chunks) == 1, "a chunk was read while it is paused"
     assert len(case.sent) == 2, "what was read is sent"
     case.snapshots.resume()
@@ -263,10 +258,9 @@ def test_a_table_that_changes_is_read_again_after_the_batch():
     table = case.database.table("public", "a")
     case.routes.announce(table)
     case.execute("public.a")
-    case.window(closes=False)
     case.snapshots.on_route(case.routes.announce(table))
     assert len(case.database.chunks) == 1, "the database was asked while a row is converted"
-    case.window(closes=True)  # of the chunk that is given up
+    case.close_window()  # of the chunk that is given up
     assert case.sent == []
     case.snapshots.poll()
     assert case.database.chunks == [[1, 2], [1, 2]]

@@ -83,7 +83,6 @@ class IncrementalSnapshots:
         self._context = EventContext()
         self._window: dict[bytes | int, Cells] = {}
         self._watched: WatchingPlan | None = None
-        self._window_open = False
         self._chunk_id: str | None = None
         self._close_mark: Any = None
         self._held = False
@@ -120,7 +119,7 @@ class IncrementalSnapshots:
 
     def on_route(self, route: Route) -> None:
         """A relation was announced in a new version: what the chunk holds has another form than what follows."""
-        if not self._window_open or not self._state.running or not self._table.known:
+        if self._chunk_id is None or not self._state.running or not self._table.known:
             return
         current = self._table.route.table
         if (route.table.schema, route.table.name) != (current.schema, current.name):
@@ -202,13 +201,12 @@ class IncrementalSnapshots:
             if not held:
                 self._go_on()
 
-    def window(self, id_: str, *, closes: bool) -> None:
-        """A watermark of the signal table was streamed."""
+    def close_window(self, id_: str) -> None:
+        """A high watermark of the signal table was streamed."""
         if self._chunk_id is None or not id_.startswith(self._chunk_id):
             return  # of another run, or of a connector that shares the table
-        if closes:
-            self._send_window()
-            self._read_chunk()
+        self._send_window()
+        self._read_chunk()
 
     def poll(self) -> None:
         """Called between batches of the stream: closes a window that has no row to close it."""
@@ -327,7 +325,6 @@ class IncrementalSnapshots:
         if self._watched is not None:
             self._watched.stop()
         self._watched = self._chunk_id = self._close_mark = None
-        self._window_open = False
         self._window = {}
 
     def _table_done(self, status: str) -> None:
@@ -383,7 +380,6 @@ class IncrementalSnapshots:
 
     def _watch(self) -> None:
         """From here on a change takes its key out of the window."""
-        self._window_open = True
         if not self._table.known or self._watched is not None:
             return
         route = self._routes.of_table(self._table.route.table)

@@ -113,9 +113,9 @@ class SignalDispatch:
                     "signal", connector=self._name, signal=signal.id, message=signal.data.get("message")
                 )
             case "snapshot-window-open":
-                self._incremental.window(signal.id, closes=False)
+                pass  # for who reads the topic: the window is open since its chunk was read
             case "snapshot-window-close":
-                self._incremental.window(signal.id, closes=True)
+                self._incremental.close_window(signal.id)
             case _:
                 _log.warning("an unknown signal", connector=self._name, signal=signal.id, type=signal.type)
 
