@@ -60,9 +60,13 @@ class Subscriber:
         deadline = time.monotonic() + READ_SECONDS
         while len(self.records) < count:
             assert time.monotonic() < deadline, f"{self._topic} has {len(self.records)} of {count} records"
-            for message in arrived(self._consumer, 0.2):
-                self._take(message)
+            self.look(0.2)
         return self.records
+
+    def look(self, seconds: float) -> None:
+        """Take what has come; waits so long at most for the first."""
+        for message in arrived(self._consumer, seconds):
+            self._take(message)
 
     def _take(self, message: Any) -> None:
         error = message.error()
@@ -202,8 +206,7 @@ def test_mariadb_killed_under_traffic_nothing_is_repeated_or_lost(
             values = ", ".join(f"({number})" for number in range(first + 1, first + ROWS + 1))
             database.run(f"INSERT INTO a VALUES {values}")
             transactions += 1
-            for message in arrived(rows._consumer, 0.02):
-                rows._take(message)
+            rows.look(0.02)
 
     for _ in range(KILLS):
         exact_worker.wait_task(name, "RUNNING")
