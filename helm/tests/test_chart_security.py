@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tidings_capture.postgres.worker_options import spool_bounds
 from tidings_connect.config.rest_security import read_rest_security
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.limits import ConnectorLimits, read_limits
@@ -178,7 +179,7 @@ def test_the_worker_takes_every_bound_that_the_values_show(render: Render, chart
     worker = read_worker_config(properties)
     assert not [name for name in worker.unknown if name.startswith("tidings.")]
     assert (worker.most_connectors, worker.most_topics) == (200, 2000)
-    assert (worker.spool_bytes, worker.spool_free_bytes) == (8 << 30, 1 << 30)
+    assert spool_bounds(worker.connector_properties) == (8 << 30, 1 << 30)
     assert worker.limits == read_limits(properties) != ConnectorLimits()
 
 

@@ -105,8 +105,8 @@ class RunningTask(Protocol):
 
     def counters(self) -> Counts: ...
 
-    def tell_guard(self, level: int) -> None:
-        """Hand the guard's level to it."""
+    def tell(self, kind: str, body: str) -> None:
+        """Let a command stand in place of the last one of its kind: its process is told it, and each one after it."""
         ...
 
 
@@ -153,6 +153,9 @@ class Connector(ABC):
     """Whether its tasks encode rows with the converter's codec, which converters of plain values have not."""
     own_options: ClassVar[Sequence[Option]] = ()
     """What it takes beside Kafka Connect's own options."""
+    worker_options: ClassVar[Sequence[Option]] = ()
+    """The worker's properties that only its tasks and its `companion` obey (`WorkerConfig.connector_properties`,
+    `TaskJob.worker_properties`)."""
     removable: ClassVar[Mapping[str, Callable[[Mapping[str, str]], None]]] = {}
     """What a stopped connector leaves at its source that ``DELETE /connectors/{name}/<key>`` removes; gets the connector's
     configuration with its secrets, and blocks."""

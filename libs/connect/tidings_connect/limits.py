@@ -17,8 +17,6 @@ from tidings_connect.errors import WorkerConfigError
 TRANSFORM_MODULES: Final = "tidings.transforms.allowed.modules"
 SIGNAL_DIRECTORY: Final = "tidings.signal.directory"
 BACKTRACKING: Final = "tidings.regex.backtracking"
-MOST_DISK: Final = "tidings.spool.max.bytes"
-FREE_DISK: Final = "tidings.spool.free.bytes"
 
 
 @dataclass(frozen=True, slots=True)

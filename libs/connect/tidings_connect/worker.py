@@ -56,9 +56,13 @@ from tidings_service import (
 _SERVICE = "capture"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code."""
-    given = parser().parse_intermixed_args(arguments)
+def main(arguments: Sequence[str] | None = None, more: str = "") -> int:
+    """The command; its exit code.
+
+    Args:
+        more: what the help says of other commands.
+    """
+    given = parser(more).parse_intermixed_args(arguments)
     forks = TaskForks()
     forks.fork()  # before there is a secret, a logger or a thread
     configure_logging(_SERVICE)
@@ -77,12 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_service(functools.partial(run_worker, worker, settings, connectors, forks), service=_SERVICE)
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command's options."""
+def parser(more: str = "") -> argparse.ArgumentParser:
+    """The command's options; see `main`."""
     parser = argparse.ArgumentParser(
         prog="tidings-capture",
-        description="A worker that takes Debezium PostgreSQL connectors over Kafka Connect's REST API. "
-        "Without Kafka: `tidings-capture tail --help`, `wal --help`, `ddl --help`.",
+        description="A worker that takes connectors over Kafka Connect's REST API.",
+        epilog=more,
     )
     parser.add_argument(
         "properties",

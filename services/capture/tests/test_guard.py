@@ -1,7 +1,6 @@
 """The guard: its levels, and its four steps on a real server whose disk is about to fill."""
 
 import os
-from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -63,17 +62,19 @@ def test_room_and_who_else_holds_the_wal():
 
 
 def test_a_task_interrupts_its_snapshot_when_the_level_rises(monkeypatch):
-    supervision, progress = SimpleNamespace(guard_level=1), TaskProgress()
-    guard = TaskGuard(supervision, progress)
+    progress = TaskProgress()
+    guard = TaskGuard(progress)
+    guard.level = 1
     guard.check()
     progress.state = "snapshot"
     guard.check()
     assert not guard.no_snapshots
-    supervision.guard_level = 2
+    guard.level = 2
     with pytest.raises(GuardError, match=r"stop\.snapshots"):
         guard.check()
     # The next attempt begins at the level: it gets a minute before it is interrupted again.
-    again = TaskGuard(supervision, progress)
+    again = TaskGuard(progress)
+    again.level = 2
     again.check()
     monkeypatch.setattr("tidings_capture.postgres.wal.task_guard._PATIENCE_SECONDS", 0.0)
     with pytest.raises(GuardError):

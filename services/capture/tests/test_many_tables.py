@@ -14,7 +14,7 @@ from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.config import read_connector_config
 from tidings_capture.postgres.messages import Relation, RelationColumn
 from tidings_capture.postgres.run import TaskRun
-from tidings_connect.task.channel import Report, TaskJob
+from tidings_connect.task.channel import Command, Report, TaskJob
 from tidings_connect.task.transport import KafkaTransport, TaskContext
 from tidings_stack.connect import connector_settings
 from tidings_stack.postgres import create_database, drop_database
@@ -29,8 +29,6 @@ INSERT INTO t{number} (moods) VALUES ('{{sad}}')
 
 class Supervision:
     """Stops the run once it streams and has made so many records."""
-
-    guard_level = 0
 
     def __init__(self, records: int) -> None:
         self._wanted = records
@@ -48,7 +46,7 @@ class Supervision:
     def report(self, report: Report) -> None:
         self.last = report
 
-    def signals(self) -> list[str]:
+    def commands(self) -> list[Command]:
         return []
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tidings_connect.config.override_policy import check_overrides
+from tidings_connect.config.plugins import worker_options
 from tidings_connect.config.rest_security import OF_REST
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.config.worker_page import main
@@ -12,6 +13,7 @@ from tidings_connect.config.worker_properties import PROPERTIES
 from tidings_connect.errors import OptionError, WorkerConfigError
 from tidings_connect.kafka.settings import refused_settings, translate_client_settings
 
+EVERY = {**PROPERTIES, **worker_options()}
 MINIMUM = {
     "bootstrap.servers": "a:9092,b:9092",
     "group.id": "g",
@@ -229,7 +231,7 @@ def test_what_librdkafka_cannot_do_is_refused_by_name(settings):
 
 
 def test_the_page_s_defaults_are_those_that_hold():
-    defaults = {option.name: option.default for option in PROPERTIES.values() if option.default is not None}
+    defaults = {option.name: option.default for option in EVERY.values() if option.default is not None}
     plain = read_worker_config(MINIMUM)
     found = read_worker_config(defaults | MINIMUM)
     assert replace(found, client={}) == plain, "some are settings of Kafka's clients, too"
@@ -238,7 +240,7 @@ def test_the_page_s_defaults_are_those_that_hold():
 
 
 @pytest.mark.parametrize(
-    "name", [o.name for o in PROPERTIES.values() if o.kind in {"int", "boolean"} or (o.values and o.default)]
+    "name", [o.name for o in EVERY.values() if o.kind in {"int", "boolean"} or (o.values and o.default)]
 )
 def test_a_value_of_another_type_than_the_page_says_is_refused(name):
     with pytest.raises(WorkerConfigError, match=name.replace(".", r"\.")):
@@ -251,4 +253,4 @@ def test_the_page_of_properties_is_written_and_checked(tmp_path, capsys):
     assert "is not what the code says" in capsys.readouterr().err
     assert main([str(path)]) == main([str(path), "--check"]) == 0
     page = path.read_text("utf-8")
-    assert all(f"`{name}`" in page for name in PROPERTIES)
+    assert all(f"`{name}`" in page for name in EVERY)

@@ -7,6 +7,9 @@ trigger for DDL (`postgres.ddl_command`). Each loads only what it needs.
 
 import sys
 from collections.abc import Sequence
+from typing import Final
+
+_OTHERS: Final = "Without Kafka: `tidings-capture tail --help`, `wal --help`, `ddl --help`."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case _:
             from tidings_connect.worker import main as worker  # noqa: PLC0415 - loads Kafka's client
 
-            return worker(given)
+            return worker(given, _OTHERS)
     return command(given[1:])
 
 

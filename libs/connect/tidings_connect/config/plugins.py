@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final
 
 from tidings_connect.config.class_names import aliases
+from tidings_connect.config.option import Option
 from tidings_connect.connector import Connector
 from tidings_connect.converters.encoding import converter_table
 from tidings_connect.registered import registered
@@ -69,6 +70,16 @@ def kind_of(config: Mapping[str, str]) -> str:
     """``source`` or ``sink``; ``unknown`` of a class that is not here, as in Kafka Connect."""
     connector = connector_of(config)
     return "unknown" if connector is None else connector.kind
+
+
+def removable() -> list[str]:
+    """What connectors leave at their sources (`Connector.removable`)."""
+    return sorted({what for connector in connectors().values() for what in connector.removable})
+
+
+def worker_options() -> dict[str, Option]:
+    """The worker's properties that connectors have declared, by name."""
+    return {option.name: option for c in connectors().values() for option in c.worker_options}
 
 
 @cache

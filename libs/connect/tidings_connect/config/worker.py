@@ -11,6 +11,7 @@ from typing import Final
 
 from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING
 from tidings_connect.config.override_policy import read_override_policy
+from tidings_connect.config.plugins import worker_options
 from tidings_connect.config.providers import ConfigProviders, is_provider_property, read_config_providers
 from tidings_connect.config.rest_headers import RestHeaders, read_rest_headers
 from tidings_connect.config.rest_security import RestSecurity, is_rest_property, read_rest_security
@@ -20,7 +21,6 @@ from tidings_connect.config.worker_properties import (
     PROPERTIES,
     REPORT_TIMEOUT,
     REST_SECRETS,
-    WAL_INTERVAL,
     WITHOUT_MEANING,
     Properties,
 )
@@ -32,8 +32,7 @@ from tidings_connect.kafka.settings import (
     unknown_settings,
 )
 from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS
-from tidings_connect.limits import FREE_DISK, MOST_DISK, ConnectorLimits, read_limits
-from tidings_service.disk import DEFAULT_FREE_BYTES
+from tidings_connect.limits import ConnectorLimits, read_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,6 @@ class WorkerConfig:
     group_times: GroupTimes = GroupTimes()
     rebalance_delay_seconds: float = 0.0
     """How long the connectors of a worker that has left wait for it to come back."""
-    wal_interval_seconds: float = 10.0
-    """``tidings.wal.interval.ms``: between two looks at the slots of the connectors' servers."""
     report_timeout_seconds: float = 300.0
     """``tidings.task.report.timeout.ms``: a task that has said nothing for so long is FAILED and killed; 0: never."""
     providers: ConfigProviders = field(default_factory=ConfigProviders, repr=False)
@@ -120,10 +117,8 @@ class WorkerConfig:
     """``tidings.connectors.max``: of the group; a further one is refused."""
     most_topics: int = DEFAULT_MOST_TOPICS
     """``tidings.task.topics.max``: those that transforms make up, for each task; of metrics, labels by topic or table."""
-    spool_bytes: int | None = None
-    """``tidings.spool.max.bytes``: what unfinished transactions of a task may take on disk; None: as much as there is room."""
-    spool_free_bytes: int = DEFAULT_FREE_BYTES
-    """``tidings.spool.free.bytes``: what must be left free of that disk."""
+    connector_properties: dict[str, str] = field(default_factory=dict)
+    """Those that the connectors have declared (`Connector.worker_options`), with their defaults."""
     references: dict[str, str] = field(default_factory=dict)
     """The properties with references to what stands elsewhere, as they are in the file: a secret there may change."""
     unknown: tuple[str, ...] = ()
@@ -187,7 +182,6 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         offset_file=offset_file,
         group_times=_group_times(own),
         rebalance_delay_seconds=own.milliseconds("scheduled.rebalance.max.delay.ms"),
-        wal_interval_seconds=max(0.1, own.milliseconds(WAL_INTERVAL)),
         report_timeout_seconds=max(0.0, own.milliseconds(REPORT_TIMEOUT)),
         providers=providers,
         exactly_once=own.one_of(WORKER_SETTING),
@@ -200,8 +194,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         rest_shows_secrets=own.one_of(REST_SECRETS) == "shown",
         most_connectors=max(0, own.integer(MOST_CONNECTORS)),
         most_topics=max(1, own.integer(MOST_TOPICS)),
-        spool_bytes=own.size(MOST_DISK),
-        spool_free_bytes=own.size(FREE_DISK) or DEFAULT_FREE_BYTES,
+        connector_properties=Properties(properties, worker_options()).checked(),
         references=references,
         unknown=_unknown(properties, scoped),
     )
@@ -235,7 +228,7 @@ def _refuse(properties: Mapping[str, str]) -> None:
 
 
 def _unknown(properties: Mapping[str, str], scoped: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    known = {*PROPERTIES, *WITHOUT_MEANING, *CLIENT_SETTINGS}
+    known = {*PROPERTIES, *worker_options(), *WITHOUT_MEANING, *CLIENT_SETTINGS}
     prefixes = (*_STORAGE_PREFIXES, *_CONVERTER_PREFIXES, *_CLIENT_PREFIXES)
     plain = [
         n

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tidings_connect.config.option_page import table
+from tidings_connect.config.plugins import worker_options
 from tidings_connect.config.worker_properties import SECTIONS, WITHOUT_MEANING
 from tidings_service.generated import put_page
 
@@ -26,7 +27,8 @@ config provider ([security](security.md)). [Operations](operations.md) says whic
 
 def page() -> str:
     """The whole page."""
-    tables = "".join(f"\n## {title}\n\n{table(options)}" for title, options in SECTIONS.items())
+    sections = {**SECTIONS, "What connectors add": list(worker_options().values())}
+    tables = "".join(f"\n## {title}\n\n{table(options)}" for title, options in sections.items())
     silent = ", ".join(f"`{name}`" for name in sorted(WITHOUT_MEANING))
     return f"{_HEAD}{tables}\n## Taken without effect\n\nJava's class loading and Kafka Connect's own internals: {silent}.\n"
 

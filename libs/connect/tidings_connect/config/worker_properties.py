@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
-from tidings_connect.config.option import Family, Option
+from tidings_connect.config.option import Family, Option, value_problem
 from tidings_connect.config.override_policy import OVERRIDE_POLICY
 from tidings_connect.config.providers import CONFIG_PROVIDERS
 from tidings_connect.config.rest_headers import ALLOWED_METHODS, ALLOWED_ORIGINS, RESPONSE_HEADERS
@@ -16,15 +16,12 @@ from tidings_connect.config.rest_security import ADMIN_LISTENERS, CREDENTIALS_FI
 from tidings_connect.data.sizes import parse_size
 from tidings_connect.errors import WorkerConfigError
 from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS
-from tidings_connect.limits import BACKTRACKING, FREE_DISK, MOST_DISK, SIGNAL_DIRECTORY, TRANSFORM_MODULES
-from tidings_service.disk import DEFAULT_FREE_BYTES
+from tidings_connect.limits import BACKTRACKING, SIGNAL_DIRECTORY, TRANSFORM_MODULES
 
 REPORT_TIMEOUT: Final = "tidings.task.report.timeout.ms"
 MOST_CONNECTORS: Final = "tidings.connectors.max"
 REST_SECRETS: Final = "tidings.rest.secrets"
-WAL_INTERVAL: Final = "tidings.wal.interval.ms"
 OFFSET_FILE: Final = "offset.storage.file.filename"
-_SIZE: Final = "bytes; `K`, `M`, `G` may follow"
 _PLACES: Final = "`http://host:port`, `https://host:port`, a list"
 
 SECTIONS: Final[Mapping[str, Sequence[Option | Family]]] = {
@@ -184,24 +181,6 @@ SECTIONS: Final[Mapping[str, Sequence[Option | Family]]] = {
             str(DEFAULT_MOST_TOPICS),
             documentation="How many topics the transforms of a task may make up; of metrics, labels by topic or table.",
         ),
-        Option(
-            MOST_DISK,
-            form=_SIZE,
-            default_text="what there is",
-            documentation="What unfinished transactions of a task may take on disk.",
-        ),
-        Option(
-            FREE_DISK,
-            default=str(DEFAULT_FREE_BYTES),
-            form=_SIZE,
-            documentation="What must be left free of that disk.",
-        ),
-        Option(
-            WAL_INTERVAL,
-            "int",
-            "10000",
-            documentation="Between two looks at the slots of the connectors' servers.",
-        ),
     ),
     "What connectors may name": (
         Option(TRANSFORM_MODULES, "list", documentation="Python modules that transforms may be taken from."),
@@ -311,14 +290,16 @@ PROPERTIES: Final[Mapping[str, Option]] = {
 
 
 class Properties:
-    """Reads properties by what `SECTIONS` says of them.
+    """Reads properties by what their options say of them.
 
     Args:
         given: as in the file, with references resolved.
+        options: by name.
     """
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], options: Mapping[str, Option] = PROPERTIES) -> None:
         self._given = given
+        self._options = options
 
     def required(self, name: str) -> str:
         """A text that must be there."""
@@ -360,10 +341,19 @@ class Properties:
     def one_of(self, name: str) -> str:
         """One of its values."""
         value = self._text(name).strip().lower()
-        values = PROPERTIES[name].values
+        values = self._options[name].values
         if value not in values:
             raise WorkerConfigError(f"{name} must be one of {', '.join(values)}")
         return value
 
+    def checked(self) -> dict[str, str]:
+        """The options' values and defaults by name, without those that have neither."""
+        for name, option in self._options.items():
+            if option.kind in {"short", "int", "long"}:
+                self.integer(name)
+            elif problem := value_problem(option, self._text(name)):
+                raise WorkerConfigError(f"{name} {problem}")
+        return {name: text for name in self._options if (text := self._text(name).strip())}
+
     def _text(self, name: str) -> str:
-        return self._given.get(name, PROPERTIES[name].default or "")
+        return self._given.get(name, self._options[name].default or "")

@@ -66,8 +66,7 @@ def task_job(
             topic.name for topic in (worker.config_topic, worker.offset_topic, worker.status_topic)
         ],
         most_topics=worker.most_topics,
-        spool_bytes=worker.spool_bytes,
-        spool_free_bytes=worker.spool_free_bytes,
+        worker_properties=worker.connector_properties,
         group=worker.group_id,
         exactly_once=worker.exactly_once == ENABLED,
         config_topic=worker.config_topic.name,

@@ -17,7 +17,7 @@ from tidings_connect.errors import ConnectError, SilentTaskError, TaskDiedError
 from tidings_connect.renewals import Renewal
 from tidings_connect.storage.records import PAUSED, STARTED, STOPPED
 from tidings_connect.supervised import supervise
-from tidings_connect.task.channel import Failure, Report, SinkCounts, TaskJob
+from tidings_connect.task.channel import SIGNAL, Command, Failure, Report, SinkCounts, TaskJob
 from tidings_connect.task.forks import TaskForks
 from tidings_connect.task.process import TaskProcess
 from tidings_connect.task_id import TaskId
@@ -121,9 +121,10 @@ class LocalTask:
         self.generation = 0
         self.held: str | None = None
         """Why the task rests although it is meant to run."""
-        self.guard_level = 0
+        self.standing: dict[str, str] = {}
+        """The last command of each kind that a companion lets stand."""
         self._lease: float | None = None
-        self._guard_told: tuple[TaskProcess | None, int] = (None, 0)
+        self._told: tuple[TaskProcess | None, dict[str, str]] = (None, {})
         self._renewals_told: tuple[TaskProcess | None, list[Renewal]] = (None, [])
 
     @property
@@ -160,7 +161,7 @@ class LocalTask:
 
     def signal(self, text: str) -> bool:
         """Hand a signal to the task; False when none is running."""
-        return self._process is not None and self._process.signal(text)
+        return self._process is not None and self._process.command(Command(SIGNAL, text))
 
     def set_log_levels(self, levels: Mapping[str, str]) -> None:
         """Tell the task of new log levels, if one runs."""
@@ -190,7 +191,7 @@ class LocalTask:
         self.restarts = former.restarts
         self.errors = former.errors
         self.generation = former.generation
-        self.guard_level = former.guard_level
+        self.standing = former.standing
 
     def start(self) -> None:
         """Begin to run, or take note that there is nothing to run."""
@@ -218,12 +219,17 @@ class LocalTask:
         if process is not None and self._renewals_told != (process, renewals) and process.renew(renewals):
             self._renewals_told = (process, renewals)
 
-    def tell_guard(self, level: int) -> None:
-        """Hand the guard's level to the task, once for each process."""
-        self.guard_level = level
+    def tell(self, kind: str, body: str) -> None:
+        """Let a command stand in place of the last one of its kind: the task's process is told it, and each one after it."""
+        self.standing[kind] = body
         process = self._process
-        if process is not None and self._guard_told != (process, level) and process.tell_guard(level):
-            self._guard_told = (process, level)
+        if process is None:
+            return
+        if self._told[0] is not process:
+            self._told = (process, {})
+        told = self._told[1]
+        if told.get(kind) != body and process.command(Command(kind, body)):
+            told[kind] = body
 
     def renew_lease(self, until: float | None) -> None:
         """Until when the task may run (`time.monotonic`), this process of it and those after it; None: for good."""
@@ -307,7 +313,10 @@ class LocalTask:
         except ConnectError as error:
             return self._retry_options(), _failure(error)
         job = msgspec.structs.replace(
-            job, guard_level=self.guard_level, lease=self._lease, config_digest=self._config_digest
+            job,
+            commands=[Command(kind, body) for kind, body in self.standing.items()],
+            lease=self._lease,
+            config_digest=self._config_digest,
         )
         process = self._process = TaskProcess(
             job, self._forks, self._heard, self._unheard, self._silence_seconds

@@ -1,5 +1,5 @@
 """Endpoints that Kafka Connect does not have: a snapshot's progress, signals for a task, and what a stopped connector
-leaves at its source, such as a slot."""
+leaves at its source (`Connector.removable`)."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ import uuid
 
 from aiohttp import web
 
-from tidings_connect.config.plugins import connector_of, connectors
+from tidings_connect.config.plugins import connector_of, removable
 from tidings_connect.errors import ConflictError, NotFoundError, NotStoppedError
 from tidings_connect.herder.herder import Herder
 from tidings_connect.rest.answers import json_answer
@@ -22,13 +22,8 @@ def own_endpoints(supervisor: Herder) -> dict[str, Handlers]:
     return {
         "/connectors/{name}/snapshot": {"GET": api.snapshot},
         "/connectors/{name}/signals": {"POST": api.signal},
-        **{f"/connectors/{{name}}/{what}": {"DELETE": api.remove(what)} for what in _removable()},
+        **{f"/connectors/{{name}}/{what}": {"DELETE": api.remove(what)} for what in removable()},
     }
-
-
-def _removable() -> list[str]:
-    """What connectors leave at their sources (`Connector.removable`)."""
-    return sorted({what for connector in connectors().values() for what in connector.removable})
 
 
 class _OwnApi:

@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from tidings_connect.config.plugins import removable
 from tidings_connect.errors import ConflictError, ConnectError
 from tidings_connect.herder.herder import Herder
 from tidings_connect.rest.warnings import WARNING
@@ -32,10 +33,9 @@ _LEADER: Final = frozenset(
         ("PUT", "*/stop"),
         ("PATCH", "*/offsets"),
         ("DELETE", "*/offsets"),
-        ("DELETE", "*/slot"),
     }
 )
-"""Those that write to the config topic, or to offsets, by method and path below ``/connectors``."""
+"""Those that write to the config topic, or to offsets, by method and path below ``/connectors``; `removable` ones as well."""
 _OWNER: Final = frozenset(
     {
         ("POST", "*/restart"),
@@ -118,7 +118,7 @@ def place_of(method: str, path: str) -> tuple[str | None, TaskId]:
     shape = "/".join("*" if number in {0, 2} else part for number, part in enumerate(parts[1:]))
     number = parts[3] if len(parts) > 3 and parts[2] == "tasks" else "0"
     task = TaskId(name, int(number) if number.isascii() and number.isdigit() else 0)
-    if (method, shape) in _LEADER:
+    if (method, shape) in _LEADER or (method == "DELETE" and shape.removeprefix("*/") in removable()):
         return "leader", task
     if (method, shape) in _OWNER:
         return "owner", task

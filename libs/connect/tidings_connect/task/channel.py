@@ -6,12 +6,24 @@ pipe means stop as well. Up: `Report`s. Anything else a task has to say is a
 log line on standard error.
 """
 
+from typing import Final
+
 import msgspec
 
 from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS
 from tidings_connect.limits import ConnectorLimits
 from tidings_connect.renewals import Renewal
-from tidings_service.disk import DEFAULT_FREE_BYTES
+
+SIGNAL: Final = "signal"
+"""The kind of a command that came over REST; its body is JSON."""
+
+
+class Command(msgspec.Struct, frozen=True):
+    """What a task is told that only its connector understands."""
+
+    kind: str
+    """`SIGNAL`, or what the connector's companion calls it."""
+    body: str
 
 
 class TaskJob(msgspec.Struct, frozen=True):
@@ -34,10 +46,8 @@ class TaskJob(msgspec.Struct, frozen=True):
     """The worker's own, which records may not go to."""
     most_topics: int = DEFAULT_MOST_TOPICS
     """How many topics transforms may make up."""
-    spool_bytes: int | None = None
-    """What transactions that are not committed yet may take on disk; None: as much as there is room for."""
-    spool_free_bytes: int = DEFAULT_FREE_BYTES
-    """What must be left free of that disk."""
+    worker_properties: dict[str, str] = {}
+    """Those that connectors have declared (`Connector.worker_options`)."""
     group: str = ""
     """The worker's ``group.id``."""
     exactly_once: bool = False
@@ -48,8 +58,8 @@ class TaskJob(msgspec.Struct, frozen=True):
     transactional.id, it must not write. Empty: whatever there is."""
     offset_file: str | None = None
     """Of a standalone worker; None: offsets are in the topic."""
-    guard_level: int = 0
-    """The guard's level when the task begins."""
+    commands: list[Command] = []
+    """The commands that stand when the task begins: what its connector's companion has said last, of each kind."""
     lease: float | None = None
     """Until when the task may run (`time.monotonic`, which is the machine's), unless a later one comes; None: for good."""
     hidden: dict[str, str] = {}
@@ -65,15 +75,12 @@ class TaskJob(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A line after the job: a signal, log levels, the guard's level, a lease, new passwords, or else to stop."""
+    """A line after the job: a command, log levels, a lease, new passwords, or else to stop."""
 
     stop: bool = False
-    signal: str | None = None
-    """A signal as JSON text."""
+    command: Command | None = None
     log_levels: dict[str, str] = {}
     """New levels by logger."""
-    guard: int | None = None
-    """The guard's level."""
     lease: float | None = None
     """Until when the task may run now."""
     renewals: list[Renewal] = []

@@ -23,7 +23,15 @@ from tidings_connect.kafka.clients import renew
 from tidings_connect.limits import set_limits
 from tidings_connect.log_levels import apply_levels
 from tidings_connect.renewals import Renewal
-from tidings_connect.task.channel import Failure, Report, TaskJob, decode_job, decode_request, encode_report
+from tidings_connect.task.channel import (
+    Command,
+    Failure,
+    Report,
+    TaskJob,
+    decode_job,
+    decode_request,
+    encode_report,
+)
 from tidings_connect.task.transport import KafkaTransport, TaskContext
 from tidings_envelope.errors import EnvelopeError
 from tidings_service import (
@@ -53,10 +61,9 @@ class Pipes:
         self.descriptor = descriptor
         self._stop = False
         self._buffer = b""
-        self._signals: list[str] = []
+        self._commands: list[Command] = []
         self._lease: float | None = None
         self._unsent = b""
-        self.guard_level = 0
 
     def read_job(self) -> TaskJob:
         """The first line."""
@@ -67,7 +74,7 @@ class Pipes:
             self._buffer += data
         line, self._buffer = self._buffer.split(b"\n", 1)
         job = decode_job(line)
-        self.guard_level = job.guard_level
+        self._commands = list(job.commands)
         self._lease = job.lease
         os.set_blocking(_STDOUT, False)
         self._take_lines()
@@ -85,9 +92,9 @@ class Pipes:
             self._end_without_lease()
         return self._stop
 
-    def signals(self) -> list[str]:
-        """Signals that came since the last call; `stop_requested` hears them."""
-        found, self._signals = self._signals, []
+    def commands(self) -> list[Command]:
+        """Commands that came since the last call; `stop_requested` hears them."""
+        found, self._commands = self._commands, []
         return found
 
     def _take_lines(self) -> None:
@@ -96,16 +103,14 @@ class Pipes:
             request = decode_request(line)
             if request.log_levels:
                 apply_levels(request.log_levels)
-            elif request.guard is not None:
-                self.guard_level = request.guard
+            elif request.command is not None:
+                self._commands.append(request.command)
             elif request.lease is not None:
                 self._lease = request.lease
             elif request.renewals:
                 _renew(request.renewals)
-            elif request.signal is None:
-                self._stop = True
             else:
-                self._signals.append(request.signal)
+                self._stop = True
 
     def request_stop(self) -> None:
         self._stop = True

@@ -14,6 +14,7 @@ from tidings_connect.errors import ReportError, SilentTaskError
 from tidings_connect.renewals import Renewal
 from tidings_connect.task.channel import (
     STOP,
+    Command,
     Failure,
     Report,
     Request,
@@ -150,13 +151,9 @@ class TaskProcess:
                 os.kill(process.pid, signal.SIGUSR1)
             await asyncio.sleep(_STACKS_SECONDS)
 
-    def signal(self, text: str) -> bool:
-        """Hand a signal on; False when no process listens."""
-        return self._tell(Request(signal=text))
-
-    def tell_guard(self, level: int) -> bool:
-        """Hand the guard's level on; False when no process listens."""
-        return self._tell(Request(guard=level))
+    def command(self, command: Command) -> bool:
+        """Hand a command on; False when no process listens."""
+        return self._tell(Request(command=command))
 
     def renew(self, renewals: list[Renewal]) -> bool:
         """Hand passwords on that have changed; False when no process listens."""

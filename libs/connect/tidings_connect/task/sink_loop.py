@@ -22,7 +22,7 @@ from tidings_connect.config.task_options import producer_overrides
 from tidings_connect.data.subscription import Consumed, Subscribe, TopicPartition
 from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
-from tidings_connect.task.channel import Report
+from tidings_connect.task.channel import SIGNAL, Report
 from tidings_connect.task.letters import PUT, Letters
 from tidings_connect.task.patience import Patience
 from tidings_connect.task.sink_progress import SinkProgress
@@ -124,8 +124,9 @@ class SinkLoop:
         self._state = "streaming"
         self._next_flush = time.monotonic() + self._interval
         while True:
-            for _ in self._context.supervision.signals():
-                _log.warning("a sink takes no signals", connector=self._name)
+            for command in self._context.supervision.commands():
+                if command.kind == SIGNAL:
+                    _log.warning("a sink takes no signals", connector=self._name)
             waits = bool(self._pending)
             pause = (
                 min(_POLL_SECONDS, max(0.0, self._again_at - time.monotonic())) if waits else _POLL_SECONDS

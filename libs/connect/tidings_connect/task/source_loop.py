@@ -22,7 +22,7 @@ from tidings_connect.converters.encoding import make_converter
 from tidings_connect.errors import BrokerError, OptionError
 from tidings_connect.kafka.topic_bounds import TopicBounds
 from tidings_connect.kafka.topic_creation import read_topic_creation
-from tidings_connect.task.channel import Report
+from tidings_connect.task.channel import SIGNAL, Report
 from tidings_connect.task.output import Output
 from tidings_connect.task.stored_positions import Partition, Position, StoredPositions
 from tidings_connect.task.topics import TaskTopics
@@ -53,9 +53,14 @@ class _Task(ABC):
         """
         select.select([descriptor], [], [], seconds)
 
-    def signal(self, signal: str) -> None:
-        """Do what a signal (JSON) asks for that came over REST."""
-        _log.warning("this connector takes no signals", signal_bytes=len(signal))
+    def command(self, kind: str, body: str) -> None:
+        """Do what a command asks for.
+
+        Args:
+            kind: ``signal``: it came over REST, and is JSON; else what the connector's companion calls it.
+        """
+        if kind == SIGNAL:
+            _log.warning("this connector takes no signals", signal_bytes=len(body))
 
     def stop(self) -> None:  # noqa: B027 - most have nothing to close
         """Let go of the source."""
@@ -122,8 +127,8 @@ class _Single(PartitionedTask):
     def wait(self, seconds: float, descriptor: int) -> None:
         self._task.wait(seconds, descriptor)
 
-    def signal(self, signal: str) -> None:
-        self._task.signal(signal)
+    def command(self, kind: str, body: str) -> None:
+        self._task.command(kind, body)
 
     def stop(self) -> None:
         self._task.stop()
@@ -228,8 +233,8 @@ class _Loop:
                 told = self._checkpoints.stored
                 self._task.stored(told)
                 reached("slot.confirmed")
-            for signal in self._context.supervision.signals():
-                self._task.signal(signal)
+            for command in self._context.supervision.commands():
+                self._task.command(command.kind, command.body)
             self._link.listen()
             if drained:
                 self._producer.hurry(now)

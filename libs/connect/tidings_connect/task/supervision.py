@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from tidings_connect.task.channel import Report
+from tidings_connect.task.channel import Command, Report
 
 
 class Supervision(Protocol):
@@ -10,15 +10,14 @@ class Supervision(Protocol):
 
     descriptor: int
     """Readable when there may be something to hear."""
-    guard_level: int
-    """How far the worker's guard has gone (`Companion`); 0: all is well."""
 
     def stop_requested(self) -> bool:
         """Whether the worker said stop, or is gone. Called often: it hears everything else, too."""
         ...
 
-    def signals(self) -> list[str]:
-        """Signals as JSON texts that came through the worker since the last call."""
+    def commands(self) -> list[Command]:
+        """Commands that came through the worker since the last call, the oldest first; those that stood when the task began
+        come with the first call."""
         ...
 
     def report(self, report: Report) -> None:

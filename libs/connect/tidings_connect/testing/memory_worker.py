@@ -19,7 +19,7 @@ from tidings_connect.config.validation import invalid_message, validate
 from tidings_connect.connector import Connector
 from tidings_connect.data.subscription import Assignments, Subscribe, TopicPartition
 from tidings_connect.errors import NotStoppedError, OptionError
-from tidings_connect.task.channel import Report, TaskJob
+from tidings_connect.task.channel import Command, Report, TaskJob
 from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoints, P
 from tidings_connect.task.exactly_once import TransactionalCheckpoints
 from tidings_connect.task.transport import Delivery, TaskContext
@@ -84,20 +84,22 @@ class _Transport:
 
 
 class _Supervision:
-    guard_level = 0
-
     def __init__(self) -> None:
         self.descriptor, self._wake = os.pipe()
         self._stop = threading.Event()
-        self._signals: list[str] = []
+        self._commands: list[Command] = []
         self.last = Report(state="starting")
 
     def stop_requested(self) -> bool:
         return self._stop.is_set()
 
-    def signals(self) -> list[str]:
-        found, self._signals = self._signals, []
+    def commands(self) -> list[Command]:
+        found, self._commands = self._commands, []
         return found
+
+    def command(self, command: Command) -> None:
+        self._commands.append(command)
+        os.write(self._wake, b"x")
 
     def report(self, report: Report) -> None:
         self.last = report
@@ -244,6 +246,11 @@ class MemoryWorker:
             group=str(uuid.uuid4()), exactly_once=self._exactly_once,
         )  # fmt: skip
         return _Task(self._connector, job, self.kafka)
+
+    def tell(self, command: Command) -> None:
+        """Hand a command to the tasks, as a companion or the REST API does."""
+        for task in self._tasks:
+            task.supervision.command(command)
 
     def restart(self) -> None:
         """End the task and start it again."""

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from tidings_connect.errors import ConnectError
-from tidings_connect.limits import FREE_DISK, MOST_DISK
 from tidings_service import Retry
 from tidings_service.disk import DEFAULT_FREE_BYTES, DiskBudget, NoRoomError
 
+MOST_DISK: Final = "tidings.spool.max.bytes"
+FREE_DISK: Final = "tidings.spool.free.bytes"
+"""The worker's properties of `Spool`'s two bounds on disk."""
 _FRAME: Final = struct.Struct(">II")
 _CHUNK: Final = 1 << 18
 """How many bytes of a file are read at once."""

@@ -9,6 +9,7 @@ from tidings_capture.postgres.option_table import CONNECTOR_CLASS
 from tidings_capture.postgres.wal.guard import Guard
 from tidings_capture.postgres.wal.monitor import WalMonitor
 from tidings_capture.postgres.wal.slots import SlotCollector, own_slots
+from tidings_capture.postgres.worker_options import wal_interval_seconds
 from tidings_connect.config.plugins import connector_of
 from tidings_connect.connector import Host, RunningTask
 from tidings_connect.herder.series_bounds import SeriesBounds
@@ -24,8 +25,10 @@ class SlotCompanion:
         def runs() -> list[RunningTask]:
             return [run for run in list(host.local_runs.values()) if _is_ours(run)]
 
-        wal = WalMonitor(lambda: own_slots(runs(), host.resolved), host.worker.wal_interval_seconds)
-        self._wal, self._guard = wal, Guard(host, wal)
+        wal = WalMonitor(
+            lambda: own_slots(runs(), host.resolved), wal_interval_seconds(host.worker.connector_properties)
+        )
+        self._wal, self._guard = wal, Guard(host, wal, runs)
         tagged = TaggedCollector(
             CaptureCollector(runs, bounds), lambda: [(run.name, run.config) for run in runs()]
         )

@@ -15,6 +15,7 @@ from tidings_capture.postgres.server import (
     drop_slot,
     warning_of_refused_updates,
 )
+from tidings_capture.postgres.worker_options import WORKER_OPTIONS
 from tidings_connect.config.option import Definition, Option
 from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings, Host, Kind
 from tidings_connect.errors import ConnectError
@@ -43,6 +44,7 @@ class PostgresConnector(Connector):
     kind: ClassVar[Kind] = "source"
     writes_rows: ClassVar[bool] = True
     task_class: ClassVar[str] = "io.debezium.connector.postgresql.PostgresConnectorTask"
+    worker_options: ClassVar[Sequence[Option]] = WORKER_OPTIONS
     removable: ClassVar[Mapping[str, Callable[[Mapping[str, str]], None]]] = _REMOVABLE
 
     @property

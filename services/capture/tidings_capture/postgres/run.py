@@ -34,11 +34,13 @@ from tidings_capture.postgres.server import start_streaming
 from tidings_capture.postgres.snapshot import SnapshotRun
 from tidings_capture.postgres.start import blocking_patterns, blocking_work, decide
 from tidings_capture.postgres.stream import Stream
+from tidings_capture.postgres.wal.options import GUARD_LEVEL
 from tidings_capture.postgres.wal.task_guard import TaskGuard
 from tidings_capture.postgres.watermarks import PostgresWatermarks
+from tidings_capture.postgres.worker_options import spool_bounds
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.topic_keys import TopicKeys
-from tidings_connect.task.channel import Report
+from tidings_connect.task.channel import SIGNAL, Report
 from tidings_connect.task.transport import TaskContext
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
@@ -66,7 +68,7 @@ class TaskRun:
     def __init__(self, context: TaskContext, config: ConnectorConfig) -> None:
         self._job = context.job
         self._config = config
-        supervision = self._supervision = context.supervision
+        self._supervision = context.supervision
         self._replication: Replication | None = None
         self._stream: Stream | None = None
         self._deadline: float | None = None
@@ -80,9 +82,10 @@ class TaskRun:
         self._producer, self._checkpoints = parts.producer, parts.checkpoints
         self._markers, self._routes = parts.markers, parts.routes
         self._blocking: deque[Signal] = deque()
+        self._asked: list[Signal] = []
         self._pulse = HeartbeatLag()
         self._publication = PublicationWatch(parts)
-        self._guard = TaskGuard(supervision, parts.progress)
+        self._guard = TaskGuard(parts.progress)
         self._incremental = incremental_snapshots(parts, self._breathe)
         parts.positions.incremental = self._incremental.state
         self._desk = SignalDispatch(
@@ -102,6 +105,7 @@ class TaskRun:
         Raises:
             ConnectError: and its like, with `retry` and `hint`.
         """
+        self._hear()
         self._report()
         try:
             self._work()
@@ -163,7 +167,7 @@ class TaskRun:
         if protocol.assembles:
             reader = self._assembler = Assembler(
                 replication,
-                Spool(protocol.memory_bytes, self._job.spool_bytes, self._job.spool_free_bytes),
+                Spool(protocol.memory_bytes, *spool_bounds(self._job.worker_properties)),
             )
         self._parts.positions.follow(resume)
         self._stream = stream = Stream(
@@ -220,7 +224,8 @@ class TaskRun:
             self._incremental.hold(self._guard.no_snapshots)
             self._incremental.poll()
             self._publication.poll(now)
-            self._desk.poll(now, self._signals())
+            asked, self._asked = self._asked, []
+            self._desk.poll(now, asked)
             if stream.caught_up and (now >= next_idle or stream.reply_requested):
                 next_idle = now + _IDLE_ADVANCE_SECONDS
                 stream.advance()
@@ -301,10 +306,13 @@ class TaskRun:
 
     # What happens beside the work
 
-    def _signals(self) -> list[Signal]:
-        """Signals that came through the worker; what is not one is left out."""
-        asked = map(signal_of_json, self._supervision.signals())
-        return [signal for signal in asked if signal is not None]
+    def _hear(self) -> None:
+        """Take what came through the worker: the guard's level, and signals; what is not one is left out."""
+        for command in self._supervision.commands():
+            if command.kind == GUARD_LEVEL:
+                self._guard.level = int(command.body)
+            elif command.kind == SIGNAL and (signal := signal_of_json(command.body)) is not None:
+                self._asked.append(signal)
 
     def _breathe(self) -> None:
         """Called between batches and in every wait: keeps the server's connection and the supervisor content."""
@@ -314,6 +322,7 @@ class TaskRun:
                 raise StopRequested("Kafka did not acknowledge everything in time")
         elif self._supervision.stop_requested():
             raise StopRequested
+        self._hear()
         if self._stream is None:  # while it streams up to a snapshot, the slot moves on
             self._guard.check()
         if now >= self._next_status:

@@ -10,7 +10,7 @@ The guard is part of the worker, not of the task: it acts for a task that failed
 It never drops what another consumer holds, nor a slot whose end would free nothing because another retains as much.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from tidings_capture.postgres.server import drop_slot
 from tidings_capture.postgres.wal.forecast import ServerWal, SlotWal
 from tidings_capture.postgres.wal.monitor import Place, WalMonitor, place_of
-from tidings_capture.postgres.wal.options import STEPS, WalOptions
+from tidings_capture.postgres.wal.options import GUARD_LEVEL, STEPS, WalOptions
 from tidings_capture.postgres.wal.slots import OwnSlot
 from tidings_connect.connector import RunningTask
 from tidings_connect.data.sizes import format_size
@@ -93,10 +93,17 @@ class _Known:
 
 
 class Guard(Collector):
-    """Acts after every look of the monitor; a collector for ``/metrics``."""
+    """Acts after every look of the monitor; a collector for ``/metrics``.
 
-    def __init__(self, supervisor: Guarded, monitor: WalMonitor) -> None:
+    Args:
+        runs: the tasks that are told the level of their connector.
+    """
+
+    def __init__(
+        self, supervisor: Guarded, monitor: WalMonitor, runs: Callable[[], Iterable[RunningTask]]
+    ) -> None:
         self._supervisor = supervisor
+        self._runs = runs
         self._monitor = monitor
         self._known: dict[str, _Known] = {}
         self._drops: dict[str, int] = {}
@@ -121,8 +128,9 @@ class Guard(Collector):
             except ConnectError as error:
                 _log.error("the guard could not act", connector=name, reason=str(error), hint=error.hint)
         await self._hold_others()
-        for name, run in list(self._supervisor.local_runs.items()):
-            run.tell_guard(self._known[name].level if name in self._known else 0)
+        for run in self._runs():
+            level = self._known[run.name].level if run.name in self._known else 0
+            run.tell(GUARD_LEVEL, str(level))
 
     async def _look(self, name: str, known: _Known, server: ServerWal) -> None:
         own = known.own

@@ -14,6 +14,8 @@ LossChoice = Literal["fail", "snapshot", "incremental", "continue"]
 ON_LOSS: Final = "on.slot.loss"
 VOLUME: Final = "tidings.wal.volume.size"
 GUARD: Final = "tidings.wal.guard."
+GUARD_LEVEL: Final = "guard"
+"""The kind of the command that tells a task the guard's level, which is its body."""
 STEPS: Final = ("warn", "stop.snapshots", "pause", "drop")
 """What the guard does, least first; the level of a step is its place, from 1."""
 PAUSED_CONNECTORS: Final = f"{GUARD}pause.connectors"

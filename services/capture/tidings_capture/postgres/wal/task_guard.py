@@ -1,7 +1,10 @@
-"""What a task does at the guard's levels (`guard`): no snapshots from 2 on, and from 3 on nothing but the stream."""
+"""What a task does at the guard's levels (`guard`): no snapshots from 2 on, and from 3 on nothing but the stream.
+
+The guard tells the task its level with a command of the kind `GUARD_LEVEL`.
+"""
 
 import time
-from typing import Final, Protocol
+from typing import Final
 
 from tidings_capture.postgres.errors import GuardError
 from tidings_capture.postgres.parts import TaskProgress
@@ -12,28 +15,23 @@ _PATIENCE_SECONDS: Final = 60.0
 """How long a snapshot that began at the level may be read before it is interrupted again."""
 
 
-class Levelled(Protocol):
-    """Who knows the level."""
-
-    guard_level: int
-
-
 class TaskGuard:
     """A task's view of the guard."""
 
-    def __init__(self, supervision: Levelled, progress: TaskProgress) -> None:
-        self._supervision = supervision
+    def __init__(self, progress: TaskProgress) -> None:
+        self.level = 0
+        """The guard's; 0: all is well."""
         self._progress = progress
         self._began: float | None = None
         self._level_then = 0
 
     @property
     def no_snapshots(self) -> bool:
-        return self._supervision.guard_level >= _STOP_SNAPSHOTS
+        return self.level >= _STOP_SNAPSHOTS
 
     @property
     def stream_only(self) -> bool:
-        return self._supervision.guard_level >= _PAUSE
+        return self.level >= _PAUSE
 
     def check(self) -> None:
         """Called again and again.
@@ -46,7 +44,7 @@ class TaskGuard:
             self._began = None
             return
         if self._began is None:
-            self._began, self._level_then = time.monotonic(), self._supervision.guard_level
+            self._began, self._level_then = time.monotonic(), self.level
         patient = self._level_then >= _STOP_SNAPSHOTS and time.monotonic() - self._began < _PATIENCE_SECONDS
         if self.no_snapshots and not patient:
             raise GuardError(
