@@ -12,17 +12,16 @@ from typing import Final
 from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING
 from tidings_connect.config.override_policy import read_override_policy
 from tidings_connect.config.plugins import worker_options
+from tidings_connect.config.property_values import OFFSET_FILE, PropertyValues
 from tidings_connect.config.providers import ConfigProviders, is_provider_property, read_config_providers
 from tidings_connect.config.rest_headers import RestHeaders, read_rest_headers
 from tidings_connect.config.rest_security import RestSecurity, is_rest_property, read_rest_security
 from tidings_connect.config.worker_properties import (
     MOST_CONNECTORS,
-    OFFSET_FILE,
     PROPERTIES,
     REPORT_TIMEOUT,
     REST_SECRETS,
     WITHOUT_MEANING,
-    Properties,
 )
 from tidings_connect.errors import ConnectError, WorkerConfigError
 from tidings_connect.kafka.settings import (
@@ -157,10 +156,10 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     # Kafka Connect has two commands; here a worker without a group is a standalone one.
     offset_file = None if "group.id" in properties else properties.get(OFFSET_FILE)
     if offset_file is not None:
-        if Properties(properties).one_of(WORKER_SETTING) != DISABLED:
+        if PropertyValues(properties, PROPERTIES).one_of(WORKER_SETTING) != DISABLED:
             raise WorkerConfigError(f"{WORKER_SETTING} needs a distributed worker: {OFFSET_FILE} is no topic")
         properties = {**dict.fromkeys(_DISTRIBUTED, "(none)"), **properties}
-    own = Properties(properties)
+    own = PropertyValues(properties, PROPERTIES)
     return WorkerConfig(
         bootstrap_servers=own.required("bootstrap.servers"),
         group_id=own.required("group.id"),
@@ -194,13 +193,13 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         rest_shows_secrets=own.one_of(REST_SECRETS) == "shown",
         most_connectors=max(0, own.integer(MOST_CONNECTORS)),
         most_topics=max(1, own.integer(MOST_TOPICS)),
-        connector_properties=Properties(properties, worker_options()).checked(),
+        connector_properties=PropertyValues(properties, worker_options()).checked(),
         references=references,
         unknown=_unknown(properties, scoped),
     )
 
 
-def _group_times(own: Properties) -> GroupTimes:
+def _group_times(own: PropertyValues) -> GroupTimes:
     times = GroupTimes(
         session=own.milliseconds("session.timeout.ms"),
         heartbeat=own.milliseconds("heartbeat.interval.ms"),
@@ -251,9 +250,9 @@ def _storage_topic(properties: Mapping[str, str], kind: str, partitions: int) ->
         )
     return StorageTopic(
         kind=kind,
-        name=Properties(properties).required(f"{prefix}topic"),
+        name=PropertyValues(properties, PROPERTIES).required(f"{prefix}topic"),
         partitions=partitions,
-        replication_factor=Properties(properties).integer(f"{prefix}replication.factor"),
+        replication_factor=PropertyValues(properties, PROPERTIES).integer(f"{prefix}replication.factor"),
         config={
             name.removeprefix(prefix): value
             for name, value in properties.items()

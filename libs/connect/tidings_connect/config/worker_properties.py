@@ -8,20 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
-from tidings_connect.config.option import Family, Option, value_problem
+from tidings_connect.config.option import Family, Option
 from tidings_connect.config.override_policy import OVERRIDE_POLICY
+from tidings_connect.config.property_values import OFFSET_FILE
 from tidings_connect.config.providers import CONFIG_PROVIDERS
 from tidings_connect.config.rest_headers import ALLOWED_METHODS, ALLOWED_ORIGINS, RESPONSE_HEADERS
 from tidings_connect.config.rest_security import ADMIN_LISTENERS, CREDENTIALS_FILE, DEFAULT_PORT, HTTPS_PREFIX
-from tidings_connect.data.sizes import parse_size
-from tidings_connect.errors import WorkerConfigError
 from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS
 from tidings_connect.limits import BACKTRACKING, SIGNAL_DIRECTORY, TRANSFORM_MODULES
 
 REPORT_TIMEOUT: Final = "tidings.task.report.timeout.ms"
 MOST_CONNECTORS: Final = "tidings.connectors.max"
 REST_SECRETS: Final = "tidings.rest.secrets"
-OFFSET_FILE: Final = "offset.storage.file.filename"
 _PLACES: Final = "`http://host:port`, `https://host:port`, a list"
 
 SECTIONS: Final[Mapping[str, Sequence[Option | Family]]] = {
@@ -287,73 +285,3 @@ WITHOUT_MEANING: Final = (
 PROPERTIES: Final[Mapping[str, Option]] = {
     option.name: option for section in SECTIONS.values() for option in section if isinstance(option, Option)
 }
-
-
-class Properties:
-    """Reads properties by what their options say of them.
-
-    Args:
-        given: as in the file, with references resolved.
-        options: by name.
-    """
-
-    def __init__(self, given: Mapping[str, str], options: Mapping[str, Option] = PROPERTIES) -> None:
-        self._given = given
-        self._options = options
-
-    def required(self, name: str) -> str:
-        """A text that must be there."""
-        value = self._given.get(name, "").strip()
-        if not value:
-            raise WorkerConfigError(
-                f"{name} is missing in the worker's properties",
-                hint=f"a Kafka Connect distributed worker's file has it; a standalone one has {OFFSET_FILE} "
-                "and no group.id",
-            )
-        return value
-
-    def integer(self, name: str) -> int:
-        """A whole number; the default where it is not given."""
-        try:
-            return int(self._text(name))
-        except ValueError as error:
-            raise WorkerConfigError(f"{name} must be a whole number") from error
-
-    def milliseconds(self, name: str) -> float:
-        """In seconds."""
-        return self.integer(name) / 1000
-
-    def size(self, name: str) -> int | None:
-        """Bytes; None where there is neither a value nor a default."""
-        text = self._text(name).strip()
-        try:
-            return parse_size(text) if text else None
-        except ValueError as error:
-            raise WorkerConfigError(f"{name} {error}") from error
-
-    def boolean(self, name: str) -> bool:
-        """True or false."""
-        value = self._text(name).strip().lower()
-        if value not in {"true", "false"}:
-            raise WorkerConfigError(f"{name} must be true or false")
-        return value == "true"
-
-    def one_of(self, name: str) -> str:
-        """One of its values."""
-        value = self._text(name).strip().lower()
-        values = self._options[name].values
-        if value not in values:
-            raise WorkerConfigError(f"{name} must be one of {', '.join(values)}")
-        return value
-
-    def checked(self) -> dict[str, str]:
-        """The options' values and defaults by name, without those that have neither."""
-        for name, option in self._options.items():
-            if option.kind in {"short", "int", "long"}:
-                self.integer(name)
-            elif problem := value_problem(option, self._text(name)):
-                raise WorkerConfigError(f"{name} {problem}")
-        return {name: text for name in self._options if (text := self._text(name).strip())}
-
-    def _text(self, name: str) -> str:
-        return self._given.get(name, self._options[name].default or "")

@@ -6,7 +6,7 @@ from typing import Final
 from tidings_capture.cdc.spool import FREE_DISK, MOST_DISK
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import size_problem
-from tidings_connect.config.worker_properties import Properties
+from tidings_connect.config.property_values import PropertyValues
 from tidings_service.disk import DEFAULT_FREE_BYTES
 
 WAL_INTERVAL: Final = "tidings.wal.interval.ms"
@@ -39,10 +39,10 @@ _SHORTEST_SECONDS: Final = 0.1
 
 def wal_interval_seconds(properties: Mapping[str, str]) -> float:
     """Between two looks at the slots."""
-    return max(_SHORTEST_SECONDS, Properties(properties, _OPTIONS).milliseconds(WAL_INTERVAL))
+    return max(_SHORTEST_SECONDS, PropertyValues(properties, _OPTIONS).milliseconds(WAL_INTERVAL))
 
 
 def spool_bounds(properties: Mapping[str, str]) -> tuple[int | None, int]:
     """What a spool may take on disk (None: as much as there is room for), and what it must leave free, in bytes."""
-    own = Properties(properties, _OPTIONS)
+    own = PropertyValues(properties, _OPTIONS)
     return own.size(MOST_DISK), own.size(FREE_DISK) or DEFAULT_FREE_BYTES
