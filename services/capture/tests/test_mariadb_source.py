@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +17,12 @@ from tidings_capture.mysql.fields import shortest_float
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.statements import Kind, kind_of
 from tidings_capture.mysql.stream import Stream
+from tidings_connect.converters.encoding import JsonConverter
+from tidings_connect.data.records import Record
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_connect.transforms.record import SourceRecord
+from tidings_envelope.json_codec import JsonCodec
 from tidings_stack.mariadb import MariaDbServer
 
 Config = dict[str, str]
@@ -157,17 +160,37 @@ def test_tables_change_in_mid_stream(database: Database, config: Config) -> None
 
 
 class Collected:
-    """What a stream writes to."""
+    """What a stream writes to: each record's topic, key and value without the connector's clock.
 
-    def __init__(self) -> None:
-        self.records: list[SourceRecord] = []
+    Args:
+        direct: whether the stream may encode rows itself.
+    """
+
+    def __init__(self, *, direct: bool) -> None:
+        self.records: list[Any] = []
+        converter = JsonConverter(JsonCodec(), schemas_enable=False)
+        self.direct = (converter, converter) if direct else None
 
     def write(self, record: SourceRecord, *, trusted: bool = False) -> None:
-        self.records.append(record)
+        self.records.append((record.topic, record.key, told(record.value)))
+
+    def write_encoded(self, topic: str, records: Sequence[Record]) -> None:
+        assert self.direct
+        self.records += [
+            (topic, json.loads(k or b"null"), told(json.loads(v or b"null"))) for k, v, _ in records
+        ]
 
 
+def told(value: Any) -> Any:
+    """A value without the connector's clock."""
+    return value and {n: v for n, v in value.items() if not n.startswith("ts_")}
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "by records"])
 @pytest.mark.parametrize("whose", ["ours", "Debezium's"])
-def test_it_goes_on_in_the_midst_of_a_transaction(database: Database, config: Config, whose: str) -> None:
+def test_it_goes_on_in_the_midst_of_a_transaction(
+    database: Database, config: Config, whose: str, direct: bool
+) -> None:
     """A new stream after every event of rows; by the number of rows, or by Debezium's number of events."""
     chance = random.Random(17)
     database.run("CREATE TABLE a (id INT PRIMARY KEY, n INT)", "CREATE TABLE b (id INT, n INT)")
@@ -181,7 +204,7 @@ def test_it_goes_on_in_the_midst_of_a_transaction(database: Database, config: Co
             rows += count
         database.run("UPDATE b SET n = n + 1", "COMMIT")
     read = read_config({**config, "max.batch.size": "1"})
-    output, stored, end = Collected(), Offset(start).stored(), database.position()
+    output, stored, end = Collected(direct=direct), Offset(start).stored(), database.position()
     while stored["gtids"] != str(end):
         stream = Stream(read, output, read_offset(stored))  # type: ignore[arg-type]
         before, deadline = stored, time.monotonic() + 30
@@ -193,19 +216,13 @@ def test_it_goes_on_in_the_midst_of_a_transaction(database: Database, config: Co
                 stored.pop("tidings_rows", None)
         stream.close()
         halves += "event" in stored
-    whole = Collected()
+    whole = Collected(direct=direct)
     stream = Stream(read, whole, Offset(start))  # type: ignore[arg-type]
     while stream.offset().gtids != end:
         stream.read()
     stream.close()
     assert halves > 8
-    assert [told(r) for r in output.records] == [told(r) for r in whole.records]
-
-
-def told(record: SourceRecord) -> Any:
-    """A record without the connector's clock."""
-    value = record.value
-    return record.topic, record.key, value and {n: v for n, v in value.items() if not n.startswith("ts_")}
+    assert output.records == whole.records
 
 
 def test_a_purged_log_stops_it_or_is_answered_with_a_snapshot(database: Database, config: Config) -> None:

@@ -1,10 +1,11 @@
 """What a source task writes records to: transforms, converters, topics, and the producer behind them."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tidings_connect.converters.encoding import Converter
-from tidings_connect.data.records import Producer
+from tidings_connect.converters.options import ConverterError
+from tidings_connect.data.records import Producer, Record
 from tidings_connect.data.text import connect_text
 from tidings_connect.errors import RecordError
 from tidings_connect.task.topics import TaskTopics
@@ -37,6 +38,11 @@ class Output:
         self._counts: Counter[str] = Counter()
         self.send: Callable[..., None] = producer.send
         """Queues records that a task has encoded itself: topic, and list of `data.records.Record`."""
+        self.direct: tuple[Converter, Converter] | None = None
+        """The converters for keys and values, where a task may encode rows itself: there are no transforms, and both have
+        codecs."""
+        if chain is None and all(_has_codec(converter) for converter in converters):
+            self.direct = converters
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -73,11 +79,25 @@ class Output:
             (h.key, None if h.value is None else connect_text(h.schema, h.value).encode())
             for h in result.headers
         ]
+        self._ensure(topic)
+        self._producer.send_one(topic, key, value, headers, result.partition, result.timestamp)
+        self._counts[topic] += 1
+
+    def write_encoded(self, topic: str, records: Sequence[Record]) -> None:
+        """Queue records that were encoded by `direct`; the topic is created when its first record comes.
+
+        Raises:
+            TopicError: no record may go to its topic.
+            BrokerError: an earlier record was refused for good.
+        """
+        self._ensure(topic)
+        self._producer.send(topic, records)
+        self._counts[topic] += len(records)
+
+    def _ensure(self, topic: str) -> None:
         if topic not in self._known:
             self._topics.ensure(topic)
             self._known.add(topic)
-        self._producer.send_one(topic, key, value, headers, result.partition, result.timestamp)
-        self._counts[topic] += 1
 
     def close(self) -> None:
         """Close transforms and converters."""
@@ -85,3 +105,10 @@ class Output:
             self._chain.close()
         for converter in self._converters:
             converter.close()
+
+
+def _has_codec(converter: Converter) -> bool:
+    try:
+        return converter.codec is not None
+    except ConverterError:
+        return False

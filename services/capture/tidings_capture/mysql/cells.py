@@ -31,6 +31,14 @@ _DIGIT_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 @lru_cache(maxsize=20_000)
+def _micros_of_day(day: int) -> int | None:
+    """Microseconds since 1970-01-01 of a DATETIME's days; None: no calendar has it."""
+    months, day_of_month = divmod(day, 32)
+    days = days_of(*divmod(months, 13), day_of_month)
+    return None if days is ZERO else days * DAY_MICROS
+
+
+@lru_cache(maxsize=20_000)
 def days_of(year: int, month: int, day: int) -> int | Zero:
     """Days since 1970-01-01."""
     try:
@@ -59,14 +67,11 @@ def datetime_cell(packed: int, micros: int) -> int | Zero:
     value = packed - 0x8000000000
     if value < 0:
         raise ValueError("a DATETIME is negative")
-    months, day = divmod(value >> 17, 32)
-    year, month = divmod(months, 13)
-    days = days_of(year, month, day)
-    clock = value & 0x1FFFF
+    start, clock = _micros_of_day(value >> 17), value & 0x1FFFF
     hour, minute, second = clock >> 12, clock >> 6 & 63, clock & 63
-    if days is ZERO or hour > 23 or minute > 59 or second > 59:
+    if start is None or hour > 23 or minute > 59 or second > 59:
         return ZERO
-    return (days * 86_400 + hour * 3600 + minute * 60 + second) * MICROS + micros
+    return start + (hour * 3600 + minute * 60 + second) * MICROS + micros
 
 
 def time_cell(packed: int, fraction_bytes: int, scale: int) -> int:
@@ -91,8 +96,8 @@ def decimal_size(precision: int, scale: int) -> int:
     return 4 * (whole + parts) + _DIGIT_BYTES[left] + _DIGIT_BYTES[right]
 
 
-def decimal_cell(precision: int, scale: int) -> Callable[[bytes], Decimal]:
-    """Reads DECIMAL(precision, scale)."""
+def unscaled_cell(precision: int, scale: int) -> Callable[[bytes], int]:
+    """Reads DECIMAL(precision, scale): its digits as a number without the point."""
     whole, left = divmod(precision - scale, 9)
     parts, right = divmod(scale, 9)
     groups = [(_DIGIT_BYTES[left], left)] if left else []
@@ -100,23 +105,37 @@ def decimal_cell(precision: int, scale: int) -> Callable[[bytes], Decimal]:
     groups += [(_DIGIT_BYTES[right], right)] if right else []
     size = decimal_size(precision, scale)
     top, mask = 1 << (8 * size - 1), (1 << 8 * size) - 1
+    steps, shift = [], 8 * size
+    for width, count in groups:
+        shift -= 8 * width
+        steps.append((shift, (1 << 8 * width) - 1, 10**count))
 
-    def read(data: bytes) -> Decimal:
+    def read(data: bytes) -> int:
         if len(data) != size:
             raise ValueError("a DECIMAL is cut off")
         number = int.from_bytes(data, "big")
-        positive = bool(number & top)
+        negative = not number & top
         number ^= top
-        if not positive:
+        if negative:
             number ^= mask
-        digits, shift = 0, 8 * size
-        for width, count in groups:
-            shift -= 8 * width
-            group = number >> shift & ((1 << 8 * width) - 1)
-            if group >= 10**count:
+        digits = 0
+        for shift, bits, power in steps:
+            group = number >> shift & bits
+            if group >= power:
                 raise ValueError("a DECIMAL has a digit that is none")
-            digits = digits * 10**count + group
-        return Decimal((int(not positive and digits != 0), tuple(map(int, str(digits))), -scale))
+            digits = digits * power + group
+        return -digits if negative else digits
+
+    return read
+
+
+def decimal_cell(precision: int, scale: int) -> Callable[[bytes], Decimal]:
+    """Reads DECIMAL(precision, scale)."""
+    unscaled = unscaled_cell(precision, scale)
+
+    def read(data: bytes) -> Decimal:
+        number = unscaled(data)
+        return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
     return read
 

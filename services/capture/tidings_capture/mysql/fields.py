@@ -7,15 +7,16 @@ statement here was compared with what the connector 3.5.0 writes.
 import base64
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePrecision
 from tidings_capture.cdc.types.iso_times import iso_timestamp
 from tidings_capture.mysql.catalog import Column
-from tidings_capture.mysql.cells import DAY_MICROS, ZERO
+from tidings_capture.mysql.cells import DAY_MICROS, MICROS, ZERO
 from tidings_capture.mysql.errors import UnsupportedError
 from tidings_capture.mysql.selected import (
     BYTES,
@@ -68,6 +69,17 @@ class RowField:
     schema: ConnectSchema
     convert: Convert
     """From a cell that is not NULL."""
+    regular: Convert
+    """The same, for cells that are not `ZERO`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StructFields:
+    """A struct's fields, and where its cells stand."""
+
+    schema: ConnectSchema
+    fields: Sequence[tuple[int, RowField]]
+    """Each with its column's number."""
 
 
 def row_field(column: Column, options: FieldOptions) -> RowField:
@@ -76,13 +88,14 @@ def row_field(column: Column, options: FieldOptions) -> RowField:
     Raises:
         UnsupportedError: for a type that is not read.
     """
-    schema, convert, zero = _kind(column, options)
+    schema, regular, zero = _kind(column, options)
     if column.nullable:
         schema = schema.as_optional()
+    convert = regular
     if zero is not None:
-        convert = _with_zero(convert, None if column.nullable else zero[0])
+        convert = _with_zero(regular, None if column.nullable else zero[0])
     default = _default(column, convert)
-    return RowField(column.name, replace(schema, default=default), convert)
+    return RowField(column.name, replace(schema, default=default), convert, regular)
 
 
 def _with_zero(convert: Convert, zero: Any) -> Convert:
@@ -93,7 +106,8 @@ _Kind = tuple[ConnectSchema, Convert, tuple[Any] | None]
 """Schema, conversion, and what a date becomes that no calendar has in a column that takes no null."""
 
 
-def _same(cell: Any) -> Any:
+def same(cell: Any) -> Any:
+    """The cell is the value."""
     return cell
 
 
@@ -101,7 +115,7 @@ def _kind(column: Column, options: FieldOptions) -> _Kind:  # noqa: PLR0911 - on
     kind = column.type
     whole = _WHOLE.get((kind, column.unsigned))
     if whole is not None:
-        return ConnectSchema(whole), _same, None
+        return ConnectSchema(whole), same, None
     if kind == "bigint":
         return _unsigned_bigint(options)
     if kind in {"float", "double"}:
@@ -109,7 +123,7 @@ def _kind(column: Column, options: FieldOptions) -> _Kind:  # noqa: PLR0911 - on
         single = kind == "float" and "(" not in column.declared
         if single:
             return ConnectSchema(ConnectType.FLOAT32), shortest_float, None
-        return ConnectSchema(ConnectType.FLOAT64), _same, None
+        return ConnectSchema(ConnectType.FLOAT64), same, None
     if kind == "decimal":
         return _decimal(column.precision or 10, column.scale or 0, options.decimals)
     if kind == "bit":
@@ -117,9 +131,9 @@ def _kind(column: Column, options: FieldOptions) -> _Kind:  # noqa: PLR0911 - on
     if kind in {"date", "time", "datetime", "timestamp"}:
         return _time(column, options.times)
     if kind in {"enum", "set"}:
-        return _labels(column), _same, None
+        return _labels(column), same, None
     if kind in TEXTS | {"year"}:
-        return _YEAR if kind == "year" else semantic.STRING, _same, None
+        return _YEAR if kind == "year" else semantic.STRING, same, None
     if kind in BYTES | GEOMETRIES:
         return _binary(options.binaries) if kind in BYTES else _geometry(kind)
     raise UnsupportedError(
@@ -171,7 +185,7 @@ def _decimal(precision: int, scale: int, mode: DecimalHandling) -> _Kind:
         return semantic.STRING, lambda cell: f"{cell:f}", None
     if mode is DecimalHandling.DOUBLE:
         return ConnectSchema(ConnectType.FLOAT64), float, None
-    return semantic.decimal(scale, precision), _same, None
+    return semantic.decimal(scale, precision), same, None
 
 
 def _bit(length: int) -> _Kind:
@@ -193,25 +207,43 @@ def _time(column: Column, mode: TimePrecision) -> _Kind:
     if kind == "timestamp":
         return (
             semantic.ZONED_TIMESTAMP,
-            lambda micros: iso_timestamp(micros, decimals),
+            _zoned(decimals),
             (iso_timestamp(0, decimals),),
         )
     if mode is TimePrecision.CONNECT:
         if kind == "date":
-            return semantic.CONNECT_DATE, _same, (0,)
+            return semantic.CONNECT_DATE, same, (0,)
         if kind == "time":
             return semantic.CONNECT_TIME, _clock_millis, None
-        return semantic.CONNECT_TIMESTAMP, _millis, (0,)
+        return semantic.CONNECT_TIMESTAMP, millis, (0,)
     if kind == "date":
-        return semantic.DATE, _same, (0,)
+        return semantic.DATE, same, (0,)
     if kind == "time":
-        return semantic.MICRO_TIME, _same, None
+        return semantic.MICRO_TIME, same, None
     if decimals <= 3:
-        return semantic.TIMESTAMP, _millis, (0,)
-    return semantic.MICRO_TIMESTAMP, _same, (0,)
+        return semantic.TIMESTAMP, millis, (0,)
+    return semantic.MICRO_TIMESTAMP, same, (0,)
 
 
-def _millis(micros: int) -> int:
+def _zoned(decimals: int) -> Convert:
+    if not decimals:
+        return lambda micros: f"{_second(micros // MICROS)}Z"
+    unit = 10 ** (6 - decimals)
+
+    def zoned(micros: int) -> str:
+        seconds, fraction = divmod(micros, MICROS)
+        return f"{_second(seconds)}.{fraction // unit:0{decimals}d}Z"
+
+    return zoned
+
+
+@lru_cache(maxsize=5_000)
+def _second(seconds: int) -> str:
+    return iso_timestamp(seconds * MICROS, 0)[:-1]
+
+
+def millis(micros: int) -> int:
+    """Milliseconds of microseconds, rounded down."""
     return micros // 1000
 
 
@@ -226,7 +258,7 @@ def _clock_millis(micros: int) -> int:
 
 def _binary(mode: BinaryHandling) -> _Kind:
     if mode is BinaryHandling.BYTES:
-        return ConnectSchema(ConnectType.BYTES), _same, None
+        return ConnectSchema(ConnectType.BYTES), same, None
     encode: dict[BinaryHandling, Convert] = {
         BinaryHandling.BASE64: lambda cell: base64.b64encode(cell).decode(),
         BinaryHandling.BASE64_URL_SAFE: lambda cell: base64.urlsafe_b64encode(cell).decode(),

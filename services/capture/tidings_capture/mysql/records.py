@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tidings_capture.mysql.catalog import Table
 from tidings_capture.mysql.config import VERSION, MariaDbConfig
-from tidings_capture.mysql.fields import RowField, row_field
+from tidings_capture.mysql.fields import RowField, StructFields, row_field
 from tidings_capture.mysql.row_code import Cells
 from tidings_connect.data.text import struct_text
 from tidings_connect.errors import RecordError
@@ -86,7 +86,6 @@ class TablePlan:
 
     def __init__(self, table: Table, config: MariaDbConfig) -> None:
         self.table = table
-        self._config = config
         names = [column.name for column in table.columns]
         excluded = config.columns.excluded(table.database, table.name, names)
         keyed = config.keys.key(table.database, table.name, names) or table.primary or table.unique
@@ -94,19 +93,27 @@ class TablePlan:
             None if c.name in excluded and c.name not in keyed else row_field(c, config.fields)
             for c in table.columns
         ]
-        self._row = [(i, f.name, f.convert) for i, f in enumerate(made) if f and f.name not in excluded]
+        fields = [(i, f) for i, f in enumerate(made) if f and f.name not in excluded]
+        self._row = [(i, f.name, f.convert) for i, f in fields]
         place = {field.name: (index, field) for index, field in enumerate(made) if field}
         self._key = [(place[name][0], name, place[name][1].convert) for name in keyed]
+        self.prefix = config.prefix
+        self.skipped = config.skipped
+        self.tombstones = config.tombstones
         self.topic = config.topics.of_table(table.database, table.name)
-        row = semantic.struct(
-            f"{self.topic}.Value", [(f.name, f.schema) for f in made if f and f.name not in excluded]
-        ).as_optional()
+        row = semantic.struct(f"{self.topic}.Value", [(f.name, f.schema) for _, f in fields]).as_optional()
+        self.row_fields = StructFields(row, fields)
         self._key_schema = (
             semantic.struct(f"{self.topic}.Key", [(name, place[name][1].schema) for name in keyed])
             if keyed
             else None
         )
-        self._value_schema = semantic.struct(
+        self.key_fields = (
+            None
+            if self._key_schema is None
+            else StructFields(self._key_schema, [place[name] for name in keyed])
+        )
+        self.value_schema = semantic.struct(
             f"{self.topic}.Envelope",
             (
                 ("before", row),
@@ -120,7 +127,7 @@ class TablePlan:
             ),
             version=2,
         )
-        self._headers = tuple(Header(name, _STRING, value) for name, value in config.headers)
+        self.headers = tuple(Header(name, _STRING, value) for name, value in config.headers)
 
     def read(self, cells: Cells, place: Place) -> list[SourceRecord]:
         """A row of a snapshot (op ``r``)."""
@@ -128,7 +135,7 @@ class TablePlan:
 
     def insert(self, cells: Cells, place: Place, numbers: Numbers | None) -> list[SourceRecord]:
         """A new row."""
-        if "c" in self._config.skipped:
+        if "c" in self.skipped:
             return []
         return [self._record("c", None, cells, place, numbers, ())]
 
@@ -136,10 +143,10 @@ class TablePlan:
         self, cells: Cells, place: Place, numbers: Numbers | None, more: Sequence[Header] = ()
     ) -> list[SourceRecord]:
         """A row that is gone, and its tombstone."""
-        if "d" in self._config.skipped:
+        if "d" in self.skipped:
             return []
         record = self._record("d", cells, None, place, numbers, more)
-        if not self._config.tombstones:
+        if not self.tombstones:
             return [record]
         return [record, record._replace(value_schema=None, value=None, headers=record.headers.copy())]
 
@@ -149,11 +156,9 @@ class TablePlan:
         """A changed row; with another key a delete, a tombstone and a new row."""
         old, new = self._key_of(before), self._key_of(after)
         if old == new:
-            return (
-                [] if "u" in self._config.skipped else [self._record("u", before, after, place, numbers, ())]
-            )
+            return [] if "u" in self.skipped else [self._record("u", before, after, place, numbers, ())]
         records = self.delete(before, place, numbers, [self._key_header(NEW_KEY, new)])
-        if "c" not in self._config.skipped:
+        if "c" not in self.skipped:
             records.append(self._record("c", None, after, place, numbers, [self._key_header(OLD_KEY, old)]))
         return records
 
@@ -196,7 +201,7 @@ class TablePlan:
         value = {
             "before": self._row_of(before),
             "after": self._row_of(after),
-            "source": source_of(place, self._config.prefix, self.table),
+            "source": source_of(place, self.prefix, self.table),
             "transaction": None if numbers is None else numbers.next(self.table.qualified),
             "op": op,
             "ts_ms": now // 1_000_000,
@@ -209,10 +214,10 @@ class TablePlan:
             None,
             self._key_schema,
             key,
-            self._value_schema,
+            self.value_schema,
             value,
             None,
-            [*more, *self._headers],
+            [*more, *self.headers],
         )
 
 

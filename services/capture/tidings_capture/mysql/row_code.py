@@ -23,7 +23,8 @@ from tidings_capture.mysql.events import MOST_BYTES, ROWS, Event, decompressed
 from tidings_capture.mysql.table_map import LoggedColumn, TableMap
 
 Cells = tuple[Any, ...]
-Decode = Callable[[bytes], str]
+Decode = Callable[[bytes], Any]
+"""Makes a cell of its bytes."""
 ReadRows = Callable[[bytes, int, int, Callable[[Cells], None]], None]
 """Reads rows from a buffer, between two positions, and hands each on."""
 BINARY: Final = 63
@@ -81,7 +82,7 @@ def read_rows_event(event: Event) -> RowsEvent:
 
 
 @dataclass
-class _Code:
+class Code:
     """Source code and what it names."""
 
     names: dict[str, Any] = field(default_factory=lambda: {"number": int.from_bytes})
@@ -96,10 +97,10 @@ def compile_rows(columns: Sequence[LoggedColumn], decoders: Sequence[Decode | No
     """What reads rows with all of these columns.
 
     Args:
-        decoders: what makes texts of bytes, for each column that is a text.
+        decoders: for each column what makes a cell of its bytes, where that is not told by its type: for texts.
     """
     count = len(columns)
-    code = _Code()
+    code = Code()
     size = (count + 7) // 8
     code.lines += [
         "def rows(data, at, end, take):",
@@ -108,11 +109,11 @@ def compile_rows(columns: Sequence[LoggedColumn], decoders: Sequence[Decode | No
         f"  at += {size}",
         "  if not nulls:",
     ]
-    code.lines += [f"   {line}" for line in _all(columns, decoders, code)] or ["   pass"]
+    code.lines += [f"   {line}" for line in cell_lines(columns, decoders, code)] or ["   pass"]
     code.lines.append("  else:")
     for index, (column, decode) in enumerate(zip(columns, decoders, strict=True)):
         code.lines += [f"   if nulls & {1 << index}:", f"    v{index} = None", "   else:"]
-        code.lines += [f"    {line}" for line in _one(index, column, decode, code)]
+        code.lines += [f"    {line}" for line in one_cell(index, column, decode, code)]
     values = "".join(f"v{index}, " for index in range(count))
     code.lines += ["  if at > end: raise ValueError('a row is cut off')", f"  take(({values}))"]
     exec("\n".join(code.lines), code.names)  # noqa: S102 - names and numbers of our own only
@@ -120,27 +121,38 @@ def compile_rows(columns: Sequence[LoggedColumn], decoders: Sequence[Decode | No
     return made
 
 
-def _all(columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None], code: _Code) -> list[str]:
-    """A row without nulls: neighbours of fixed width are read at once."""
+def cell_lines(
+    columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None], code: Code, nulls: int = 0
+) -> list[str]:
+    """The code that reads the cells of a row, but for those that are null, into variables ``v`` with the column's number.
+
+    It begins and ends at ``at`` of ``data``. Neighbours of fixed width are read at once.
+
+    Args:
+        nulls: a bit for each column that is null.
+    """
     lines: list[str] = []
-    index = 0
-    while index < len(columns):
-        last, form = index, "<"
-        while last < len(columns) and (columns[last].type, columns[last].unsigned) in _FIXED:
-            form += _FIXED[columns[last].type, columns[last].unsigned]
-            last += 1
-        if last == index:
-            lines += _one(index, columns[index], decoders[index], code)
-            index += 1
+    there = [index for index in range(len(columns)) if not nulls >> index & 1]
+    while there:
+        form, names = "<", ""
+        first = there[0]
+        for index in there:
+            fixed = _FIXED.get((columns[index].type, columns[index].unsigned))
+            if fixed is None:
+                break
+            form, names = form + fixed, names + f"v{index}, "
+        if not names:
+            lines += one_cell(first, columns[first], decoders[first], code)
+            there = there[1:]
             continue
-        unpack = code.name(f"u{index}", struct.Struct(form).unpack_from)
-        names = "".join(f"v{place}, " for place in range(index, last))
+        unpack = code.name(f"u{first}_{form[1:]}", struct.Struct(form).unpack_from)
         lines.append(f"{names}= {unpack}(data, at); at += {struct.calcsize(form)}")
-        index = last
+        there = there[len(form) - 1 :]
     return lines
 
 
-def _one(index: int, column: LoggedColumn, decode: Decode | None, code: _Code) -> list[str]:
+def one_cell(index: int, column: LoggedColumn, decode: Decode | None, code: Code) -> list[str]:
+    """The code that reads one cell; see `cell_lines`."""
     kind, meta, v = column.type, column.meta, f"v{index}"
     fixed = _FIXED.get((kind, column.unsigned))
     if fixed is not None:
@@ -161,7 +173,7 @@ def _sized(v: str, size: int, shown: str) -> list[str]:
     return [f"e = at + {size} + {length}", f"{v} = {shown.format(f'data[at + {size}:e]')}", "at = e"]
 
 
-def _shown(index: int, column: LoggedColumn, decode: Decode | None, code: _Code) -> str:
+def _shown(index: int, column: LoggedColumn, decode: Decode | None, code: Code) -> str:
     """What becomes of the bytes, which stand for ``{}``."""
     if decode is not None:
         return f"{code.name(f'd{index}', decode)}({{}})"
@@ -170,7 +182,7 @@ def _shown(index: int, column: LoggedColumn, decode: Decode | None, code: _Code)
     return "{}"
 
 
-def _number(index: int, column: LoggedColumn, decode: Decode | None, code: _Code) -> tuple[int, str]:
+def _number(index: int, column: LoggedColumn, decode: Decode | None, code: Code) -> tuple[int, str]:
     """Size, and what becomes of the bytes."""
     meta = column.meta
 
@@ -197,7 +209,7 @@ def _number(index: int, column: LoggedColumn, decode: Decode | None, code: _Code
             return 4 + fraction, call(timestamp_cell, big(0, 4), f"{big(4, 4 + fraction)} * {scale}")
         case kinds.NEWDECIMAL:
             size = decimal_size(meta >> 8, meta & 255)
-            return size, call(decimal_cell(meta >> 8, meta & 255), f"data[at:at + {size}]")
+            return size, call(decode or decimal_cell(meta >> 8, meta & 255), f"data[at:at + {size}]")
         case kinds.BIT:
             size = (meta + 7) // 8
             return size, big(0, size)

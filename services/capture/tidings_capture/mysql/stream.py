@@ -10,12 +10,13 @@ from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.events import Event, EventReader
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.records import Numbers, Place
+from tidings_capture.mysql.records import Numbers, Place, TablePlan
 from tidings_capture.mysql.row_code import Cells, RowsEvent, read_rows_event
 from tidings_capture.mysql.statements import Kind, kind_of
 from tidings_capture.mysql.table_map import table_id
 from tidings_capture.mysql.tables import Tables, Version
 from tidings_capture.mysql.transactions import TransactionTopic
+from tidings_connect.data.records import Record
 from tidings_connect.task.output import Output
 from tidings_service.errors import Retry
 
@@ -31,7 +32,7 @@ class Stream:
         self._config = config
         self._output = output
         self._topic = TransactionTopic(config)
-        self._tables = Tables(config)
+        self._tables = Tables(config, output.direct)
         self._reader = EventReader()
         self._gtids = start.gtids
         self._parts = dict(start.parts)
@@ -207,12 +208,23 @@ class Stream:
             return 0
         rows = read_rows_event(event)
         self._place.seconds = event.timestamp
+        if version.encoder is not None and not self._resumes:
+            records = version.encoder.records(rows, self._place, self._numbers)
+            if records is not None:
+                return self._encoded(rows.op, version.plan, records)
         cells = version.rows.read(rows, self._where(event))
         changes = len(cells) // 2 if rows.op == "u" else len(cells)
         for row in range(changes):
             self._place.row = row
             self._change(rows, row, cells, version)
         return changes
+
+    def _encoded(self, op: str, plan: TablePlan, records: list[Record]) -> int:
+        """Queue the records of an event; how many rows it had."""
+        self._output.write_encoded(plan.topic, records)
+        rows = len(records) // 2 if op == "d" and plan.tombstones else len(records)
+        self._done += rows
+        return rows
 
     def _change(self, event: RowsEvent, row: int, cells: list[Cells], version: Version) -> None:
         self._done += 1

@@ -5,6 +5,7 @@ from typing import Final
 
 from tidings_capture.mysql import table_map as kinds
 from tidings_capture.mysql.catalog import Charsets, Column, Table, table
+from tidings_capture.mysql.change_encoder import ChangeEncoder
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
@@ -13,6 +14,7 @@ from tidings_capture.mysql.logged import decoder, fits, is_ambiguous
 from tidings_capture.mysql.records import TablePlan
 from tidings_capture.mysql.row_code import BINARY, TableRows
 from tidings_capture.mysql.table_map import LoggedColumn, TableMap, read_table_map, table_name
+from tidings_connect.converters.encoding import Converter
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -24,18 +26,25 @@ _MOST: Final = 5_000
 class Version:
     """One version of a captured table."""
 
-    __slots__ = ("plan", "rows")
+    __slots__ = ("encoder", "plan", "rows")
 
-    def __init__(self, rows: TableRows, plan: TablePlan) -> None:
+    def __init__(self, rows: TableRows, plan: TablePlan, encoder: ChangeEncoder | None) -> None:
         self.rows = rows
         self.plan = plan
+        self.encoder = encoder
+        """The direct way to records, where there is one."""
 
 
 class Tables:
-    """Finds the version of a table that a TABLE_MAP speaks of."""
+    """Finds the version of a table that a TABLE_MAP speaks of.
 
-    def __init__(self, config: MariaDbConfig) -> None:
+    Args:
+        converters: for keys and values, where rows may be encoded without records between.
+    """
+
+    def __init__(self, config: MariaDbConfig, converters: tuple[Converter, Converter] | None = None) -> None:
         self._config = config
+        self._converters = converters
         self._session: Session | None = None
         self._charsets: Charsets | None = None
         self._known: dict[bytes, Version | None] = {}
@@ -89,7 +98,10 @@ class Tables:
             if len(self._former) >= _MOST:
                 self._former.clear()
             plan = self._former[now] = TablePlan(now, self._config)
-        return Version(TableRows(mapped, decoders), plan)
+        encoder = None
+        if self._converters is not None and not self._config.skipped & {"c", "u", "d"}:
+            encoder = ChangeEncoder(mapped, decoders, plan, self._converters)
+        return Version(TableRows(mapped, decoders), plan, encoder)
 
     def _ask(self, mapped: TableMap) -> tuple[Table | None, Charsets]:
         if self._session is None:

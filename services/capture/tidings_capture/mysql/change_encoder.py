@@ -1,0 +1,142 @@
+"""From an event of rows straight to encoded records: what `TablePlan` and the converters would write. Pure."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tidings_capture.mysql.records import SOURCE, Numbers, Place, TablePlan, source_of
+from tidings_capture.mysql.row_code import Decode, RowsEvent
+from tidings_capture.mysql.row_encoder import IRREGULAR, EncodedRow, RowEncoder
+from tidings_capture.mysql.table_map import TableMap
+from tidings_connect.converters.encoding import Converter
+from tidings_connect.data.records import Record
+from tidings_envelope import semantic
+from tidings_envelope.avro_codec import long_avro
+from tidings_envelope.json_codec import JsonCodec
+
+_ROW: Final = next(index for index, field in enumerate(SOURCE.fields) if field.name == "row")
+"""The only field of ``source`` that differs between the rows of an event."""
+
+
+class ChangeEncoder:
+    """Writes the changes of one version of a table.
+
+    Args:
+        converters: for keys and values; both have codecs.
+
+    Raises:
+        RegistryError: the registry refused a schema or could not be reached.
+    """
+
+    def __init__(
+        self,
+        table: TableMap,
+        decoders: Sequence[Decode | None],
+        plan: TablePlan,
+        converters: tuple[Converter, Converter],
+    ) -> None:
+        self._plan = plan
+        self._width = len(table.columns)
+        self._rows = RowEncoder(
+            table.columns, decoders, plan.row_fields, plan.key_fields, plan.topic, converters
+        )
+        converter = converters[1]
+        codec = converter.codec
+        prefix, suffix = converter.frame(plan.topic, plan.value_schema)
+        fragments = codec.struct_fragments(plan.value_schema)
+        null_row = codec.null(plan.row_fields.schema)
+        self._open, self._between = prefix + fragments[0], fragments[1]
+        self._only_after = self._open + null_row + self._between
+        self._behind_before = self._between + null_row
+        source = codec.struct_fragments(SOURCE)
+        self._source = (fragments[2] + source[0], *source[1:-1], source[-1] + fragments[3])
+        self._source_encoders = [(f.name, codec.encoder(f.schema)) for f in SOURCE.fields]
+        self._block = codec.struct_fragments(semantic.TRANSACTION_BLOCK)
+        self._no_block = codec.null(semantic.TRANSACTION_BLOCK)
+        self._behind_block = fragments[4:8]
+        self._end = fragments[8] + suffix
+        self._string = codec.encoder(semantic.STRING)
+        self._optional_long = codec.encoder(semantic.OPTIONAL_INT64)
+        self._number: Callable[[int], bytes] = b"%d".__mod__ if isinstance(codec, JsonCodec) else long_avro
+        self._headers = [(header.key, str(header.value).encode()) for header in plan.headers] or None
+
+    def records(self, event: RowsEvent, place: Place, numbers: Numbers | None) -> list[Record] | None:
+        """The records of an event's rows, numbered; None, and nothing numbered, when `TablePlan` has to write them."""
+        full = (1 << self._width) - 1
+        if event.width != self._width or any(
+            int.from_bytes(image, "little") & full != full for image in event.images
+        ):
+            return None
+        try:
+            rows = self._rows.read(event.data, event.start, len(event.data))
+        except IRREGULAR:  # the plan says what is wrong, or writes what this does not
+            return None
+        if event.op != "u":
+            return self._of_rows(event.op, rows, place, numbers)
+        if len(rows) % 2 or any(rows[at][1] != rows[at + 1][1] for at in range(0, len(rows), 2)):
+            return None
+        return self._updated(rows, place, numbers)
+
+    def _of_rows(
+        self, op: str, rows: list[EncodedRow], place: Place, numbers: Numbers | None
+    ) -> list[Record]:
+        before_number, behind_number, end = self._around(op, place, numbers)
+        deletes, tombstones = op == "d", self._plan.tombstones
+        opening = self._open if deletes else self._only_after
+        if deletes:
+            before_number = self._behind_before + before_number
+        number, headers = self._number, self._headers
+        join = b"".join
+        records: list[Record] = []
+        for place_in_event, (row, key) in enumerate(rows):
+            block = behind_number if numbers is None else self._numbered(behind_number, numbers)
+            value = join((opening, row, before_number, number(place_in_event), block, end))
+            records.append((key, value, headers))
+            if deletes and tombstones:
+                records.append((key, None, headers))
+        return records
+
+    def _updated(self, rows: list[EncodedRow], place: Place, numbers: Numbers | None) -> list[Record]:
+        before_number, behind_number, end = self._around("u", place, numbers)
+        opening, between, number, headers = self._open, self._between, self._number, self._headers
+        join = b"".join
+        records: list[Record] = []
+        for at in range(0, len(rows), 2):
+            block = behind_number if numbers is None else self._numbered(behind_number, numbers)
+            row, key = rows[at + 1]
+            value = join((opening, rows[at][0], between, row, before_number, number(at // 2), block, end))
+            records.append((key, value, headers))
+        return records
+
+    def _around(self, op: str, place: Place, numbers: Numbers | None) -> tuple[bytes, bytes, bytes]:
+        """What stands between a row and its number in the event, between that and the transaction's numbers, and at the
+        end: the same for all rows of an event."""
+        values = source_of(place, self._plan.prefix, self._plan.table)
+        pieces = [encode(values[name]) for name, encode in self._source_encoders]
+        source = self._source
+        before = b"".join(source[i] + pieces[i] for i in range(_ROW)) + source[_ROW]
+        behind = b"".join(source[i] + pieces[i] for i in range(_ROW + 1, len(pieces))) + source[-1]
+        if numbers is None:
+            behind += self._no_block
+        else:
+            behind += self._block[0] + self._string(numbers.id) + self._block[1]
+        now = time.time_ns()
+        before_op, before_ms, before_us, before_ns = self._behind_block
+        times = [self._optional_long(now // size) for size in (1_000_000, 1_000, 1)]
+        end = (
+            before_op + self._string(op) + before_ms + times[0] + before_us + times[1] + before_ns + times[2]
+        )
+        if numbers is not None:
+            end = self._block[3] + end
+        return before, behind, end + self._end
+
+    def _numbered(self, behind_number: bytes, numbers: Numbers) -> bytes:
+        block = numbers.next(self._plan.table.qualified)
+        return b"".join(
+            (
+                behind_number,
+                self._number(block["total_order"]),
+                self._block[2],
+                self._number(block["data_collection_order"]),
+            )
+        )

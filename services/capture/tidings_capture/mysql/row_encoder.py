@@ -1,0 +1,337 @@
+"""From the log's bytes straight to encoded rows and keys, by functions that are compiled for each version of a table. Pure.
+
+`TableRows` and `TablePlan` say what a row becomes; this gives the same bytes without the values between. Functions are made
+per set of nulls, which are few in most tables; rows with further sets are read by one function that looks at each.
+"""
+
+import struct
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from tidings_capture.cdc.snippets import LOOK_AGAIN
+from tidings_capture.mysql import table_map as kinds
+from tidings_capture.mysql.cells import ZERO, unscaled_cell
+from tidings_capture.mysql.fields import RowField, StructFields, millis, same
+from tidings_capture.mysql.row_code import Code, Decode, cell_lines, one_cell
+from tidings_capture.mysql.table_map import LoggedColumn
+from tidings_connect.converters.encoding import Converter
+from tidings_connect.errors import RecordError
+from tidings_envelope.avro_codec import bytes_avro, long_avro, present_branch, string_avro
+from tidings_envelope.codec import Codec
+from tidings_envelope.decimals import CONNECT_DECIMAL, int_to_bytes
+from tidings_envelope.json_codec import DecimalFormat, JsonCodec, bytes_json, string_json
+from tidings_envelope.schema import ConnectSchema, ConnectType
+
+EncodedRow = tuple[bytes, bytes | None]
+"""Row and key."""
+IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, TypeError, struct.error, RecordError)
+"""What reading raises for rows that `TableRows` and `TablePlan` have to be asked about."""
+_ReadRow = Callable[[bytes, int], tuple[int, bytes, bytes | None]]
+_INTEGERS: Final = frozenset({ConnectType.INT16, ConnectType.INT32, ConnectType.INT64})
+_LOOK_AGAIN: Final = "ESCAPE in row and CONTROL in row or not row.isascii() and ASTRAL(row)"
+"""What `cdc.snippets.LOOK_AGAIN` looks for."""
+_MOST_SETS: Final = 64
+"""Sets of nulls with a function of their own."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What becomes of one field."""
+
+    lines: list[str]
+    """The code that makes it of its cell."""
+    result: str
+    """What it is then: an expression."""
+    format: str = "%b"
+    """How it is written: as bytes, or as a number."""
+    before: bytes = b""
+    """What always stands before it."""
+    is_loose: bool = False
+    """Whether it is a text that is written without a look at what JSON writes otherwise."""
+
+
+class RowEncoder:
+    """Encodes the rows of one version of a table.
+
+    Args:
+        decoders: as for `TableRows`.
+        row: the row's struct.
+        key: the key's; None: the table has none.
+        topic: the table's.
+        converters: for keys and values; both have codecs.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[LoggedColumn],
+        decoders: Sequence[Decode | None],
+        row: StructFields,
+        key: StructFields | None,
+        topic: str,
+        converters: tuple[Converter, Converter],
+    ) -> None:
+        self._columns = columns
+        self._size = (len(columns) + 7) // 8
+        self._mask = (1 << len(columns)) - 1
+        key_codec, value_codec = converters[0].codec, converters[1].codec
+        self._code = Code()
+        self._code.names.update(LOOK_AGAIN[1])
+        in_key = {index for index, _ in key.fields} if key is not None else set()
+        self._decoders = list(decoders)
+        decoded = set()
+        for index, field in row.fields:
+            if index not in in_key and _is_unscaled(field, columns[index], value_codec):
+                self._decoders[index] = _unscaled(columns[index].meta, field.schema, value_codec)
+                decoded.add(index)
+        self._row = _Struct("r", row, decoded, value_codec, self._code)
+        self._key = None
+        if key is not None:
+            frame = converters[0].frame(topic, key.schema)
+            self._key = _Struct("k", key, (), key_codec, self._code, frame.prefix, frame.suffix)
+        self._exact = _Struct("x", row, decoded, value_codec, self._code) if self._row.looks_again else None
+        self._by_nulls: dict[int, _ReadRow] = {}
+        self._any: _ReadRow | None = None
+
+    def read(self, data: bytes, at: int, end: int) -> list[EncodedRow]:
+        """The rows between two positions of a buffer.
+
+        Raises:
+            Exception: one of `IRREGULAR`.
+        """
+        found: list[EncodedRow] = []
+        size, mask, known = self._size, self._mask, self._by_nulls
+        number = int.from_bytes
+        while at < end:
+            nulls = number(data[at : at + size], "little") & mask
+            read = known.get(nulls) or self._function(nulls)
+            at, row, key = read(data, at)
+            if at > end:
+                raise ValueError("a row is cut off")
+            found.append((row, key))
+        return found
+
+    def _function(self, nulls: int) -> _ReadRow:
+        if len(self._by_nulls) < _MOST_SETS:
+            made = self._by_nulls[nulls] = self._compiled(self._lines_of_set(nulls))
+            return made
+        if self._any is None:
+            self._any = self._compiled(self._lines_of_any())
+        return self._any
+
+    def _compiled(self, lines: list[str]) -> _ReadRow:
+        source = "\n".join(["def read_row(data, at):", *(f" {line}" for line in lines)])
+        exec(source, self._code.names)  # noqa: S102 - names and numbers of our own only
+        made: _ReadRow = self._code.names["read_row"]
+        return made
+
+    def _lines_of_set(self, nulls: int) -> list[str]:
+        lines = [
+            f"at += {self._size}",
+            *cell_lines(self._columns, self._decoders, self._code, nulls),
+            *self._row.lines(nulls),
+            f"row = {self._row.joined(nulls)}",
+        ]
+        if self._exact is not None:
+            lines.append(f"if {_LOOK_AGAIN}:")
+            lines += [
+                f" {line}" for line in [*self._exact.lines(nulls), f"row = {self._exact.joined(nulls)}"]
+            ]
+        if self._key is None:
+            return [*lines, "return at, row, None"]
+        return [*lines, *self._key.lines(nulls), f"return at, row, {self._key.joined(nulls)}"]
+
+    def _lines_of_any(self) -> list[str]:
+        row = self._exact or self._row
+        structs = [row] if self._key is None else [row, self._key]
+        lines = [
+            f"nulls = number(data[at:at + {self._size}], 'little') & {self._mask}",
+            f"at += {self._size}",
+        ]
+        for index, (column, decode) in enumerate(zip(self._columns, self._decoders, strict=True)):
+            lines.append(f"if nulls & {1 << index}:")
+            lines += [f" {line}" for struct_ in structs for line in struct_.null_lines(index)] or [" pass"]
+            lines.append("else:")
+            lines += [f" {line}" for line in one_cell(index, column, decode, self._code)]
+            lines += [f" {line}" for struct_ in structs for line in struct_.present_lines(index)]
+        key = "None" if self._key is None else self._key.joined_any()
+        return [*lines, f"return at, {row.joined_any()}, {key}"]
+
+
+class _Struct:
+    """The code that writes one struct: variables that begin with `name`, with the column's number behind.
+
+    Args:
+        name: ``r``: a row whose texts are written without a look at what JSON writes otherwise; ``x``: every text exactly;
+            ``k``: a key, exactly as well.
+        decoded: columns whose cells are encoded when they are read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fields: StructFields,
+        decoded: Collection[int],
+        codec: Codec,
+        code: Code,
+        prefix: bytes = b"",
+        suffix: bytes = b"",
+    ) -> None:
+        self._name = name
+        self._code = code
+        self._is_json = isinstance(codec, JsonCodec)
+        opening, *others = codec.struct_fragments(fields.schema)
+        self._fragments = [prefix + opening, *others]
+        self._fragments[-1] += suffix
+        self._indexes = [index for index, _ in fields.fields]
+        self._pieces = {
+            index: _piece(f"{name}{index}", f"v{index}", field, codec, code, is_decoded=index in decoded)
+            for index, field in fields.fields
+        }
+        self.looks_again = self._is_json and any(piece.is_loose for piece in self._pieces.values())
+        """Whether a row that is written has to be looked at by `_LOOK_AGAIN`."""
+        self._nulls = {
+            index: codec.encoder(field.schema)(None) if field.schema.optional else b""
+            for index, field in fields.fields
+        }
+
+    def lines(self, nulls: int) -> list[str]:
+        """What makes the pieces that are not null."""
+        return [line for i in self._indexes if not nulls >> i & 1 for line in self._pieces[i].lines]
+
+    def joined(self, nulls: int) -> str:
+        """An expression for the whole."""
+        if not self._is_json:
+            parts: list[str | bytes] = []
+            for fragment, index in zip(self._fragments, self._indexes, strict=False):
+                piece = self._pieces[index]
+                null = bool(nulls >> index & 1)
+                parts.append(fragment + (self._nulls[index] if null else piece.before))
+                if not null:
+                    parts.append(piece.result)
+            return self._join([*parts, self._fragments[-1]])
+        template, values = b"", ""
+        for fragment, index in zip(self._fragments, self._indexes, strict=False):
+            template += _escaped(fragment)
+            if nulls >> index & 1:
+                template += _escaped(self._nulls[index])
+            else:
+                template += self._pieces[index].format.encode()
+                values += self._pieces[index].result + ", "
+        template += _escaped(self._fragments[-1])
+        return f"{self._constant(template)} % ({values})"
+
+    def null_lines(self, index: int) -> list[str]:
+        """What makes the piece of a column that is null."""
+        if index not in self._pieces:
+            return []
+        return [f"{self._name}{index} = {self._constant(self._nulls[index])}"]
+
+    def present_lines(self, index: int) -> list[str]:
+        """What makes the piece of a column that is not null, as bytes."""
+        if index not in self._pieces:
+            return []
+        piece = self._pieces[index]
+        result = f"b'%d' % {piece.result}" if piece.format == "%d" else piece.result
+        if piece.before:
+            result = f"{self._constant(piece.before)} + {result}"
+        return [*piece.lines, f"{self._name}{index} = {result}"]
+
+    def joined_any(self) -> str:
+        """An expression for the whole, of pieces that are bytes."""
+        parts: list[str | bytes] = []
+        for fragment, index in zip(self._fragments, self._indexes, strict=False):
+            parts += [fragment, f"{self._name}{index}"]
+        return self._join([*parts, self._fragments[-1]])
+
+    def _join(self, parts: Sequence[str | bytes]) -> str:
+        texts, constant = [], b""
+        for part in [*parts, ""]:
+            if isinstance(part, bytes):
+                constant += part
+                continue
+            if constant:
+                texts.append(self._constant(constant))
+                constant = b""
+            if part:
+                texts.append(part)
+        return f"join(({''.join(f'{text}, ' for text in texts)}))"
+
+    def _constant(self, value: bytes) -> str:
+        names = self._code.names
+        names["join"] = b"".join
+        for name, known in names.items():
+            if name.startswith("t_") and known == value:
+                return name
+        return self._code.name(f"t_{len(names)}", value)
+
+
+def _escaped(constant: bytes) -> bytes:
+    return constant.replace(b"%", b"%%")
+
+
+def _piece(name: str, v: str, field: RowField, codec: Codec, code: Code, *, is_decoded: bool) -> _Piece:
+    """What becomes of a cell in variable `v`; `name` is a variable of its own."""
+    schema = field.schema
+    is_json = isinstance(codec, JsonCodec)
+    if is_decoded:
+        return _Piece([], v)
+    if schema.name == CONNECT_DECIMAL or schema.type not in _INTEGERS | {ConnectType.STRING}:
+        return _general(name, v, field, codec, code)
+    if schema.type is ConnectType.STRING:
+        if field.convert is not same:
+            return _general(name, v, field, codec, code)
+        if is_json and name.startswith("r"):
+            return _Piece([], f"{code.name('dumps', orjson.dumps)}({v})", is_loose=True)
+        if is_json:
+            return _Piece([], f"{code.name('text', string_json)}({v})")
+        return _Piece([], f"{code.name('text', string_avro)}({v})", before=present_branch(schema))
+    return _whole_piece(name, v, field, codec, code)
+
+
+def _whole_piece(name: str, v: str, field: RowField, codec: Codec, code: Code) -> _Piece:
+    """Of a whole number."""
+    schema, is_json = field.schema, isinstance(codec, JsonCodec)
+    if field.regular is not same and field.regular is not millis:
+        return _general(name, v, field, codec, code)
+    number = v if field.regular is same else f"{v} // 1000"
+    if field.convert is not field.regular:
+        code.name("ZERO", ZERO)
+        nothing = code.name(f"z_{name}", codec.encoder(schema)(field.convert(ZERO)))
+        some = f"b'%d' % ({number})"
+        if not is_json:
+            branch = code.name(f"b_{name}", present_branch(schema))
+            some = f"{branch} + {code.name('long', long_avro)}({number})"
+        return _Piece([f"{name} = {nothing} if {v} is ZERO else {some}"], name)
+    if is_json:
+        return _Piece([], number, "%d")
+    return _Piece([], f"{code.name('long', long_avro)}({number})", before=present_branch(schema))
+
+
+def _general(name: str, v: str, field: RowField, codec: Codec, code: Code) -> _Piece:
+    """Through its value."""
+    encode, convert = code.name(f"e_{name}", codec.encoder(field.schema)), field.convert
+    if convert is same:
+        return _Piece([], f"{encode}({v})")
+    return _Piece([], f"{encode}({code.name(f'x_{name}', convert)}({v}))")
+
+
+def _is_unscaled(field: RowField, column: LoggedColumn, codec: Codec) -> bool:
+    """Whether a cell becomes the bytes of its number without the point."""
+    return (
+        column.type == kinds.NEWDECIMAL
+        and field.schema.name == CONNECT_DECIMAL
+        and field.regular is same
+        and not (isinstance(codec, JsonCodec) and codec.decimal_format is DecimalFormat.NUMERIC)
+    )
+
+
+def _unscaled(meta: int, schema: ConnectSchema, codec: Codec) -> Decode:
+    """What makes the encoded field of a DECIMAL's bytes."""
+    unscaled = unscaled_cell(meta >> 8, meta & 255)
+    if isinstance(codec, JsonCodec):
+        return lambda data: bytes_json(int_to_bytes(unscaled(data)))
+    branch = present_branch(schema)
+    return lambda data: branch + bytes_avro(int_to_bytes(unscaled(data)))
