@@ -49,8 +49,10 @@ from tidings_capture.postgres.plan import Plan, compile_plan
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.data.records import Record
 from tidings_envelope.left_out import HEADER as LEFT_OUT
+from tidings_jvm import PlainProgress
 from tidings_stack.capture import CaptureWorkers
-from tidings_stack.connect import REST_HEADERS, connector_settings
+from tidings_stack.connect import REST_HEADERS, ConnectServer, connector_settings
+from tidings_stack.stack import Stack
 
 HERE = Path(__file__).parent
 DEADLINE_SECONDS = 120
@@ -102,6 +104,23 @@ def worker_url(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -
     with CaptureWorkers(tmp_path_factory.mktemp("worker"), kafka_bootstrap) as workers:
         own = {"tidings.signal.directory": str(tmp_path_factory.getbasetemp())}
         yield workers.start(workers.properties(f"conformance-{os.getpid()}", REST_HEADERS | own)).url
+
+
+@pytest.fixture(scope="session")
+def plugins(kafka_bootstrap: str) -> Iterator[ConnectServer]:
+    """A Kafka Connect with Debezium's MariaDB connector and JDBC sink, in a group of its own: two releases of Debezium do not
+    go together in one class path, and the other Connect's has the PostgreSQL connector's."""
+    own = {f"{kind}.storage.topic": f"connect-plugins-{kind}" for kind in ("config", "offset", "status")}
+    own |= {"group.id": "connect-plugins", "offset.flush.interval.ms": "300"}
+    with Stack(members=(), progress=PlainProgress(print)) as stack:
+        yield stack.add(
+            lambda place: ConnectServer(
+                place,
+                bootstrap=kafka_bootstrap,
+                settings=own,
+                plugins=("debezium-mariadb", "debezium-jdbc"),
+            )
+        )
 
 
 @pytest.fixture

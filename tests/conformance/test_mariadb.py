@@ -17,10 +17,8 @@ from test_mariadb_log import EDGES, insert
 
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_jvm import PlainProgress
 from tidings_stack.connect import ConnectServer
 from tidings_stack.mariadb import MariaDbServer
-from tidings_stack.stack import Stack
 from tidings_stack.waiting import wait_for
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -75,21 +73,6 @@ CHANGES = (
 )
 
 
-@pytest.fixture(scope="module")
-def connect(kafka_bootstrap: str) -> Iterator[ConnectServer]:
-    """A Connect of its own, in a group of its own: two releases of Debezium do not go into one."""
-    own = {f"{kind}.storage.topic": f"connect-mariadb-{kind}" for kind in ("config", "offset", "status")}
-    with Stack(members=(), progress=PlainProgress(print)) as stack:
-        yield stack.add(
-            lambda place: ConnectServer(
-                place,
-                bootstrap=kafka_bootstrap,
-                settings={"group.id": "connect-mariadb", **own},
-                plugins=("debezium-mariadb",),
-            )
-        )
-
-
 @pytest.fixture
 def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
     made = Database(mariadb, unique_name)
@@ -136,7 +119,7 @@ def differences(theirs: Any, ours: Any, path: str) -> list[str]:
 
 
 def test_each_record_is_debeziums(
-    database: Database, mariadb: MariaDbServer, connect: ConnectServer, kafka_bootstrap: str, unique_name: str
+    database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
 ) -> None:
     chance = random.Random(4)
     for statement in (*ROWS, *(kinds(chance) for _ in range(6))):
@@ -158,7 +141,7 @@ def test_each_record_is_debeziums(
         "key.converter": JSON,
         "value.converter": JSON,
     }
-    side = Side(connect.url, unique_name, kafka_bootstrap)
+    side = Side(plugins.url, unique_name, kafka_bootstrap)
     topics = [
         f"{unique_name}.{unique_name}.{table}" for table in ("nokey", "uniq", "pair", "defaults", "kinds")
     ]

@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tidings_jvm import Java, class_data_options, fetch, find_java
+from tidings_jvm import Java, Progress, class_data_options, fetch, find_java, unpack
 from tidings_stack.jvm_options import java_environment, java_options
 from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
@@ -72,7 +72,7 @@ class ConnectServer(Server):
         plugins = self.directory / "plugins"
         for part in self._plugins:
             (plugins / part).mkdir(parents=True, exist_ok=True)
-            for jar in fetch(part, progress=self.place.progress):
+            for jar in _plugin_jars(part, self.place.progress):
                 link = plugins / part / jar.name
                 link.unlink(missing_ok=True)
                 link.symlink_to(jar)
@@ -126,6 +126,22 @@ class ConnectServer(Server):
                 return bool(answer.status == 200)
         except OSError:
             return False
+
+
+_PROVIDED = ("connect-", "kafka-clients-", "lz4-", "slf4j-", "snappy-", "zstd-")
+_OTHER_DRIVERS = ("mssql-", "mysql-", "ojdbc")
+
+
+def _plugin_jars(part: str, progress: Progress) -> list[Path]:
+    """The jars of a plugin, of an archive without those that Connect provides and drivers of databases that are not here."""
+    found: list[Path] = []
+    for file in fetch(part, progress=progress):
+        if file.suffix == ".jar":
+            found.append(file)
+        else:
+            jars = sorted(unpack(file).rglob("*.jar"))
+            found += [jar for jar in jars if not jar.name.startswith((*_PROVIDED, *_OTHER_DRIVERS))]
+    return found
 
 
 def connector_settings(database_url: str, **more: str) -> dict[str, str]:
