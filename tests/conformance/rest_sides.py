@@ -155,7 +155,9 @@ def _message(status: int, text: str) -> str:
 
 
 NOT_INSTALLED_THERE = {
+    "io.aiven.connect.jdbc.JdbcSinkConnector",
     "io.aiven.connect.jdbc.JdbcSourceConnector",
+    "io.confluent.connect.jdbc.JdbcSinkConnector",
     "io.confluent.connect.jdbc.JdbcSourceConnector",
     "io.debezium.connector.jdbc.JdbcSinkConnector",
     "io.debezium.connector.mariadb.MariaDbConnector",

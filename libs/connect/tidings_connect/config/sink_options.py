@@ -1,6 +1,6 @@
 """Kafka Connect's own options of sink connectors. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -123,9 +123,17 @@ def topic_pattern(config: Mapping[str, str]) -> JavaPattern | None:
     return compile_java(text) if text else None
 
 
-def check_sink(config: Mapping[str, str], options: Mapping[str, Option]) -> dict[str, list[str]]:
-    """What is wrong with a sink's configuration, by option; empty when nothing is."""
-    problems = check_options(config, options, _PREFIXES, _override_problem, SINK_OPTIONS.keys())
+def check_sink(
+    config: Mapping[str, str],
+    options: Mapping[str, Option],
+    of_framework: Collection[str] = SINK_OPTIONS.keys(),
+) -> dict[str, list[str]]:
+    """What is wrong with a sink's configuration, by option; empty when nothing is.
+
+    Args:
+        of_framework: the options whose problems are in Kafka Connect's words.
+    """
+    problems = check_options(config, options, _PREFIXES, _override_problem, of_framework)
     for name, found in (*_topic_problems(config).items(), *check_transforms(config).items()):
         problems.setdefault(name, []).extend(found)
     return problems

@@ -9,10 +9,11 @@ from typing import Any, Final
 from tidings_connect.task.sink import SinkRecord
 from tidings_envelope.schema import ConnectSchema
 from tidings_sinks.errors import RowError
-from tidings_sinks.jdbc.settings import Settings
+from tidings_sinks.jdbc.settings import Naming, Settings
 
 _ENVELOPE: Final = frozenset({"before", "after", "op", "source"})
 _PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
+_ODD: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 class Op(Enum):
@@ -58,15 +59,26 @@ class Changes:
             RowError: it is none that a table can take.
         """
         value = record.value
+        if value is None and not self._settings.deletes and not self._settings.skips_tombstones:
+            raise RowError("the record has no value, and deletes are not enabled")
         if value is None:
             if not self._settings.deletes or not self._by_topic:
                 return None  # a table that is named by the envelope: the delete before the tombstone was it
             return Change(record, Op.DELETE, self._table(record, None))
         if not isinstance(value, Mapping):
             raise RowError("the value is no struct, so that it has no columns")
+        if self._settings.flat:
+            return self._flat(record, value)
         if not _ENVELOPE.issubset(value):
             return Change(record, Op.WRITE, self._table(record, None), record.value_schema, value)
         return self._envelope(record, value)
+
+    def _flat(self, record: SinkRecord, value: Mapping[str, Any]) -> Change:
+        if _ENVELOPE.issubset(value):
+            raise RowError(
+                "the value is an envelope: put ExtractNewRecordState before this class of connectors"
+            )
+        return Change(record, Op.WRITE, self._table(record, None), record.value_schema, value)
 
     def _envelope(self, record: SinkRecord, value: Mapping[str, Any]) -> Change | None:
         op = value["op"]
@@ -102,11 +114,16 @@ class Changes:
         def fill(match: re.Match[str]) -> str:
             name = match[1]
             if name == "topic":
-                return topic.replace(".", "_")
+                return self._topic(topic)
             found = source.get(name.removeprefix("source."))
             if not name.startswith("source.") or not isinstance(found, str | int):
                 raise RowError(f"the envelope has no {name}, which the table's name needs")
             return str(found)
 
-        parts = _PLACEHOLDER.sub(fill, self._settings.name_format).split(".")
-        return tuple(parts[-2:])
+        name = self._settings.tables.get(topic) or _PLACEHOLDER.sub(fill, self._settings.name_format)
+        if self._settings.naming is Naming.NORMALIZED and topic not in self._settings.tables:
+            name = _ODD.sub("_", name)
+        return tuple(name.split(".")[-2:])
+
+    def _topic(self, topic: str) -> str:
+        return topic.replace(".", "_") if self._settings.naming is Naming.UNDERSCORES else topic

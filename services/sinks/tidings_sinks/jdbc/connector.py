@@ -1,29 +1,46 @@
-"""`JdbcSinkConnector`: from topics to tables, with the class and the options of the JDBC sink of Debezium. See `docs/sinks.md`."""
+"""The connectors of this engine: from topics to tables, with the classes and the options of Debezium's JDBC sink and of the two
+well-known ones for flat records. See `docs/sinks.md`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import ClassVar
 
+from tidings_connect.config.option import Option
+from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask, TopicPartition
+from tidings_sinks.jdbc import flat_options
 from tidings_sinks.jdbc.options import OPTIONS, REFUSED, check
-from tidings_sinks.jdbc.settings import read_settings
+from tidings_sinks.jdbc.settings import Settings, read_settings
 
 
 class JdbcSinkConnector(SinkConnector):
-    """Writes records to tables; exactly once, as the positions are written in the data's transactions."""
+    """Writes records to tables; exactly once, as the positions are written in the data's transactions. As Debezium's."""
 
     class_name = "io.debezium.connector.jdbc.JdbcSinkConnector"
     task_class = "io.debezium.connector.jdbc.JdbcSinkConnectorTask"
     version = "3.6.0.Final"
-    own_options = OPTIONS
+    own_options: ClassVar[Sequence[Option]] = OPTIONS
+    refused: ClassVar[Mapping[str, str]] = REFUSED
+    """Options of the class that nobody obeys here, and why."""
 
     def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
         """See `Connector.problems`."""
-        found = super().problems({name: value for name, value in config.items() if name not in REFUSED})
-        for name in config.keys() & REFUSED.keys():
-            found[name] = [f"{name} is not implemented: {REFUSED[name]}"]
-        for name, texts in check(config).items():
+        found = self._of_options({name: text for name, text in config.items() if name not in self.refused})
+        for name in config.keys() & self.refused.keys():
+            found[name] = [f"{name} is not implemented: {self.refused[name]}"]
+        for name, texts in self._together(config).items():
             found.setdefault(name, []).extend(texts)
         return found
+
+    def _of_options(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        return super().problems(config)
+
+    def _together(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        return check(config)
+
+    def read(self, connector: str, config: Mapping[str, str]) -> Settings:
+        """What a configuration without problems says."""
+        return read_settings(connector, config)
 
     def offsets_changed(
         self, name: str, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None] | None
@@ -31,7 +48,7 @@ class JdbcSinkConnector(SinkConnector):
         """See `Connector.offsets_changed`."""
         from tidings_sinks.jdbc.positions import change_positions  # noqa: PLC0415 - needs a driver
 
-        change_positions(read_settings(name, config), offsets)
+        change_positions(self.read(name, config), offsets)
 
     def preload(self) -> None:
         """See `Connector.preload`."""
@@ -42,4 +59,34 @@ class JdbcSinkConnector(SinkConnector):
         """See `SinkConnector.open_task`."""
         from tidings_sinks.jdbc.task import JdbcSinkTask  # noqa: PLC0415 - the worker itself needs no driver
 
-        return JdbcSinkTask(read_settings(context.connector, config), context)
+        return JdbcSinkTask(self.read(context.connector, config), context)
+
+
+class ConfluentJdbcSink(JdbcSinkConnector):
+    """The same for flat records, with the class and the options of Confluent's connector, and its answers."""
+
+    class_name = "io.confluent.connect.jdbc.JdbcSinkConnector"
+    task_class = "io.confluent.connect.jdbc.sink.JdbcSinkTask"
+    version = "10.8.0"
+    own_options: ClassVar[Sequence[Option]] = flat_options.CONFLUENT
+    refused: ClassVar[Mapping[str, str]] = flat_options.REFUSED
+
+    def _of_options(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        own = {option.name for option in self.own_options}
+        return check_sink(config, self.options, SINK_OPTIONS.keys() | own)
+
+    def _together(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        return flat_options.check_together(config, self.own_options)
+
+    def read(self, connector: str, config: Mapping[str, str]) -> Settings:
+        """See `JdbcSinkConnector.read`."""
+        return flat_options.read_flat_settings(connector, config, self.own_options)
+
+
+class AivenJdbcSink(ConfluentJdbcSink):
+    """The same by the name of Aiven's connector."""
+
+    class_name = "io.aiven.connect.jdbc.JdbcSinkConnector"
+    task_class = "io.aiven.connect.jdbc.sink.JdbcSinkTask"
+    version = "6.12.0"
+    own_options: ClassVar[Sequence[Option]] = flat_options.AIVEN

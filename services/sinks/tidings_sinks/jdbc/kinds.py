@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_sinks.jdbc.civil import iso_clock, iso_date, iso_timestamp
+from tidings_sinks.jdbc.civil import iso_clock, iso_date, iso_timestamp, wall_clock
 
 Read = Callable[[Any], Any]
 
@@ -103,6 +104,7 @@ def _iso_text(value: str) -> str:
     return value.removeprefix("+")
 
 
+_CONNECT_TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"
 _NO: Final[Mapping[int, str]] = {}
 _SEMANTIC: Final[Mapping[str, tuple[Kind, Read | None]]] = {
     "io.debezium.time.Date": (Kind(Base.DATE), _date),
@@ -112,7 +114,7 @@ _SEMANTIC: Final[Mapping[str, tuple[Kind, Read | None]]] = {
     "io.debezium.time.MicroTime": (Kind(Base.TIME), _clock_of(1, 1)),
     "io.debezium.time.NanoTime": (Kind(Base.TIME), _clock_of(1, 1000)),
     "io.debezium.time.Timestamp": (Kind(Base.TIMESTAMP), _timestamp_of(0.001, _INFINITE_MS)),
-    "org.apache.kafka.connect.data.Timestamp": (Kind(Base.TIMESTAMP), _timestamp_of(0.001, _INFINITE_MS)),
+    _CONNECT_TIMESTAMP: (Kind(Base.TIMESTAMP), _timestamp_of(0.001, _INFINITE_MS)),
     "io.debezium.time.MicroTimestamp": (Kind(Base.TIMESTAMP), _timestamp_of(1, _INFINITE_US)),
     "io.debezium.time.NanoTimestamp": (Kind(Base.TIMESTAMP), _timestamp_of(1000, _NO)),
     "io.debezium.time.IsoDate": (Kind(Base.DATE), lambda value: _iso_text(value).removesuffix("Z")),
@@ -164,6 +166,16 @@ def kind_of(schema: ConnectSchema) -> tuple[Kind, Read | None]:
         kind, read = kind_of(schema.items)
         return Kind(Base.ARRAY, items=kind), None if read is None else _each(read)
     return _PLAIN[schema.type], None
+
+
+def is_moment(schema: ConnectSchema | None) -> bool:
+    """Whether values are Connect's Timestamp, which to Kafka Connect is a moment."""
+    return schema is not None and schema.name == _CONNECT_TIMESTAMP
+
+
+def moment_in(zone: ZoneInfo) -> Read:
+    """What reads one as the clock of a zone shows it."""
+    return lambda value: wall_clock(f"{iso_timestamp(value * 1000)}+00:00", zone)
 
 
 def _each(read: Read) -> Read:

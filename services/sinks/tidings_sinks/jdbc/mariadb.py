@@ -67,11 +67,11 @@ _OF_DATA: Final = frozenset(
 )  # fmt: skip
 """1644: SIGNAL of a trigger; 1265 to 1411: a value is none of the column's; 1690: it is out of range; 3819 and 4025: a CHECK; 4038: JSON."""
 _REFUSED_LOGIN: Final = {
-    ER.ACCESS_DENIED_ERROR: "correct connection.username and connection.password, or grant the user access from here",
-    ER.DBACCESS_DENIED_ERROR: "grant connection.username rights on the database of connection.url",
+    ER.ACCESS_DENIED_ERROR: "correct the user and connection.password, or grant the user access from here",
+    ER.DBACCESS_DENIED_ERROR: "grant the user rights on the database of connection.url",
     ER.BAD_DB_ERROR: "correct the database's name in connection.url, or create it",
     ER.HOST_NOT_PRIVILEGED: "let the server's users log in from this host",
-    1698: "correct connection.username and connection.password: the user may log in by another way only",
+    1698: "correct the user and connection.password: the user may log in by another way only",
     3159: "the server asks for TLS: do without sslMode=disable in connection.url",
 }
 _TLS_ERROR: Final = 2026
@@ -180,7 +180,7 @@ class MariaDbDatabase:
         if len(table) > _MOST_NAME:
             raise TargetError(
                 f"the table's name {table} has more than {_MOST_NAME} characters, which MariaDB does not take",
-                hint="choose another collection.name.format",
+                hint="choose a shorter name of tables",
             )
         return TableName(schema[0] if schema else None, table)
 
@@ -243,7 +243,7 @@ class MariaDbDatabase:
         if key not in unique:
             raise TargetError(
                 f"table {form.table} has no unique key on {', '.join(sorted(key))}, so that rows would be written twice",
-                hint="give the table a primary key or a unique index on the columns of primary.key.mode",
+                hint="give the table a primary key or a unique index on the columns of its key",
             )
         return any(one != key for one in unique)
 
@@ -363,5 +363,5 @@ def _translated(error: pymysql.Error) -> Exception:
         return BusyError(f"MariaDB is busy (error {number})")
     if number in _MOVED:
         return MovedError(f"MariaDB: {words}")
-    hint = "grant it to connection.username" if number in {ER.TABLEACCESS_DENIED_ERROR, 1143, 1044} else None
+    hint = "grant it to the user" if number in {ER.TABLEACCESS_DENIED_ERROR, 1143, 1044} else None
     return TargetError(f"MariaDB refused a statement (error {number}): {words}", hint=hint)

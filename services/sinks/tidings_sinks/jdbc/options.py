@@ -47,7 +47,8 @@ def _url_problem(value: str) -> str | None:
     return None
 
 
-def _zone_problem(value: str) -> str | None:
+def zone_problem(value: str) -> str | None:
+    """What is wrong with a zone's name, or None."""
     try:
         ZoneInfo(value.strip())
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -126,10 +127,10 @@ OPTIONS: Final = (
     Option(
         ZONE,
         default="UTC",
-        check=_zone_problem,
+        check=zone_problem,
         documentation="The zone in which a moment is written to a column that has no zone.",
     ),
-    Option(FORMER_ZONE, check=_zone_problem, documentation="The former name of use.time.zone."),
+    Option(FORMER_ZONE, check=zone_problem, documentation="The former name of use.time.zone."),
     Option(
         INCLUDE,
         "list",
@@ -196,6 +197,11 @@ REFUSED: Final[Mapping[str, str]] = {
     "cloudevents.schema.name.pattern": "Debezium's CloudEvents converter is not read here; the events of a translator need no option",
 }
 """Debezium's options that nobody obeys here, and why."""
+
+
+def option(name: str) -> Option:
+    """An option of these, for a class that has it too."""
+    return next(found for found in OPTIONS if found.name == name)
 
 
 def value_of(config: Mapping[str, str], name: str) -> str:

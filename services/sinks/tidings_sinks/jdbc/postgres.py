@@ -123,7 +123,7 @@ class PostgresDatabase:
             if part is not None and len(part.encode()) > _MOST_NAME_BYTES:
                 raise TargetError(
                     f"the table's name {exact} has more than {_MOST_NAME_BYTES} bytes: PostgreSQL would cut it off",
-                    hint="choose another collection.name.format",
+                    hint="choose a shorter name of tables",
                 )
         if quotes or exact == folded or self.columns(exact):
             return exact
@@ -248,9 +248,9 @@ def _refused(error: psycopg.Error) -> Exception:
     """The error of a login."""
     words = str(error)
     for part, hint in (
-        ("password", "correct connection.username and connection.password, or the server's pg_hba.conf"),
+        ("password", "correct the user and connection.password, or the server's pg_hba.conf"),
         ("pg_hba.conf", "let the server's pg_hba.conf allow this user from here"),
-        ("does not exist", "correct the database's name in connection.url, or connection.username"),
+        ("does not exist", "correct the database's name in connection.url, or the user"),
         ("certificate", "correct sslmode, sslrootcert, sslcert and sslkey in connection.url"),
         ("require_auth", "use sslmode=verify-full, or scram-sha-256 on the server"),
     ):
@@ -282,9 +282,9 @@ def _translated(error: psycopg.Error, *, lost: bool) -> Exception:
         return MovedError(f"PostgreSQL: {words}")
     hint = None
     if state == "42P10":
-        hint = "give the table a primary key or a unique index on the columns of primary.key.mode"
+        hint = "give the table a primary key or a unique index on the columns of its key"
     elif state == "42501":
-        hint = "grant it to connection.username"
+        hint = "grant it to the user"
     return TargetError(f"PostgreSQL refused a statement: {words}", hint=hint)
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from tidings_connect.config.sink_options import sink_group
@@ -29,6 +30,40 @@ class KeyMode(StrEnum):
     RECORD_HEADER = "record_header"
 
 
+class Naming(Enum):
+    """How a topic stands in the name of its table."""
+
+    UNDERSCORES = auto()
+    """With underscores for its dots."""
+    AS_IT_IS = auto()
+    """A dot of it parts schema and table."""
+    NORMALIZED = auto()
+    """With underscores for all but ASCII's letters and digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a person has to write, in the words of the connector's class: for messages."""
+
+    key_mode: str
+    key_fields: str
+    makes_tables: str
+    adds_columns: str
+    quotes: str
+    leaves_out: str
+
+
+KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
+_WORDS: Final = Words(
+    key_mode=names.KEY_MODE,
+    key_fields=names.KEY_FIELDS,
+    makes_tables=f"{names.EVOLUTION}=basic",
+    adds_columns=f"{names.EVOLUTION}=basic",
+    quotes=f"{names.QUOTE}=true",
+    leaves_out=names.EXCLUDE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a configuration says."""
@@ -43,7 +78,8 @@ class Settings:
     truncates: bool
     key_mode: KeyMode
     key_fields: tuple[str, ...]
-    evolves: bool
+    makes_tables: bool
+    adds_columns: bool
     name_format: str
     quotes: bool
     batch: int
@@ -54,6 +90,18 @@ class Settings:
     retries: int
     retry_seconds: float
     positions: str
+    words: Words = _WORDS
+    flat: bool = False
+    """Whether values are rows, and no envelopes."""
+    skips_tombstones: bool = True
+    """Whether a record without a value that deletes nothing is nothing; otherwise it is refused."""
+    naming: Naming = Naming.UNDERSCORES
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """Names of tables by topic, in place of the format's."""
+    kafka_columns: tuple[str, ...] = KAFKA_COLUMNS
+    """For topic, partition and offset, where they are the key."""
+    moments: bool = False
+    """Whether Connect's Timestamp is a moment, which a column without a zone holds in `zone`."""
 
     def takes(self, topic: str, name: str) -> bool:
         """Whether a field of a value is written."""
@@ -76,7 +124,8 @@ def read_settings(connector: str, config: Mapping[str, str]) -> Settings:
         truncates=is_on(config, names.TRUNCATE),
         key_mode=KeyMode(value_of(config, names.KEY_MODE).lower()),
         key_fields=tuple(items_of(config, names.KEY_FIELDS)),
-        evolves=value_of(config, names.EVOLUTION).lower() == "basic",
+        makes_tables=value_of(config, names.EVOLUTION).lower() == "basic",
+        adds_columns=value_of(config, names.EVOLUTION).lower() == "basic",
         name_format=config.get(names.FORMER_NAME_FORMAT, "").strip() or value_of(config, names.NAME_FORMAT),
         quotes=is_on(config, names.QUOTE),
         batch=int(value_of(config, names.BATCH)),

@@ -84,7 +84,7 @@ class SqliteDatabase:
         if len(parts) > 1:
             raise TargetError(
                 "the table's name has a schema, and SQLite has none",
-                hint="choose a collection.name.format without a dot",
+                hint="choose a name of tables without a dot",
             )
         return TableName(None, parts[0])
 

@@ -10,12 +10,13 @@ from tidings_envelope.toast import is_unavailable
 from tidings_sinks.errors import RowError, TargetError
 from tidings_sinks.jdbc.changes import Change, Op
 from tidings_sinks.jdbc.database import Column, Database, Encode, Mode, NewColumn, TableName, Write
-from tidings_sinks.jdbc.kinds import Base, Kind, Read, kind_of, kind_of_value
+from tidings_sinks.jdbc.kinds import Base, Kind, Read, is_moment, kind_of, kind_of_value, moment_in
 from tidings_sinks.jdbc.settings import InsertMode, KeyMode, Settings
 
-KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
 _KAFKA_KINDS: Final = (Kind(Base.TEXT), Kind(Base.INTEGER), Kind(Base.BIGINT))
 _MOST_SHAPES: Final = 500
+_ZONED: Final = frozenset({"timestamp with time zone", "timestamp"})
+"""PostgreSQL's columns that hold moments, and MariaDB's."""
 _MODES: Final = {
     InsertMode.INSERT: Mode.INSERT,
     InsertMode.UPSERT: Mode.UPSERT,
@@ -34,6 +35,8 @@ class _Part(NamedTuple):
     kind: Kind | None
     """None: of a value without a schema that is null."""
     read: Read | None
+    of_kafka: bool = False
+    """Whether it is the record's place, which has no schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +150,33 @@ class Tables:
                 return {}
             case KeyMode.KAFKA:
                 place = (record.original.topic, record.original.partition, record.offset)
-                return dict(zip(KAFKA_COLUMNS, place, strict=True))
+                return dict(zip(settings.kafka_columns, place, strict=True))
             case KeyMode.RECORD_KEY:
-                return _chosen(self._record_key(record), settings.key_fields, "the key")
+                return self._chosen(self._record_key(record), "the key")
             case KeyMode.RECORD_VALUE:
                 assert change.row is not None
-                return _chosen(change.row, settings.key_fields, "the value")
+                return self._chosen(change.row, "the value")
             case _:
                 found = {header.key: header.value for header in record.headers}
-                return _chosen(found, settings.key_fields, "the headers")
+                return self._chosen(found, "the headers")
+
+    def _chosen(self, found: Mapping[str, Any], where: str) -> dict[str, Any]:
+        wanted = self._settings.key_fields
+        try:
+            return {name: found[name] for name in wanted} if wanted else dict(found)
+        except KeyError as error:
+            words = self._settings.words
+            raise RowError(f"{where} has no field {error.args[0]}, which {words.key_fields} names") from None
 
     def _record_key(self, record: SinkRecord) -> Mapping[str, Any]:
         if isinstance(record.key, Mapping):
             return record.key
         if record.key is None:
-            raise RowError("the record has no key, and primary.key.mode=record_key needs one")
+            raise RowError(f"the record has no key, and {self._settings.words.key_mode}=record_key needs one")
         fields = self._settings.key_fields
         if len(fields) != 1:
             raise RowError(
-                "the key is no struct: primary.key.fields has to name the one column that it is for"
+                f"the key is no struct: {self._settings.words.key_fields} has to name the one column that it is for"
             )
         return {fields[0]: record.key}
 
@@ -175,8 +186,8 @@ class Tables:
             case KeyMode.NONE:
                 return []
             case KeyMode.KAFKA:
-                kinds = zip(KAFKA_COLUMNS, _KAFKA_KINDS, strict=True)
-                return [_Part(name, None, kind, None) for name, kind in kinds]
+                kinds = zip(self._settings.kafka_columns, _KAFKA_KINDS, strict=True)
+                return [_Part(name, None, kind, None, of_kafka=True) for name, kind in kinds]
             case KeyMode.RECORD_HEADER:
                 schemas = {header.key: header.schema for header in record.headers}
             case KeyMode.RECORD_VALUE:
@@ -233,7 +244,8 @@ class Tables:
             raise RowError("a field of the key is null, so that it has no column")
         if len({found.name for found in columns}) != len(columns):
             raise TargetError(
-                f"two fields of {topic} are for one column of {name}", hint="set quote.identifiers=true"
+                f"two fields of {topic} are for one column of {name}",
+                hint=f"set {self._settings.words.quotes}",
             )
         return Shape(
             Write(name, tuple(columns), keys, _MODES[self._settings.insert_mode]),
@@ -249,10 +261,17 @@ class Tables:
         )
 
     def _encoder(self, part: _Part, column: Column) -> Encode | None:
-        if part.kind is None or (part.schema is None and part.field not in KAFKA_COLUMNS):
+        if part.kind is None or (part.schema is None and not part.of_kafka):
             return self._database.untyped_encoder(column.type)
         encode = self._database.encoder(part.kind, column.type, self._settings.zone)
         read = part.read
+        if (
+            self._settings.moments
+            and read is not None
+            and is_moment(part.schema)
+            and column.type not in _ZONED
+        ):
+            read = moment_in(self._settings.zone)
         if read is None or encode is None:
             return read or encode
         return lambda value: encode(read(value))
@@ -266,10 +285,11 @@ class Tables:
         found = self._columns.get(name)
         if not found:
             found = self._columns[name] = self._database.columns(name)
-            if not found and not self._settings.evolves:
+            if not found and not self._settings.makes_tables:
+                wanted = self._settings.words.makes_tables
                 raise TargetError(
-                    f"there is no table {name}, and schema.evolution=none lets none be made",
-                    hint="create it, or set schema.evolution=basic",
+                    f"there is no table {name}, and without {wanted} none is made",
+                    hint=f"create it, or set {wanted}",
                 )
         return found
 
@@ -281,11 +301,12 @@ class Tables:
         missing = self._missing(known, keys, parts)
         if not missing and known:
             return known
-        if not self._settings.evolves:
+        words = self._settings.words
+        if known and not self._settings.adds_columns:
             fields = ", ".join(part.field for part in missing)
             raise TargetError(
-                f"table {name} has no column for {fields}, and schema.evolution=none lets none be made",
-                hint="add it, leave the field out with field.exclude.list, or set schema.evolution=basic",
+                f"table {name} has no column for {fields}, and without {words.adds_columns} none is made",
+                hint=f"add it, leave the field out with {words.leaves_out}, or set {words.adds_columns}",
             )
         database = self._database
         database.begin()
@@ -324,13 +345,6 @@ class Tables:
             default = read if encode is None else encode(read)
         required = schema is not None and not schema.optional and (default is not None or not nullable)
         return NewColumn(self._column_name(part.field, known), part.kind, required, default)
-
-
-def _chosen(found: Mapping[str, Any], wanted: Sequence[str], where: str) -> dict[str, Any]:
-    try:
-        return {name: found[name] for name in wanted} if wanted else dict(found)
-    except KeyError as error:
-        raise RowError(f"{where} has no field {error.args[0]}, which primary.key.fields names") from None
 
 
 def _fields(schema: ConnectSchema | None) -> dict[str, ConnectSchema | None]:
