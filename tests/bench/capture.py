@@ -40,11 +40,12 @@ def run(rows: int, formats: tuple[str, ...] = FORMATS, rounds: int = ROUNDS) -> 
     with bench(registry="avro" in formats) as made:
         written = 0
         for wire_format in formats:
-            written = _format(made, wire_format, written, rows, rounds)
+            written = run_format(made, wire_format, written, rows, rounds)
         _receive_only(made, written, rows)
 
 
-def _format(made: Bench, wire_format: str, written: int, rows: int, rounds: int) -> int:
+def run_format(made: Bench, wire_format: str, written: int, rows: int, rounds: int) -> int:
+    """Print both engines' figures for one format; the number of the last row."""
     name = wire_format.replace("-", "_")
     base = written
     for engine in made.engines:

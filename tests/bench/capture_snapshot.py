@@ -17,16 +17,17 @@ def run(rows: int) -> None:
     with bench() as made:
         written = made.write(0, WARM_UP_ROWS, 10_000)
         for engine in made.engines:
-            _snapshot(made, engine, "warm_up", written)
+            snapshot(made, engine, "warm_up", written)
         written = made.write(written, max(0, rows - WARM_UP_ROWS), 10_000)
         made.execute("VACUUM ANALYZE bench")
         for turn in range(ROUNDS):
             for engine in made.engines if turn % 2 == 0 else reversed(made.engines):
-                figure = _snapshot(made, engine, f"round_{turn + 1}", written)
+                figure = snapshot(made, engine, f"round_{turn + 1}", written)
                 print(f"  round {turn + 1} {engine.name:9} {figure}", flush=True)
 
 
-def _snapshot(made: Bench, engine: Engine, name: str, rows: int) -> Figure:
+def snapshot(made: Bench, engine: Engine, name: str, rows: int) -> Figure:
+    """What one engine did with a snapshot."""
     topic = f"{engine.name}_{name}.public.bench"
     engine.put(name, made.config(engine, name, "json", snapshot_mode="initial"))
     made.ends.wait(topic, 1)

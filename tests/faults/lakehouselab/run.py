@@ -77,7 +77,7 @@ class Run(LabFaults):
             self._job = LakeJob(self._warehouse, self._name, self._schedule.seed)
             try:
                 self._settle("the initial snapshot")
-                for number, fault in enumerate(self._schedule.faults):
+                for number, fault in enumerate(() if outcome.problems else self._schedule.faults):
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
                     seed = self._schedule.seed * 100 + number
                     with Traffic(self._store, seed, many=self._schedule.transactions) as traffic:

@@ -1,0 +1,99 @@
+"""MariaDB: a backlog of its binary log through capture and real Debezium, in three formats; then the initial snapshot.
+
+As `capture` and `capture_snapshot`; Debezium is 3.5.0.Final, the newest for MariaDB that the registry has.
+"""
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from tests.bench.capture import FORMATS, ROUNDS, run_format
+from tests.bench.capture_snapshot import snapshot
+from tests.bench.engines import TRANSACTION_ROWS, Bench, Ends, Engine, converters, worker
+
+from tidings_capture.mysql.client import Endpoint, Session
+from tidings_stack import Stack
+from tidings_stack.connect import ConnectServer
+from tidings_stack.mariadb import MariaDbServer
+
+_TABLE = """
+CREATE TABLE public.bench (
+ id BIGINT PRIMARY KEY, quantity INT NOT NULL, name VARCHAR(100) NOT NULL, city VARCHAR(100), note VARCHAR(200),
+ amount DECIMAL(12,2) NOT NULL, active TINYINT(1) NOT NULL, ratio DOUBLE,
+ created_at DATETIME NOT NULL, updated_at TIMESTAMP(3) NOT NULL)
+"""
+_ROWS = """
+INSERT INTO public.bench
+SELECT seq, seq % 1000, CONCAT('customer name ', seq), CONCAT('city ', seq % 500),
+       CONCAT('a note of ordinary length for row ', seq), (seq % 100000) / 100.0, seq % 2 = 0, seq / 7.0,
+       '2026-01-01' + INTERVAL seq SECOND, '2026-01-01' + INTERVAL seq * 1000 MICROSECOND
+FROM public.seq_{}_to_{}
+"""
+
+
+@dataclass(frozen=True)
+class _MariaBench(Bench):
+    server: MariaDbServer
+
+    def config(self, engine: Engine, name: str, wire_format: str, **options: str) -> dict[str, str]:
+        prefix = f"{engine.name}_{name}"
+        return {
+            "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+            "tasks.max": "1",
+            "database.hostname": "127.0.0.1",
+            "database.port": str(self.server.port),
+            "database.user": "admin",
+            "database.password": self.server.password,
+            "database.server.id": str(100_000 + zlib.crc32(prefix.encode()) % 100_000),
+            "database.include.list": "public",
+            "topic.prefix": prefix,
+            "include.schema.changes": "false",
+            "snapshot.locking.mode": "none",
+            "schema.history.internal.kafka.bootstrap.servers": self.stack.kafka.bootstrap,
+            "schema.history.internal.kafka.topic": f"history_{prefix}",
+            **converters(wire_format, self.stack),
+            **{option.replace("_", "."): value for option, value in options.items()},
+        }
+
+    def write(self, first: int, rows: int, per_transaction: int = TRANSACTION_ROWS) -> int:
+        for start in range(first + 1, first + rows + 1, per_transaction):
+            _run(self.server, _ROWS.format(start, min(start + per_transaction - 1, first + rows)))
+        return first + rows
+
+    def execute(self, statement: str) -> None:
+        _run(self.server, statement)
+
+    def drop_slot(self, slot: str) -> None:
+        """There are none."""
+
+
+def _run(server: MariaDbServer, *statements: str) -> Any:
+    session = Session(Endpoint("127.0.0.1", server.port, "admin", server.password))
+    try:
+        for statement in statements:
+            session.rows(statement)
+    finally:
+        session.close()
+
+
+def run(rows: int) -> None:
+    """Print both engines' figures."""
+    with Stack(members=("kafka", "registry")) as stack:
+        server = stack.add(MariaDbServer)
+        connect = stack.add(
+            lambda place: ConnectServer(place, bootstrap=stack.kafka.bootstrap, plugins=("debezium-mariadb",))
+        )
+        _run(server, "CREATE DATABASE public", _TABLE)
+        with worker(stack) as (process, port):
+            engines = (
+                Engine("debezium", connect.url, connect.pid),
+                Engine("tidings", f"http://127.0.0.1:{port}", process.pid),
+            )
+            made = _MariaBench(stack, server.url, engines, Ends(stack.kafka.bootstrap), server)
+            written = 0
+            for wire_format in FORMATS:
+                written = run_format(made, wire_format, written, rows, ROUNDS)
+            for turn in range(ROUNDS):
+                for engine in engines if turn % 2 == 0 else reversed(engines):
+                    figure = snapshot(made, engine, f"snapshot_{turn}", written)
+                    print(f"  snapshot      round {turn + 1} {engine.name:9} {figure}", flush=True)
