@@ -12,16 +12,54 @@ from typing import Any
 
 import pytest
 from mariadb_parts import EVERY_TYPE, Database
-from side_by_side import Side
+from side_by_side import Side, rest
 from test_mariadb_log import EDGES, insert
 
 from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_capture.mysql.ddl import definitions
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.connect import ConnectServer
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.waiting import wait_for
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
+DEFINITIONS = (
+    (
+        "CREATE TABLE t1 (a int(11) NOT NULL, b int(10) unsigned NOT NULL DEFAULT 7, c varchar(3) CHARACTER SET latin1,"
+        " d decimal(5,2) DEFAULT NULL, PRIMARY KEY (a))"
+    ),
+    "create table t2 like t1",
+    "create table t3 as select * from nokey",
+    "alter table t1 add column e double, add index (c)",
+    "ALTER TABLE t1 RENAME TO t4",
+    "rename table t4 to t5, t2 to t6",
+    "CREATE INDEX ix ON t5 (d)",
+    "DROP INDEX ix ON t5",
+    "TRUNCATE t5",
+    "DROP TABLE t5, t6",
+    "DROP TABLE IF EXISTS nothere",
+    "CREATE VIEW v AS SELECT * FROM nokey",
+    "DROP VIEW v",
+    "CREATE USER {name}@'%' IDENTIFIED BY 'x'",
+    "GRANT SELECT ON {name}.* TO {name}@'%'",
+    "DROP USER {name}@'%'",
+    "CREATE TRIGGER tr BEFORE INSERT ON nokey FOR EACH ROW SET NEW.a = 1",
+    "DROP TRIGGER tr",
+    "CREATE PROCEDURE p() SELECT 1",
+    "DROP PROCEDURE p",
+    "ANALYZE TABLE nokey",
+    "CREATE EVENT ev ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+    "DROP EVENT ev",
+    "ALTER DATABASE {name} CHARACTER SET latin1",
+    "CREATE TABLE t8 (a varchar(5) DEFAULT NULL)",
+    "FLUSH TABLES",
+    "/* c1 */ ALTER TABLE /* c2 */ nokey ADD COLUMN z int(11) DEFAULT NULL",
+    "ALTER TABLE pair MODIFY c bigint(20) NOT NULL DEFAULT 5, DROP PRIMARY KEY, ADD UNIQUE KEY (c)",
+    "ALTER TABLE uniq CONVERT TO CHARACTER SET latin1",
+    "SET STATEMENT lock_wait_timeout=10 FOR ALTER TABLE t8 ADD COLUMN q int(11) DEFAULT NULL",
+    "DROP TABLE t3",
+)
+"""With the widths that the server gives numbers: Debezium tells them as the statement does, and this connector as the server."""
 NOT_PARSED = ("i6", "i4", "u")
 """Debezium's parser fails on tables with these."""
 KNOWN = {
@@ -95,11 +133,11 @@ def shown(key: bytes | None, value: bytes | None, headers: Any) -> Any:
     """A record without what differs by its nature."""
     named = [(n, bytes(v or b"")) for n, v in headers or () if n != "__debezium.context.runId"]
     told = None if value is None else json.loads(value)
-    if told is not None and "op" in told["payload"]:
+    if told is not None and "source" in told["payload"]:
         payload = told["payload"]
         for name in ("ts_ms", "ts_us", "ts_ns"):
-            payload.pop(name)
-            if payload["op"] == "r":
+            payload.pop(name, None)
+            if payload["source"]["snapshot"] != "false":
                 payload["source"].pop(name)
     return None if key is None else json.loads(key), told, named
 
@@ -118,38 +156,47 @@ def differences(theirs: Any, ours: Any, path: str) -> list[str]:
     return [] if theirs == ours else [f"{path}: {str(theirs)[:80]} and {str(ours)[:80]}"]
 
 
-def test_each_record_is_debeziums(
-    database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
-) -> None:
-    chance = random.Random(4)
-    for statement in (*ROWS, *(kinds(chance) for _ in range(6))):
-        database.run(statement)
-    config = {
+def configured(mariadb: MariaDbServer, kafka_bootstrap: str, name: str, **options: str) -> dict[str, str]:
+    """As Debezium has it: nothing is said that is its default."""
+    return {
         "connector.class": MariaDbConnector.class_name,
         "tasks.max": "1",
         "database.hostname": "127.0.0.1",
         "database.port": str(mariadb.port),
         "database.user": "admin",
         "database.password": mariadb.password,
-        "database.include.list": unique_name,
-        "topic.prefix": unique_name,
-        "include.schema.changes": "false",
-        "include.query": "true",
-        "snapshot.locking.mode": "none",
+        "database.server.id": "184054",
+        "database.include.list": name,
+        "topic.prefix": name,
         "schema.history.internal.kafka.bootstrap.servers": kafka_bootstrap,
-        "schema.history.internal.kafka.topic": f"history-of-{unique_name[1:]}",
+        "schema.history.internal.kafka.topic": f"history-of-{name[1:]}",
         "key.converter": JSON,
         "value.converter": JSON,
+        **{option.replace("_", "."): value for option, value in options.items()},
     }
+
+
+OURS = {
+    "database.server.id": "184055",
+    "key.converter.schemas.enable": "true",
+    "value.converter.schemas.enable": "true",
+}
+
+
+def test_each_record_is_debeziums(
+    database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
+) -> None:
+    chance = random.Random(4)
+    for statement in (*ROWS, *(kinds(chance) for _ in range(6))):
+        database.run(statement)
+    config = configured(mariadb, kafka_bootstrap, unique_name, include_query="true")
     side = Side(plugins.url, unique_name, kafka_bootstrap)
     topics = [
         f"{unique_name}.{unique_name}.{table}" for table in ("nokey", "uniq", "pair", "defaults", "kinds")
     ]
     with MemoryWorker(MariaDbConnector(), unique_name) as worker:
-        side.create({**config, "database.server.id": "184054"})
-        worker.put(
-            {**config, "key.converter.schemas.enable": "true", "value.converter.schemas.enable": "true"}
-        )
+        side.create(config)
+        worker.put({**config, **OURS})
 
         def both(topic: str, count: int) -> bool:
             side.check()
@@ -172,3 +219,87 @@ def test_each_record_is_debeziums(
         for number, (its, own) in enumerate(zip(theirs, ours, strict=True)):
             differing += differences(its, own, f"{topic}#{number}")
     assert not differing, "\n".join(differing[:20])
+
+
+def test_the_topic_of_schema_changes_is_debeziums(
+    database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
+) -> None:
+    only = {
+        "schema.history.internal.store.only.captured.databases.ddl": "true"
+    }  # the server is not this test's alone
+    config = configured(mariadb, kafka_bootstrap, unique_name) | only
+    side = Side(plugins.url, unique_name, kafka_bootstrap)
+    with MemoryWorker(MariaDbConnector(), unique_name) as worker:
+        side.create(config)
+        worker.put({**config, **OURS})
+
+        def both(count: int) -> bool:
+            side.check()
+            side.read()
+            return min(len(side.records[unique_name, 0]), len(worker.kafka.topics[unique_name])) >= count
+
+        before = 1 + 3 + 2 * 5
+        worker.kafka.topics.setdefault(unique_name, [])
+        wait_for("the structure of both snapshots", lambda: both(before), 120)
+        wait_for("the end of both snapshots", lambda: bool(worker.offsets()), 60)
+        told = before
+        for statement in DEFINITIONS:
+            database.run(statement.format(name=unique_name))
+            told += len(definitions(statement, unique_name))
+            wait_for(statement, lambda told=told: len(worker.kafka.topics[unique_name]) >= told, 60)
+        wait_for("the last definition", lambda: both(told), 120)
+        mine = list(worker.kafka.topics[unique_name])
+    side.delete()
+    theirs = [shown(*record) for record in side.records[unique_name, 0]]
+    ours = [shown(*record) for record in mine]
+    ddl = [[value["payload"]["ddl"] for _, value, _ in records] for records in (theirs, ours)]
+    assert ddl[0] == ddl[1]
+    differing: list[str] = []
+    for number, (its, own) in enumerate(zip(theirs, ours, strict=True)):
+        differing += differences(its, own, f"{number} {own[1]['payload']['ddl'][:60]}")
+    assert not differing, "\n".join(differing[:40])
+
+
+def test_a_connector_moves_back_to_debezium(
+    database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
+) -> None:
+    database.run(
+        "CREATE TABLE moved (id INT PRIMARY KEY, a VARCHAR(9) NOT NULL DEFAULT 'x')",
+        "INSERT INTO moved VALUES (1, 'a')",
+    )
+    config = configured(mariadb, kafka_bootstrap, unique_name)
+    topic = f"{unique_name}.{unique_name}.moved"
+    with MemoryWorker(MariaDbConnector(), unique_name) as worker:
+        worker.put(config)
+        worker.wait_for(lambda: len(worker.kafka.topics.get(topic, ())) == 1, "the snapshot")
+        database.run("ALTER TABLE moved ADD COLUMN b INT", "INSERT INTO moved VALUES (2, 'b', 2)")
+        worker.wait_for(lambda: len(worker.kafka.topics[topic]) == 2, "the change")
+        worker.stop()
+        offsets = worker.offsets()
+    database.run("INSERT INTO moved VALUES (3, 'c', 3)", "UPDATE moved SET b = 1 WHERE id = 1")
+    side = Side(plugins.url, unique_name, kafka_bootstrap)
+    connector = f"{plugins.url}/connectors/{unique_name}"
+    back = {
+        "name": unique_name,
+        "initial_state": "STOPPED",
+        "config": {**config, "snapshot.mode": "recovery"},
+    }
+    assert rest(f"{plugins.url}/connectors", "POST", back)[0] == 201
+    wait_for("the offsets", lambda: rest(f"{connector}/offsets", "PATCH", {"offsets": offsets})[0] == 200, 60)
+    assert rest(f"{connector}/resume", "PUT")[0] == 202
+
+    def changed(count: int) -> bool:
+        side.check()
+        side.read()
+        return len(side.records[topic, 0]) >= count
+
+    wait_for("what was changed meanwhile", lambda: changed(2), 120)
+    database.run("ALTER TABLE moved ADD COLUMN c INT", "INSERT INTO moved VALUES (4, 'd', 4, 4)")
+    wait_for("what was changed then", lambda: changed(3), 120)
+    side.delete()
+    values = [json.loads(value or b"{}")["payload"] for _key, value, _headers in side.records[topic, 0]]
+    assert [(value["op"], value["before"], value["after"]) for value in values] == [
+        ("c", None, {"id": 3, "a": "c", "b": 3}),
+        ("u", {"id": 1, "a": "a", "b": None}, {"id": 1, "a": "a", "b": 1}),
+        ("c", None, {"id": 4, "a": "d", "b": 4, "c": 4}),
+    ]

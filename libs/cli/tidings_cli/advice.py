@@ -108,6 +108,7 @@ OF_WARNINGS: Final = {
     "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
     "and are published with updates": "At once: give them a key or `REPLICA IDENTITY FULL`, or take them out of the publication.",
     "the log does not hold the stored position: a new snapshot is taken": "Changes were lost, and the snapshot has their result; keep the server's log for longer (`binlog_expire_logs_seconds`).",
+    "the user has no right RELOAD: the captured tables are locked one by one": "Nothing, if other tables may be written meanwhile; else `GRANT RELOAD ON *.*` to the connector's user.",
     "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",
     "WAL metrics are not available": "Grant the role `pg_monitor`; until then the alerts on WAL are blind.",
     "a connector cannot divide its work into tasks": "Correct the options that its first task complains of.",

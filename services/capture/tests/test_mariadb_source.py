@@ -296,8 +296,9 @@ def test_a_server_that_logs_no_names_is_refused(database: Database, config: Conf
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"include.schema.changes": "true"}, "include.schema.changes"),
-        ({"snapshot.locking.mode": "minimal"}, "snapshot.locking.mode"),
+        ({"include.schema.changes": "often"}, "include.schema.changes"),
+        ({"snapshot.locking.mode": "custom"}, "snapshot.locking.mode"),
+        ({"snapshot.lock.timeout.ms": "0"}, "snapshot.lock.timeout.ms"),
         ({"gtid.source.includes": "a"}, "gtid.source.includes"),
         ({"skipped.operations": "none"}, "skipped.operations"),
         ({"column.mask.with.3.chars": "a.b.c"}, "column.mask.with.3.chars"),

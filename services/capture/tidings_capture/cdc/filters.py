@@ -51,15 +51,19 @@ class TableFilter:
         name = f"{schema}.{table}"
         if (schema, table) == self.signal_table:
             return True
-        if schema in _SYSTEM_SCHEMAS or schema.startswith("pg_temp"):
-            return False
-        if self.schema_include and not matches(self.schema_include, schema):
-            return False
-        if self.schema_exclude and matches(self.schema_exclude, schema):
+        if not self.captures_schema(schema):
             return False
         if self.table_include:
             return matches(self.table_include, name)
         return not matches(self.table_exclude, name)
+
+    def captures_schema(self, schema: str) -> bool:
+        """Whether tables of a schema, or a database where tables have no schemas, may be captured."""
+        if schema in _SYSTEM_SCHEMAS or schema.startswith("pg_temp"):
+            return False
+        if self.schema_include and not matches(self.schema_include, schema):
+            return False
+        return not (self.schema_exclude and matches(self.schema_exclude, schema))
 
     def is_open(self) -> bool:
         """Whether no list is set at all."""

@@ -18,7 +18,7 @@ from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePre
 from tidings_capture.mysql.catalog import SYSTEM
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.fields import FieldOptions
-from tidings_capture.mysql.options import OBEYED
+from tidings_capture.mysql.options import HISTORY, OBEYED
 
 VERSION: Final = "3.5.0.Final"
 """The release whose records these are; stands in ``source.version``."""
@@ -37,6 +37,10 @@ class MariaDbConfig:
     keys: KeyColumns
     skipped: frozenset[str]
     snapshot_mode: str
+    locking: str
+    """``snapshot.locking.mode``: ``minimal``, ``extended`` or ``none``."""
+    lock_seconds: float
+    """How long a lock is waited for."""
     fetch_rows: int
     batch_rows: int
     fields: FieldOptions
@@ -44,6 +48,13 @@ class MariaDbConfig:
     include_query: bool
     transactions: bool
     heartbeat_seconds: float
+    schema_changes: bool
+    """Whether the topic of schema changes is written."""
+    history_tables: bool
+    history_databases: bool
+    """Whether it tells of captured tables only, and of captured databases."""
+    history_topic: str
+    """Where Debezium would keep its history."""
     headers: tuple[tuple[str, str], ...] = field(default=())
     """``__debezium.context.*``: what every record of a row carries."""
 
@@ -91,6 +102,8 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
         keys=compile_keys(given["message.key.columns"]),
         skipped=frozenset(part.strip().lower() for part in given["skipped.operations"].split(",")),
         snapshot_mode=given["snapshot.mode"].lower().replace("schema_only", "no_data"),
+        locking=given["snapshot.locking.mode"].lower(),
+        lock_seconds=int(given["snapshot.lock.timeout.ms"]) / 1000,
         fetch_rows=int(given["snapshot.fetch.size"]),
         batch_rows=int(given["max.batch.size"]),
         fields=FieldOptions(
@@ -103,6 +116,10 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
         include_query=is_true("include.query"),
         transactions=is_true("provide.transaction.metadata"),
         heartbeat_seconds=int(given["heartbeat.interval.ms"]) / 1000,
+        schema_changes=is_true("include.schema.changes"),
+        history_tables=is_true(f"{HISTORY}.store.only.captured.tables.ddl"),
+        history_databases=is_true(f"{HISTORY}.store.only.captured.databases.ddl"),
+        history_topic=(config.get(f"{HISTORY}.kafka.topic") or "").strip(),
         headers=(
             ("__debezium.context.connectorLogicalName", given["topic.prefix"]),
             ("__debezium.context.taskId", "0"),

@@ -172,24 +172,25 @@ class Query:
     """A statement as text."""
 
     thread: int
+    seconds: int
+    """How long it took."""
     database: str
     statement: bytes
-    """Only its first word matters; never logged."""
+    """Never logged."""
 
 
 def read_query(event: Event) -> Query:
     """Of a QUERY, compressed or not."""
     reader = event.reader("QUERY")
-    thread = reader.number(4)
-    reader.skip(4)
+    thread, seconds = reader.number(4), reader.number(4)
     length = reader.number(1)
     reader.skip(2)
     reader.skip(reader.number(2))
     database = reader.take(length).decode("utf-8", "replace")
     reader.skip(1)
     if event.type == QUERY_COMPRESSED:
-        return Query(thread, database, decompressed(reader))
-    return Query(thread, database, reader.rest())
+        return Query(thread, seconds, database, decompressed(reader))
+    return Query(thread, seconds, database, reader.rest())
 
 
 MOST_BYTES: Final = 1 << 30

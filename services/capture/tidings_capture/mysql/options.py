@@ -112,6 +112,20 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             remark="`initial`: where nothing is stored; `initial_only`: and then nothing more; `no_data` (`schema_only`): never; `when_needed`: also where the log does not hold the stored position any more.",
         ),
         Option(
+            "snapshot.locking.mode",
+            default="minimal",
+            values=("minimal", "extended", "none"),
+            documentation="Which tables cannot be written while a snapshot is read.",
+            remark="See [locks](#locks).",
+        ),
+        Option(
+            "snapshot.lock.timeout.ms",
+            "long",
+            "10000",
+            check=at_least_one_problem,
+            documentation="How long a lock is waited for, in milliseconds; then the task fails, and is tried again.",
+        ),
+        Option(
             "snapshot.fetch.size",
             "int",
             "2048",
@@ -164,6 +178,25 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             documentation="Whether a delete is followed by a tombstone.",
         ),
         Option(
+            "include.schema.changes",
+            "boolean",
+            "true",
+            documentation="Whether definitions (DDL), and the tables behind them, are written to the topic that is named as the prefix.",
+            remark="See [schema changes](#schema-changes).",
+        ),
+        Option(
+            f"{HISTORY}.store.only.captured.tables.ddl",
+            "boolean",
+            "false",
+            documentation="Whether that topic tells of captured tables only.",
+        ),
+        Option(
+            f"{HISTORY}.store.only.captured.databases.ddl",
+            "boolean",
+            "false",
+            documentation="Whether that topic tells of captured databases only; else of all that the user may see.",
+        ),
+        Option(
             "include.query",
             "boolean",
             "false",
@@ -198,13 +231,6 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
 }
 FIXED: Final = (
-    Option(
-        "include.schema.changes",
-        "boolean",
-        only="false",
-        documentation="Debezium's default is true: the topic of schema changes is not written here.",
-    ),
-    Option("snapshot.locking.mode", only="none"),
     Option("topic.naming.strategy", "class", only=SCHEMA_STRATEGY),
     Option("snapshot.query.mode", only="select_all"),
     Option("schema.name.adjustment.mode", only="none"),
@@ -225,7 +251,7 @@ REFUSED: Final = (
     "max.queue.size.in.bytes", "poll.interval.ms", "snapshot.include.collection.list", "snapshot.max.threads.multiplier",
     "snapshot.mode.custom.name", "retriable.restart.connector.wait.ms", "query.fetch.size",
     "incremental.snapshot.watermarking.strategy", "connection.validation.timeout.ms", "executor.shutdown.timeout.ms",
-    "guardrail.collections.max", "guardrail.collections.limit.action", "custom.sanitize.pattern", "snapshot.lock.timeout.ms",
+    "guardrail.collections.max", "guardrail.collections.limit.action", "custom.sanitize.pattern",
     "connect.keep.alive", "connect.keep.alive.interval.ms", "use.nongraceful.disconnect", "binlog.net.write.timeout",
     "binlog.net.read.timeout", "snapshot.query.mode.custom.name", "min.row.count.to.stream.results",
     "incremental.snapshot.chunk.size", "incremental.snapshot.allow.schema.changes", "converters", "post.processors",
@@ -244,10 +270,11 @@ REFUSED_PREFIXES: Final = (
 IGNORED: Final = (
     Passed(
         f"{HISTORY}",
-        "nobody: the log itself names its columns, so that no history is kept. Debezium needs one again where the connector moves back",
+        "nobody, but for the two that are obeyed: the log itself names its columns, so that no history is kept. Debezium makes it anew where the connector moves back",
     ),
 )
 OBEYED: Final = tuple(option for options in SECTIONS.values() for option in options)
+_OBEYED: Final = frozenset(option.name for option in OBEYED)
 _FIXED: Final = {option.name: option for option in FIXED}
 _EXCLUSIVE: Final = (
     ("database.include.list", "database.exclude.list"),
@@ -270,6 +297,8 @@ def own_problem(name: str, value: str) -> str | None:
 
 def is_ours(name: str) -> bool:
     """Whether an option is Debezium's, and taken care of here."""
+    if name in _OBEYED:
+        return False
     return name in _FIXED or name in REFUSED or name.startswith((*REFUSED_PREFIXES, HISTORY))
 
 
@@ -280,17 +309,6 @@ def own_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
         problem = own_problem(name, value)
         if problem is not None:
             problems[name] = [problem]
-    if "include.schema.changes" not in config:
-        problems["include.schema.changes"] = [
-            "include.schema.changes defaults to true, which is not implemented: set it to false"
-        ]
-    if "snapshot.locking.mode" not in config and config.get("snapshot.mode", "initial") not in {
-        "no_data",
-        "schema_only",
-    }:
-        problems["snapshot.locking.mode"] = [
-            "snapshot.locking.mode defaults to minimal, which is not implemented: set it to none"
-        ]
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):
             problems.setdefault(exclude, []).append(worded(exclude, f'"{include}" is already specified'))

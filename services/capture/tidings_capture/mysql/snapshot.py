@@ -1,23 +1,23 @@
-"""Reads the captured tables as they are at one moment, without a lock: the log goes on behind it."""
+"""Reads the captured tables as they are at one moment: the log goes on behind it. Locks are in `locks`."""
 
 import time
 from collections.abc import Iterator
-from typing import Final
 
-from tidings_capture.mysql.catalog import Table, table, tables
+from tidings_capture.mysql.catalog import Table, table
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
+from tidings_capture.mysql.errors import MariaDbError
 from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.locks import Locks, captured_tables, check_engines, has_transactions
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Place, TablePlan
 from tidings_capture.mysql.row_code import Cells
+from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.selected import expression, quoted, reader
 from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
-_TRANSACTIONAL: Final = frozenset({"INNODB", "ROCKSDB"})
 
 
 def position_of(session: Session) -> Offset:
@@ -40,21 +40,31 @@ def position_of(session: Session) -> Offset:
 class Snapshot:
     """A snapshot under way.
 
+    Args:
+        rows: whether rows are read; else the structure of tables only, where the topic of schema changes is written.
+
     Raises:
         UnsupportedError: a table cannot be read at one moment with the others.
         MariaDbError: the server cannot be asked.
     """
 
-    def __init__(self, config: MariaDbConfig) -> None:
+    def __init__(self, config: MariaDbConfig, *, rows: bool = True) -> None:
         self._config = config
-        self._session = Session(config.endpoint)
+        self._needs_lock: set[tuple[str, str]] = set()
+        """Tables whose rows are still to be read under a lock."""
+        self._locks = Locks(config) if rows and config.locking != "none" else None
+        try:
+            self._session = Session(config.endpoint)
+        except BaseException:
+            self._unlock(lost=True)
+            raise
         try:
             self._session.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             self._session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             self.offset = position_of(self._session)
-            self._records = self._read(self._captured())
+            self._records = self._all(self._captured() if rows else [])
         except BaseException:
-            self._session.close()
+            self.close()
             raise
 
     def read(self) -> list[SourceRecord]:
@@ -67,21 +77,47 @@ class Snapshot:
         return found
 
     def close(self) -> None:
-        """End the transaction."""
+        """End the transaction, and the locks."""
         self._session.close()
+        self._unlock(lost=True)
+
+    def _unlock(self, *, lost: bool = False) -> None:
+        """Give locks back; those of a snapshot that is `lost` end with their connection."""
+        if self._locks is not None:
+            (self._locks.close if lost else self._locks.release)()
+            self._locks = None
 
     def _captured(self) -> list[Table]:
-        there = {(t.database, t.name): t for t in tables(self._session)}
-        captured = [name for name in there if self._config.captures(*name)]
-        chosen = [there[name] for name in self._config.tables.order(captured)]
-        for one in chosen:
-            if (one.engine or "").upper() not in _TRANSACTIONAL:
-                raise UnsupportedError(
-                    f"{one.database}.{one.name} is of the engine {one.engine}, of which no snapshot can be read without a lock",
-                    hint="leave it out with table.exclude.list, or ALTER TABLE ... ENGINE=InnoDB",
-                )
+        chosen = captured_tables(self._session, self._config)
+        check_engines(chosen, self._config)
+        locks = self._locks
+        self._needs_lock = {
+            (one.database, one.name)
+            for one in chosen
+            if self._config.locking == "extended" or not has_transactions(one)
+        }
+        if locks is not None and not locks.whole and self._needs_lock - locks.locked:
+            raise MariaDbError("a table was made while locks were taken: the snapshot begins anew")
         found = (table(self._session, one.database, one.name) for one in chosen)
         return [one for one in found if one is not None]
+
+    def _all(self, captured: list[Table]) -> Iterator[SourceRecord]:
+        """The structure of all tables where it is told, and the captured tables' rows."""
+        held = None
+        if self._config.schema_changes:
+            for record in SchemaTopic(self._config).snapshot(self._session, self.offset):
+                if held is not None:
+                    yield held
+                held = record
+        rows = self._read(captured)
+        first = next(rows, None)
+        if held is not None:
+            if first is None:  # nothing follows
+                held.value["source"]["snapshot"] = "last"
+            yield held
+        if first is not None:
+            yield first
+            yield from rows
 
     def _read(self, captured: list[Table]) -> Iterator[SourceRecord]:
         """All records; each is held back until it is known whether another follows."""
@@ -105,6 +141,9 @@ class Snapshot:
                 first = first_of_table = False
                 count += 1
             _log.info("a table was read", table=one.qualified, rows=count)
+            self._needs_lock.discard((one.database, one.name))
+            if not self._needs_lock:
+                self._unlock()
         if held is not None:
             plan, cells, place, _name = held
             place.snapshot = "last"

@@ -12,6 +12,7 @@ from tidings_capture.mysql.events import Event, EventReader
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Numbers, Place, TablePlan
 from tidings_capture.mysql.row_code import Cells, RowsEvent, read_rows_event
+from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.statements import Kind, kind_of
 from tidings_capture.mysql.table_map import table_id
 from tidings_capture.mysql.tables import Tables, Version
@@ -33,6 +34,7 @@ class Stream:
         self._output = output
         self._topic = TransactionTopic(config)
         self._tables = Tables(config, output.direct)
+        self._schemas = SchemaTopic(config)
         self._reader = EventReader()
         self._gtids = start.gtids
         self._parts = dict(start.parts)
@@ -44,6 +46,8 @@ class Stream:
         self._place = Place()
         self._current: log.GtidEvent | None = None
         self._events = self._done = self._passed_events = self._passed_rows = self._passed = 0
+        self._defined = 0
+        """How many of what is done are definitions."""
         self._numbers: Numbers | None = None
         self._versions: dict[int, Version | None] = {}
         self._heard = time.monotonic()
@@ -146,7 +150,7 @@ class Stream:
         if begun.xa:
             raise self._xa(event)
         self._current = begun
-        self._events = self._done = 0
+        self._events = self._done = self._defined = 0
         self._position = event.end_position - event.size if event.end_position else self._position
         self._passed = self._parts.get(str(begun.gtid), 0)
         by_events = self._resumes and not self._start.parts  # Debezium's numbers are of the next transaction
@@ -176,7 +180,8 @@ class Stream:
         self._position = event.end_position or self._position
 
     def _query(self, event: Event) -> None:
-        kind = kind_of(log.read_query(event).statement)
+        query = log.read_query(event)
+        kind = kind_of(query.statement)
         if kind is Kind.XA:
             raise self._xa(event)
         if kind in {Kind.ROWS, Kind.BACK_TO_SAVEPOINT}:
@@ -184,15 +189,31 @@ class Stream:
                 f"{self._where(event)} is a change that the log tells as a statement, not by rows",
                 hint="SET GLOBAL binlog_format=ROW; sessions that are open keep what they had. Then take a new snapshot",
             )
-        if kind is Kind.ROLLBACK and self._done:
+        if kind is Kind.ROLLBACK and self._done > self._defined:
             raise UnsupportedError(
                 f"{self._where(event)} takes back rows that were read: a transaction over tables without transactions",
                 hint="leave tables of engines without transactions out of such, and take a new snapshot",
             )
         if kind is Kind.OTHER:
-            self._tables.altered()
+            self._define(event, query)
         if self._current is not None and (kind in {Kind.COMMIT, Kind.ROLLBACK} or self._current.standalone):
             self._end(event)
+
+    def _define(self, event: Event, query: log.Query) -> None:
+        """A definition (DDL), or what is none and changes no row. It counts as a row: a transaction may have rows behind it."""
+        self._tables.altered()
+        self._done += 1
+        self._defined += 1
+        passed = self._done <= self._passed or self._events < self._passed_events
+        if passed or self._current is None or not self._config.schema_changes:
+            return
+        place = replace(self._place, row=0, query=None)
+        if self._current.standalone and event.end_position:
+            place.position = event.end_position - event.size  # behind the GTID, as Debezium has it
+        ended = event.timestamp + query.seconds
+        statement = query.statement.decode("utf-8", "replace")
+        for record in self._tables.told(self._schemas, statement, query.database, place, ended):
+            self._output.write(record, trusted=True)
 
     def _rows(self, event: Event) -> int:
         if self._current is None:

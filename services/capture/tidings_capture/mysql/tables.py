@@ -11,10 +11,12 @@ from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
 from tidings_capture.mysql.events import HEADER_BYTES, Event
 from tidings_capture.mysql.logged import decoder, fits, is_ambiguous
-from tidings_capture.mysql.records import TablePlan
+from tidings_capture.mysql.records import Place, TablePlan
 from tidings_capture.mysql.row_code import BINARY, TableRows
+from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.table_map import LoggedColumn, TableMap, read_table_map, table_name
 from tidings_connect.converters.encoding import Converter
+from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -69,6 +71,20 @@ class Tables:
         """A statement has changed some table: the catalog is asked anew."""
         self._known.clear()
 
+    def told(
+        self, topic: SchemaTopic, statement: str, database: str, place: Place, ended: int
+    ) -> list[SourceRecord]:
+        """The records of a definition; see `SchemaTopic.streamed`.
+
+        Raises:
+            MariaDbError: the server cannot be asked.
+        """
+        try:
+            return list(topic.streamed(self._asked()[0], statement, database, place, ended))
+        except MariaDbError:  # as in `_find`
+            self.close()
+            return list(topic.streamed(self._asked()[0], statement, database, place, ended))
+
     def close(self) -> None:
         """Close the connection."""
         if self._session is not None:
@@ -104,11 +120,15 @@ class Tables:
         return Version(TableRows(mapped, decoders), plan, encoder)
 
     def _ask(self, mapped: TableMap) -> tuple[Table | None, Charsets]:
+        session, charsets = self._asked()
+        return table(session, mapped.database, mapped.table), charsets
+
+    def _asked(self) -> tuple[Session, Charsets]:
         if self._session is None:
             self._session = Session(self._config.endpoint)
             self._charsets = Charsets(self._session)
         assert self._charsets is not None
-        return table(self._session, mapped.database, mapped.table), self._charsets
+        return self._session, self._charsets
 
 
 def _check_ambiguous(mapped: TableMap, now: Table, written: int) -> None:

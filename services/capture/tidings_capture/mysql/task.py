@@ -32,6 +32,11 @@ class MariaDbTask(SourceTask):
 
     def start(self, stored: Position | None) -> None:
         offset = None if stored is None else read_offset(stored)
+        if self._config.history_topic:
+            _log.info(
+                "the schema history is neither read nor written: the binary log names its columns itself",
+                topic=self._config.history_topic,
+            )
         session = Session(self._config.endpoint)
         try:
             check_server(session)
@@ -43,6 +48,9 @@ class MariaDbTask(SourceTask):
 
     def _begin(self, session: Session) -> Offset:
         """A new snapshot; or, without one, where the log is now."""
+        if self._config.snapshot_mode == "no_data" and self._config.schema_changes:
+            self._snapshot = Snapshot(self._config, rows=False)
+            return self._snapshot.offset
         if self._config.snapshot_mode == "no_data":
             session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             found = position_of(session)

@@ -1,0 +1,160 @@
+"""The locks of a snapshot (``snapshot.locking.mode``): which tables cannot be written meanwhile, and until when.
+
+``minimal`` locks tables of engines without transactions only, as the server tells where its log is at the beginning of a
+transaction that sees all others at that moment; ``extended`` locks all of the server's tables, or the captured ones where the user
+may not, until their rows are read; ``none`` nothing.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tidings_capture.mysql.catalog import Found, tables
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
+from tidings_capture.mysql.selected import quoted
+from tidings_service import get_logger
+from tidings_service.errors import Retry
+
+_log = get_logger(__name__)
+_TRANSACTIONAL: Final = frozenset({"INNODB", "ROCKSDB"})
+_REFUSED: Final = frozenset({1044, 1142, 1227})
+"""The server's numbers for a right that the user has not."""
+_TIMED_OUT: Final = 1205
+_IDLE_SECONDS: Final = 31_536_000
+"""The connection of the locks says nothing while rows are read: the server is not to end it."""
+
+
+def has_transactions(found: Found) -> bool:
+    """Whether a table's engine has transactions."""
+    return (found.engine or "").upper() in _TRANSACTIONAL
+
+
+def captured_tables(session: Session, config: MariaDbConfig) -> list[Found]:
+    """The captured tables, in the order of a snapshot.
+
+    Raises:
+        MariaDbError: the server cannot be asked.
+    """
+    there = {(found.database, found.name): found for found in tables(session)}
+    names = config.tables.order([name for name in there if config.captures(*name)])
+    return [there[name] for name in names]
+
+
+class Locks:
+    """The locks of one snapshot, on a connection of their own: to begin a transaction would give them back.
+
+    Raises:
+        MariaDbError: they cannot be had; names the rights that they need.
+        UnsupportedError: a table without transactions needs one, and ``snapshot.locking.mode`` is ``none``.
+    """
+
+    def __init__(self, config: MariaDbConfig) -> None:
+        self._config = config
+        self.whole = False
+        """Whether every table is locked."""
+        self.locked: frozenset[tuple[str, str]] = frozenset()
+        """Those that are locked for themselves."""
+        self._session: Session | None = Session(config.endpoint)
+        try:
+            self._session.rows(f"SET SESSION wait_timeout = {_IDLE_SECONDS}")
+            self._session.rows(f"SET SESSION lock_wait_timeout = {max(1, round(config.lock_seconds))}")
+            self._lock(self._session)
+        except BaseException:
+            self._session.close()
+            raise
+        if not (self.whole or self.locked):
+            self.release()
+
+    def _lock(self, session: Session) -> None:
+        if self._config.locking == "extended":
+            with self._told("all tables"):
+                try:
+                    session.rows("FLUSH TABLES WITH READ LOCK")
+                    self.whole = True
+                except MariaDbError as error:
+                    if error.number not in _REFUSED:
+                        raise
+            if self.whole:
+                _log.info("no table can be written until the snapshot's rows are read")
+                return
+            _log.warning("the user has no right RELOAD: the captured tables are locked one by one")
+        captured = captured_tables(session, self._config)
+        chosen = [
+            found for found in captured if self._config.locking == "extended" or not has_transactions(found)
+        ]
+        if not chosen:
+            return
+        check_engines(chosen, self._config)
+        self._lock_each(session, chosen)
+
+    def _lock_each(self, session: Session, chosen: Sequence[Found]) -> None:
+        names = ", ".join(f"{quoted(found.database)}.{quoted(found.name)} READ" for found in chosen)
+        with self._told(f"{len(chosen)} tables"):
+            session.rows(f"LOCK TABLES {names}")
+        self.locked = frozenset((found.database, found.name) for found in chosen)
+        _log.info("tables cannot be written until the snapshot has read them", count=len(chosen))
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        mode = self._config.locking
+        try:
+            yield
+        except MariaDbError as error:
+            if error.number in _REFUSED:
+                raise MariaDbError(
+                    f"snapshot.locking.mode={mode} cannot lock {what}: the user has not the rights for it",
+                    number=error.number,
+                    hint=_rights(mode),
+                    retry=Retry.MANUAL,
+                ) from error
+            if error.number == _TIMED_OUT:
+                raise MariaDbError(
+                    f"{what} could not be locked in {self._config.lock_seconds:g} seconds (snapshot.lock.timeout.ms)",
+                    number=error.number,
+                    hint="statements and transactions that run for long hold a lock up, and it then holds up all others",
+                ) from error
+            raise
+
+    def release(self) -> None:
+        """Give the locks back.
+
+        Raises:
+            MariaDbError: they were lost before, with their connection: what was read may be of several moments.
+        """
+        session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            session.rows("UNLOCK TABLES")
+        finally:
+            session.close()
+
+    def close(self) -> None:
+        """End the connection, and with it the locks."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+def _rights(mode: str) -> str:
+    if mode == "extended":
+        return "GRANT RELOAD ON *.*, or LOCK TABLES and SELECT on the captured databases; or set snapshot.locking.mode=minimal"
+    return "GRANT LOCK TABLES and SELECT on their databases; or leave tables of engines without transactions out with table.exclude.list"
+
+
+def check_engines(captured: Sequence[Found], config: MariaDbConfig) -> None:
+    """See that no table needs a lock that none is taken of.
+
+    Raises:
+        UnsupportedError: one does.
+    """
+    if config.locking != "none":
+        return
+    for found in captured:
+        if not has_transactions(found):
+            raise UnsupportedError(
+                f"{found.database}.{found.name} is of the engine {found.engine}, of which no snapshot can be read without a lock",
+                hint="set snapshot.locking.mode=minimal, leave it out with table.exclude.list, or ALTER TABLE ... ENGINE=InnoDB",
+            )

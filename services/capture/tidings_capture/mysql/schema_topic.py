@@ -1,0 +1,160 @@
+"""The topic of schema changes, ``<topic.prefix>``: each definition (DDL) and the tables behind it, as Debezium writes them."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tidings_capture.mysql.catalog import SYSTEM, tables
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.config import VERSION, MariaDbConfig
+from tidings_capture.mysql.ddl import Definition, definitions
+from tidings_capture.mysql.offset import Offset
+from tidings_capture.mysql.records import SOURCE, Place
+from tidings_capture.mysql.selected import quoted
+from tidings_capture.mysql.structure import CHANGE, change, structure
+from tidings_connect.transforms.record import Header, SourceRecord
+from tidings_envelope import semantic
+
+_NAMES: Final = "io.debezium.connector.mariadb.SchemaChange"
+KEY: Final = semantic.struct(f"{_NAMES}Key", (("databaseName", semantic.STRING),), version=1)
+VALUE: Final = semantic.struct(
+    f"{_NAMES}Value",
+    (
+        ("source", SOURCE),
+        ("ts_ms", semantic.INT64),
+        ("databaseName", semantic.OPTIONAL_STRING),
+        ("schemaName", semantic.OPTIONAL_STRING),
+        ("ddl", semantic.OPTIONAL_STRING),
+        ("tableChanges", semantic.array(CHANGE)),
+    ),
+    version=1,
+)
+_CHARSETS: Final = """
+SHOW VARIABLES WHERE Variable_name IN ('character_set_server', 'collation_server')
+"""
+_DATABASES: Final = """
+SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata
+"""
+_CLOCK_SECONDS: Final = 1
+"""The server tells when a table was made, and a statement began and how long it took, in whole seconds."""
+
+
+class SchemaTopic:
+    """Writes its records."""
+
+    def __init__(self, config: MariaDbConfig) -> None:
+        self._config = config
+        self._headers = tuple(Header(name, semantic.STRING, value) for name, value in config.headers)
+
+    def streamed(
+        self, session: Session, statement: str, database: str, place: Place, ended: int
+    ) -> Iterator[SourceRecord]:
+        """What a statement of the log is told as.
+
+        Args:
+            database: the one that was in use.
+            ended: when the statement had been run, in seconds since the Unix epoch. What was altered after it is told without
+                its columns, as only the server's catalog knows them, and that of now.
+
+        Raises:
+            MariaDbError: the server cannot be asked.
+        """
+        found = definitions(statement, database)
+        if self._config.history_tables and not any(
+            one.table and self._config.captures(one.database, one.table) for one in found
+        ):
+            return
+        for one in found:
+            if not self._tells(one.database):
+                continue
+            changes = [] if not one.type else [self._change(session, one, ended)]
+            micros = place.seconds * 1_000_000
+            name = ",".join(one.tables) if one.tables else one.table
+            source = self._source(place, micros * 1000, one.database, name)
+            yield self._record(one.database, one.statement, changes, source)
+
+    def _change(self, session: Session, one: Definition, ended: int) -> dict[str, Any]:
+        now = None if one.type == "DROP" else structure(session, one.database, one.table or "")
+        if now is not None and now[0].created is not None and now[0].created > ended + _CLOCK_SECONDS:
+            now = None
+        return change(one.type, one.database, one.table or "", now[1] if now else None)
+
+    def _tells(self, database: str) -> bool:
+        if database.lower() in SYSTEM:
+            return False
+        return not self._config.history_databases or self._config.tables.captures_schema(database)
+
+    def snapshot(self, session: Session, offset: Offset) -> Iterator[SourceRecord]:
+        """The structure of all tables at the beginning of a snapshot, as statements that would make them.
+
+        Raises:
+            MariaDbError: the server cannot be asked.
+        """
+        place = Place(snapshot="true", file=offset.file, position=offset.position)
+
+        def record(
+            database: str, table: str | None, ddl: str, changes: Sequence[Mapping[str, Any]] = ()
+        ) -> SourceRecord:
+            source = self._source(place, time.time_ns(), database, table)
+            return self._record(database, ddl, changes, source)
+
+        names = sorted(
+            (found.database, found.name)
+            for found in tables(session)
+            if self._tells(found.database)
+            and (not self._config.history_tables or self._config.captures(found.database, found.name))
+        )
+        variables = dict(session.rows(_CHARSETS))
+        said = ", ".join(f"{name}={variables[name]}" for name in sorted(variables))
+        yield record("", None, f"SET {said}")
+        for database, name in names:
+            ddl = f"DROP TABLE IF EXISTS {quoted(database)}.{quoted(name)}"
+            yield record(database, name, ddl, [change("DROP", database, name, None)])
+        charsets = {name: (charset, collation) for name, charset, collation in session.rows(_DATABASES)}
+        for database in dict.fromkeys(database for database, _ in names):
+            yield record(database, None, f"DROP DATABASE IF EXISTS {quoted(database)}")
+            charset, collation = charsets.get(database, ("", ""))
+            ddl = f"CREATE DATABASE {quoted(database)} CHARSET {charset} COLLATE {collation}"
+            yield record(database, None, ddl)
+            yield record(database, None, f"USE {quoted(database)}")
+            for name in (name for its, name in names if its == database):
+                made = structure(session, database, name)
+                if made is None:
+                    continue  # dropped just now
+                ((_, ddl),) = session.rows(f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}")
+                yield record(database, name, ddl, [change("CREATE", database, name, made[1])])
+
+    def _source(self, place: Place, nanos: int, database: str, table: str | None) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "connector": "mariadb",
+            "name": self._config.prefix,
+            "ts_ms": nanos // 1_000_000,
+            "snapshot": place.snapshot,
+            "db": database,
+            "sequence": None,
+            "ts_us": nanos // 1_000,
+            "ts_ns": nanos,
+            "table": table,
+            "server_id": place.server_id,
+            "gtid": place.gtid,
+            "file": place.file,
+            "pos": place.position,
+            "row": 0,
+            "thread": None,
+            "query": None,
+        }
+
+    def _record(
+        self, database: str, ddl: str, changes: Sequence[Mapping[str, Any]], source: Mapping[str, Any]
+    ) -> SourceRecord:
+        value = {
+            "source": source,
+            "ts_ms": time.time_ns() // 1_000_000,
+            "databaseName": database,
+            "schemaName": None,
+            "ddl": ddl,
+            "tableChanges": list(changes),
+        }
+        key = {"databaseName": database}
+        return SourceRecord(self._config.prefix, 0, KEY, key, VALUE, value, None, list(self._headers))
