@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tidings_capture.postgres import catalog
+from tidings_capture.postgres.build import build_task
 from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.config import read_connector_config
 from tidings_capture.postgres.messages import Relation, RelationColumn
-from tidings_capture.postgres.run import TaskRun
 from tidings_connect.task.channel import Command, Report, TaskJob
 from tidings_connect.task.transport import KafkaTransport, TaskContext
 from tidings_stack.connect import connector_settings
@@ -142,7 +142,7 @@ def test_servers_are_asked_about_all_tables_at_once(
         asked.clear()
         supervision = Supervision(records)
         context = TaskContext(job, supervision, KafkaTransport(job))
-        TaskRun(context, read_connector_config(unique_name, settings, {}, "run")).run()
+        build_task(context, read_connector_config(unique_name, settings, {}, "run")).run()
         assert supervision.last is not None
         assert sum(supervision.last.records.values()) == records
         supervision.close()

@@ -10,7 +10,7 @@ import sys
 from tidings_connect.task.fork_server import preload
 
 preload()
-import tidings_capture.postgres.run
+import tidings_capture.postgres.build
 from tidings_service import configure_logging
 
 configure_logging("capture", build_info=False)

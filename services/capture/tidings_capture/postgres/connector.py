@@ -113,17 +113,17 @@ class PostgresConnector(Connector):
 
     def preload(self) -> None:
         """Import the task."""
-        import tidings_capture.postgres.run  # noqa: PLC0415, F401
+        import tidings_capture.postgres.build  # noqa: PLC0415, F401
 
     def run_task(self, context: "TaskContext") -> None:
         """Prepare, take a snapshot when asked for, and stream until told to stop."""
-        from tidings_capture.postgres.run import TaskRun  # noqa: PLC0415 - the worker does not run tasks
+        from tidings_capture.postgres.build import build_task  # noqa: PLC0415 - the worker does not run tasks
 
         job = context.job
         config = read_connector_config(
             job.connector, job.config, job.converters, run_id=str(uuid.uuid4()), task=job.task
         )
-        TaskRun(context, config).run()
+        build_task(context, config).run()
 
 
 def _warnings(session: Session, options: Mapping[str, str]) -> tuple[str, ...]:

@@ -8,21 +8,24 @@ the tables, behind the reading (`deleted_rows`).
 """
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 
 from tidings_capture.cdc.chunks import chunk_columns
 from tidings_capture.cdc.incremental_state import Collection, restored_state
-from tidings_capture.cdc.notifications import LOSS
+from tidings_capture.cdc.notifications import LOSS, Notifier
 from tidings_capture.cdc.start import SnapshotWork, Start
 from tidings_capture.postgres.client import Replication
+from tidings_capture.postgres.config import ConnectorConfig
+from tidings_capture.postgres.database import PostgresDatabase
 from tidings_capture.postgres.errors import LossError, PublicationError
 from tidings_capture.postgres.history import Publication
 from tidings_capture.postgres.losses import Found
 from tidings_capture.postgres.offset import SourceOffset
-from tidings_capture.postgres.parts import TaskParts
 from tidings_capture.postgres.positions import position_at
 from tidings_capture.postgres.server import create_slot, drop_slot
 from tidings_capture.postgres.wal.options import LossChoice
+from tidings_connect.task.checkpoints import Checkpoints
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
@@ -32,80 +35,131 @@ CORRELATION = "on.slot.loss"
 _log = get_logger(__name__)
 
 
-def recover(
-    parts: TaskParts,
-    loss: LossError,
-    choice: LossChoice,
-    offset: SourceOffset,
-    found: Found,
-    tables: list[tuple[str, str]],
-) -> Start[SourceOffset]:
-    """Go on after a loss.
+class LossRecovery:
+    """What a task does after a loss.
 
     Args:
-        offset: the stored one.
-        tables: the captured ones.
-
-    Raises:
-        LossError: the choice does not help: a table is still not in the publication.
+        losses: counts them, by reason.
+        on_wait: called again and again; may raise to give up.
     """
-    config = parts.config
-    affected = tables if loss.tables is None else [table for table in tables if table in loss.tables]
-    whole = loss.tables is None
-    _log.error(
-        "changes may be lost",
-        connector=config.name,
-        reason=str(loss),
-        after=lsn_to_text(offset.done_lsn),
-        choice=choice,
-        tables=len(affected),
-    )
-    parts.progress.losses[loss.reason] = parts.progress.losses.get(loss.reason, 0) + 1
-    selects = dict(config.snapshot.selects)
-    usable = _usable(loss, found)
-    if whole and not usable and found.slot is not None:
-        drop_slot(config.endpoint, config.slot)
-    if choice == "snapshot":
-        _tell(parts, loss, choice, offset, None)
-        return Start(snapshot=_snapshot(parts, affected, None if whole else offset, selects))
-    position = offset if not whole else _new_position(parts, found, usable=usable)
-    _tell(parts, loss, choice, offset, position)
-    if choice == "continue":
-        position = replace(position, unfinished=offset.unfinished if not whole else None)
-        parts.checkpoints.take_and_wait(position)
-        return Start(resume=position)
-    keyed, keyless = _by_key(parts, affected)
-    state = restored_state(position.incremental)
-    state.collections += [Collection(f"{s}.{t}", correlation_id=CORRELATION) for s, t in keyed]
-    state.collections += _deleted(keyed)
-    state.correlation_id = CORRELATION
-    done = tuple(f"{s}.{t}" for s, t in tables if (s, t) not in keyless) if keyless else None
-    position = replace(position, incremental=state.stored(), unfinished=done, snapshot=None)
-    parts.checkpoints.take_and_wait(position)
-    if keyless:
-        return Start(snapshot=SnapshotWork(keyless, catch_up=position, done=done or (), selects=selects))
-    return Start(resume=position)
 
+    def __init__(
+        self,
+        config: ConnectorConfig,
+        database: PostgresDatabase,
+        checkpoints: Checkpoints[SourceOffset],
+        notifier: Notifier,
+        losses: dict[str, int],
+        on_wait: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._database = database
+        self._checkpoints = checkpoints
+        self._notifier = notifier
+        self._losses = losses
+        self._on_wait = on_wait
 
-def _snapshot(
-    parts: TaskParts, tables: list[tuple[str, str]], stored: SourceOffset | None, selects: dict[str, str]
-) -> SnapshotWork[SourceOffset]:
-    """Everything is read again; behind it the stream begins with the search for what was deleted."""
-    state = restored_state(None if stored is None else stored.incremental)
-    signals = parts.config.signals
-    if signals.table is not None or signals.read_only:
-        keyed, _ = _by_key(parts, tables)
+    def recover(
+        self,
+        loss: LossError,
+        choice: LossChoice,
+        offset: SourceOffset,
+        found: Found,
+        tables: list[tuple[str, str]],
+    ) -> Start[SourceOffset]:
+        """Go on after a loss.
+
+        Args:
+            offset: the stored one.
+            tables: the captured ones.
+
+        Raises:
+            LossError: the choice does not help: a table is still not in the publication.
+        """
+        config = self._config
+        affected = tables if loss.tables is None else [table for table in tables if table in loss.tables]
+        whole = loss.tables is None
+        _log.error(
+            "changes may be lost",
+            connector=config.name,
+            reason=str(loss),
+            after=lsn_to_text(offset.done_lsn),
+            choice=choice,
+            tables=len(affected),
+        )
+        self._losses[loss.reason] = self._losses.get(loss.reason, 0) + 1
+        selects = dict(config.snapshot.selects)
+        usable = _usable(loss, found)
+        if whole and not usable and found.slot is not None:
+            drop_slot(config.endpoint, config.slot)
+        if choice == "snapshot":
+            self._tell(loss, choice, offset, None)
+            return Start(snapshot=self._snapshot(affected, None if whole else offset, selects))
+        position = offset if not whole else self._new_position(found, usable=usable)
+        self._tell(loss, choice, offset, position)
+        if choice == "continue":
+            position = replace(position, unfinished=offset.unfinished if not whole else None)
+            self._checkpoints.take_and_wait(position)
+            return Start(resume=position)
+        keyed, keyless = self._by_key(affected)
+        state = restored_state(position.incremental)
+        state.collections += [Collection(f"{s}.{t}", correlation_id=CORRELATION) for s, t in keyed]
         state.collections += _deleted(keyed)
         state.correlation_id = CORRELATION
-    else:
-        _log.warning(
-            "rows that were deleted in the gap are not looked for",
-            connector=parts.config.name,
-            hint="it needs read.only=true or signal.data.collection; then send the signal find-deleted-rows",
-        )
-    afterwards = state.stored()
-    catch_up = None if stored is None else replace(stored, incremental=afterwards)
-    return SnapshotWork(tables, catch_up=catch_up, selects=selects, afterwards=afterwards)
+        done = tuple(f"{s}.{t}" for s, t in tables if (s, t) not in keyless) if keyless else None
+        position = replace(position, incremental=state.stored(), unfinished=done, snapshot=None)
+        self._checkpoints.take_and_wait(position)
+        if keyless:
+            return Start(snapshot=SnapshotWork(keyless, catch_up=position, done=done or (), selects=selects))
+        return Start(resume=position)
+
+    def _snapshot(
+        self, tables: list[tuple[str, str]], stored: SourceOffset | None, selects: dict[str, str]
+    ) -> SnapshotWork[SourceOffset]:
+        """Everything is read again; behind it the stream begins with the search for what was deleted."""
+        state = restored_state(None if stored is None else stored.incremental)
+        signals = self._config.signals
+        if signals.table is not None or signals.read_only:
+            keyed, _ = self._by_key(tables)
+            state.collections += _deleted(keyed)
+            state.correlation_id = CORRELATION
+        else:
+            _log.warning(
+                "rows that were deleted in the gap are not looked for",
+                connector=self._config.name,
+                hint="it needs read.only=true or signal.data.collection; then send the signal find-deleted-rows",
+            )
+        afterwards = state.stored()
+        catch_up = None if stored is None else replace(stored, incremental=afterwards)
+        return SnapshotWork(tables, catch_up=catch_up, selects=selects, afterwards=afterwards)
+
+    def _new_position(self, found: Found, *, usable: bool) -> SourceOffset:
+        if usable:
+            assert found.slot is not None
+            lsn = found.slot.confirmed_lsn
+        else:
+            with contextlib.closing(Replication(self._config.endpoint)) as replication:
+                lsn = create_slot(replication, self._config, self._on_wait)
+        return position_at(lsn)
+
+    def _by_key(self, tables: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """Tables that can be read in chunks, and those that cannot."""
+        catalog = self._database.catalog()
+        keyed: list[tuple[str, str]] = []
+        keyless: list[tuple[str, str]] = []
+        for table, known in zip(
+            tables, catalog.tables_by_name(tables, self._config.publication), strict=True
+        ):
+            (keyed if chunk_columns(known, "") else keyless).append(table)
+        return keyed, keyless
+
+    def _tell(
+        self, loss: LossError, choice: LossChoice, offset: SourceOffset, position: SourceOffset | None
+    ) -> None:
+        data = {"reason": loss.reason, "choice": choice, "lost_after_lsn": lsn_to_text(offset.done_lsn)}
+        if position is not None:
+            data["continued_at_lsn"] = lsn_to_text(position.done_lsn)
+        self._notifier.tell(LOSS, "DETECTED", data, id_=CORRELATION)
 
 
 def _deleted(tables: list[tuple[str, str]]) -> list[Collection]:
@@ -141,34 +195,3 @@ def _usable(loss: LossError, found: Found) -> bool:
     if slot is None or slot.wal_status == "lost" or isinstance(loss, PublicationError):
         return False
     return slot.confirmed_lsn <= found.server_lsn
-
-
-def _new_position(parts: TaskParts, found: Found, *, usable: bool) -> SourceOffset:
-    if usable:
-        assert found.slot is not None
-        lsn = found.slot.confirmed_lsn
-    else:
-        with contextlib.closing(Replication(parts.config.endpoint)) as replication:
-            lsn = create_slot(replication, parts.config, parts.breathe)
-    return position_at(lsn)
-
-
-def _by_key(
-    parts: TaskParts, tables: list[tuple[str, str]]
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Tables that can be read in chunks, and those that cannot."""
-    catalog = parts.database.catalog()
-    keyed: list[tuple[str, str]] = []
-    keyless: list[tuple[str, str]] = []
-    for table, known in zip(tables, catalog.tables_by_name(tables, parts.config.publication), strict=True):
-        (keyed if chunk_columns(known, "") else keyless).append(table)
-    return keyed, keyless
-
-
-def _tell(
-    parts: TaskParts, loss: LossError, choice: LossChoice, offset: SourceOffset, position: SourceOffset | None
-) -> None:
-    data = {"reason": loss.reason, "choice": choice, "lost_after_lsn": lsn_to_text(offset.done_lsn)}
-    if position is not None:
-        data["continued_at_lsn"] = lsn_to_text(position.done_lsn)
-    parts.notifier.tell(LOSS, "DETECTED", data, id_=CORRELATION)

@@ -6,10 +6,12 @@ PostgreSQL 18 streams on without a word when the whole publication is gone; olde
 import time
 from typing import Final
 
+from tidings_capture.postgres.config import ConnectorConfig
+from tidings_capture.postgres.database import PostgresDatabase
 from tidings_capture.postgres.errors import PostgresError, PublicationError
 from tidings_capture.postgres.history import read_publication, with_publication
 from tidings_capture.postgres.losses import check_publication, choice_of
-from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.positions import Positions
 from tidings_envelope.position import lsn_to_text
 from tidings_service import Retry, get_logger
 
@@ -21,8 +23,10 @@ _log = get_logger(__name__)
 class PublicationWatch:
     """Polled by a task between batches."""
 
-    def __init__(self, parts: TaskParts) -> None:
-        self._parts = parts
+    def __init__(self, config: ConnectorConfig, database: PostgresDatabase, positions: Positions) -> None:
+        self._config = config
+        self._database = database
+        self._positions = positions
         self._next = time.monotonic() + _EVERY_SECONDS
 
     def poll(self, now: float) -> None:
@@ -35,24 +39,22 @@ class PublicationWatch:
         if now < self._next:
             return
         self._next = now + _EVERY_SECONDS
-        parts, config = self._parts, self._parts.config
-        history = parts.positions.history
+        config, positions = self._config, self._positions
+        history = positions.history
         if history is None:
             return
         try:
-            publication = read_publication(parts.database.session, config.publication)
+            publication = read_publication(self._database.session, config.publication)
         except PostgresError as error:
             _log.warning("the publication could not be looked at", connector=config.name, reason=str(error))
-            parts.database.drop_session()
+            self._database.drop_session()
             return
         members = {} if publication is None else publication.members
         captured = [table for table in members if config.tables.captures(*table)]
         try:
-            check_publication(
-                history, publication, captured, config, lsn_to_text(parts.positions.confirmed_lsn)
-            )
+            check_publication(history, publication, captured, config, lsn_to_text(positions.confirmed_lsn))
         except PublicationError as error:
             if choice_of(config) != "fail":
                 error.retry = Retry.TIMED  # the next start does what was chosen
             raise
-        parts.positions.history = with_publication(history, publication, captured)
+        positions.history = with_publication(history, publication, captured)

@@ -34,17 +34,22 @@ from functools import partial
 from typing import Final
 
 from tidings_capture.cdc.fault_points import reached
-from tidings_capture.cdc.notifications import INITIAL
+from tidings_capture.cdc.notifications import INITIAL, Notifier
 from tidings_capture.cdc.start import SnapshotWork
 from tidings_capture.postgres.catalog import Catalog
 from tidings_capture.postgres.client import Replication, Session
+from tidings_capture.postgres.config import ConnectorConfig
+from tidings_capture.postgres.database import PostgresDatabase
 from tidings_capture.postgres.errors import PostgresError
 from tidings_capture.postgres.offset import SourceOffset
-from tidings_capture.postgres.parts import TaskParts
+from tidings_capture.postgres.output import TaskOutput
 from tidings_capture.postgres.positions import SnapshotPosition
+from tidings_capture.postgres.progress import TaskProgress
+from tidings_capture.postgres.routes import Routes
 from tidings_capture.postgres.server import fails_over, patience, read_slot
 from tidings_capture.postgres.snapshot_readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.postgres.snapshot_rows import SnapshotPoint, SnapshotRows, TableRows
+from tidings_connect.task.checkpoints import Checkpoints
 from tidings_envelope.java_hash_order import java_hash_order
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 from tidings_service import Retry, get_logger
@@ -62,22 +67,43 @@ SELECT n.nspname, c.relname, c.reltuples::bigint FROM pg_class c JOIN pg_namespa
 
 
 class SnapshotRun:
-    """Takes a task's snapshots."""
+    """Takes a task's snapshots.
 
-    def __init__(self, parts: TaskParts, catch_up: CatchUp) -> None:
-        self._parts = parts
-        self._config = parts.config
+    Args:
+        on_wait: called again and again; may raise to give up.
+    """
+
+    def __init__(
+        self,
+        config: ConnectorConfig,
+        database: PostgresDatabase,
+        routes: Routes,
+        output: TaskOutput,
+        checkpoints: Checkpoints[SourceOffset],
+        notifier: Notifier,
+        progress: TaskProgress,
+        on_wait: Callable[[], None],
+        catch_up: CatchUp,
+    ) -> None:
+        self._config = config
+        self._database = database
+        self._routes = routes
+        self._output = output
+        self._checkpoints = checkpoints
+        self._notifier = notifier
+        self._progress = progress
+        self._on_wait = on_wait
         self._catch_up = catch_up
 
     def take(self, work: SnapshotWork[SourceOffset]) -> SourceOffset:
         """Take a snapshot; the offset that ends it, which has been stored: from there the stream goes on."""
-        parts, config = self._parts, self._config
+        config = self._config
         tables = self._ordered(work)
         began = time.monotonic()
-        parts.progress.begin_snapshot(tables)
+        self._progress.begin_snapshot(tables)
         only = not config.snapshot.streams
         with contextlib.closing(Replication(config.endpoint)) as replication:
-            slot = read_slot(parts.database.session, config)
+            slot = read_slot(self._database.session, config)
             if slot is not None and slot.wal_status == "lost":
                 replication.drop_slot(config.slot)
                 slot = None
@@ -85,7 +111,7 @@ class SnapshotRun:
             temporary = only or slot is not None
             name = f"{config.slot[:50]}_snapshot" if temporary else config.slot
             failover = not temporary and fails_over(replication, config)
-            meanwhile = patience(config.name, parts.breathe)
+            meanwhile = patience(config.name, self._on_wait)
             try:
                 created = replication.create_slot(
                     name, temporary=temporary, export=True, failover=failover, meanwhile=meanwhile
@@ -104,8 +130,8 @@ class SnapshotRun:
             if work.catch_up is not None:
                 _log.info("catching up with the snapshot", connector=config.name, lsn=created.consistent_lsn)
                 stored.catch_up(self._catch_up(work.catch_up, lsn))
-            parts.progress.state = "snapshot"
-            session = parts.database.session
+            self._progress.state = "snapshot"
+            session = self._database.session
             tx_id = session.value("SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END")
             point = SnapshotPoint(
                 created.snapshot or "",
@@ -116,12 +142,12 @@ class SnapshotRun:
                 follows=work.catch_up is not None or work.afterwards is not None,
             )
             if not work.blocking:
-                parts.checkpoints.take_and_wait(stored.so_far())
+                self._checkpoints.take_and_wait(stored.so_far())
             reached("snapshot.begun")
             try:
                 rows = self._copy_tables(session, point, tables, work, stored)
             except BaseException as error:
-                parts.notifier.tell(INITIAL, "ABORTED")
+                self._notifier.tell(INITIAL, "ABORTED")
                 if not work.blocking or not isinstance(error, PostgresError) or error.retry is Retry.TIMED:
                     raise
                 # A mistake in the signal's own SQL, as a rule, and no reason for the stream to end.
@@ -130,7 +156,7 @@ class SnapshotRun:
                 return stored.given_up()
         reached("snapshot.sent")
         end = stored.end(tx_id, point.ts_us, blocking=work.blocking)
-        parts.checkpoints.take_and_wait(end)
+        self._checkpoints.take_and_wait(end)
         seconds = round(time.monotonic() - began, 3)
         _log.info(
             "snapshot finished",
@@ -144,7 +170,7 @@ class SnapshotRun:
 
     def _ordered(self, work: SnapshotWork[SourceOffset]) -> list[tuple[tuple[str, str], int | None]]:
         """The tables in the order of reading, with the rows that the server's statistics estimate."""
-        found = {(schema, name): rows for schema, name, rows in self._parts.database.session.rows(_ESTIMATES)}
+        found = {(schema, name): rows for schema, name, rows in self._database.session.rows(_ESTIMATES)}
         tables = [(table, rows if (rows := found.get(table, -1)) >= 0 else None) for table in work.tables]
         order = self._config.snapshot.order
         if order != "disabled":
@@ -159,32 +185,32 @@ class SnapshotRun:
         work: SnapshotWork[SourceOffset],
         stored: SnapshotPosition,
     ) -> int:
-        parts, config = self._parts, self._config
+        config = self._config
 
         def sent(table: TableRows) -> None:
             stored.table_sent(table.name)
-            parts.progress.tables[table.name].state = "done"
+            self._progress.tables[table.name].state = "done"
             _log.info("table read", connector=config.name, table=table.name, rows=table.rows)
-            if not work.blocking and parts.checkpoints.due(time.monotonic()):
-                parts.checkpoints.take(stored.so_far())
+            if not work.blocking and self._checkpoints.due(time.monotonic()):
+                self._checkpoints.take(stored.so_far())
 
-        rows = SnapshotRows(point, parts.send, sent)
+        rows = SnapshotRows(point, self._output.send, sent)
         tell, names = self._notifications(tables, work)
         begin_snapshot(session, point.snapshot)
         catalog = Catalog(session, config.columns, config.keys)
         opened: list[TableRows] = []
         statements = []
-        parts.prepare_topics(config.topics.of_table(schema, name) for (schema, name), _ in tables)
+        self._output.prepare_topics(config.topics.of_table(schema, name) for (schema, name), _ in tables)
         for found in catalog.tables_by_name([name for name, _ in tables], config.publication):
-            route = parts.routes.add_table(found)
+            route = self._routes.add_table(found)
             opened.append(TableRows(found.qualified_name, route, leads=not opened))
             select = work.selects.get(found.qualified_name)
             statements.append(copy_statement(session, route.table, select))
-            parts.breathe()
+            self._on_wait()
         hashed = ",".join(java_hash_order(sorted(table.name for table in opened)))
         told: set[str] = set()
         for number, lines in read_all(
-            session, config.endpoint, point.snapshot, statements, config.snapshot.threads, parts.breathe
+            session, config.endpoint, point.snapshot, statements, config.snapshot.threads, self._on_wait
         ):
             table = opened[number]
             if table.name not in told:
@@ -202,16 +228,16 @@ class SnapshotRun:
                 )
             else:
                 rows.take(table, lines)
-                parts.progress.snapshot_rows = rows.rows
-                seen = parts.progress.tables[table.name]
+                self._progress.snapshot_rows = rows.rows
+                seen = self._progress.tables[table.name]
                 seen.state, seen.rows = "reading", table.rows
                 reached("snapshot.rows")
-            parts.checkpoints.poll()
-            parts.checkpoints.relieve(time.monotonic())
-            parts.breathe()
+            self._checkpoints.poll()
+            self._checkpoints.relieve(time.monotonic())
+            self._on_wait()
         rows.finish()
         tell("COMPLETED")
-        parts.progress.snapshot_rows = rows.rows
+        self._progress.snapshot_rows = rows.rows
         session.execute("COMMIT")
         return rows.rows
 
@@ -219,7 +245,7 @@ class SnapshotRun:
         self, tables: list[tuple[tuple[str, str], int | None]], work: SnapshotWork[SourceOffset]
     ) -> tuple[Callable[..., None], str]:
         """What tells of this snapshot, and all its tables' names, the signal table's among them as in Debezium."""
-        tell = partial(self._parts.notifier.tell, INITIAL)
+        tell = partial(self._notifier.tell, INITIAL)
         signals = self._config.signals.table
         own = [] if work.blocking or signals is None else [signals]
         found = [*(table for table, _ in tables), *own]

@@ -4,23 +4,22 @@ The table of decisions is there; what PostgreSQL says, and what is done about it
 """
 
 import contextlib
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tidings_capture.cdc.fault_points import reached
-from tidings_capture.cdc.filters import matches
-from tidings_capture.cdc.signals import Signal, condition_for, conditions_of, table_pattern
 from tidings_capture.cdc.start import Begin, SnapshotWork, Start, Stored, begin, rest_of
 from tidings_capture.postgres.client import Replication
+from tidings_capture.postgres.config import ConnectorConfig
+from tidings_capture.postgres.database import PostgresDatabase
 from tidings_capture.postgres.errors import LossError
 from tidings_capture.postgres.history import history_now, read_publication, with_publication
-from tidings_capture.postgres.loss_recovery import check_published, recover
+from tidings_capture.postgres.loss_recovery import LossRecovery, check_published
 from tidings_capture.postgres.losses import Found, choice_of, find_losses
 from tidings_capture.postgres.offset import SourceOffset, decode_offset
-from tidings_capture.postgres.parts import TaskParts
-from tidings_capture.postgres.positions import position_at
+from tidings_capture.postgres.positions import Positions, position_at
 from tidings_capture.postgres.replica_identities import set_identities
+from tidings_capture.postgres.routes import Routes
 from tidings_capture.postgres.server import (
     SlotState,
     captured_tables,
@@ -32,61 +31,174 @@ from tidings_capture.postgres.server import (
     warn_of_refused_updates,
 )
 from tidings_capture.postgres.wal.options import LossChoice
-from tidings_connect.errors import ConnectError
-from tidings_connect.java.regex import JavaPattern
+from tidings_connect.task.checkpoints import Checkpoints
 from tidings_envelope.position import lsn_to_text
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
 
 
-def decide(parts: TaskParts) -> Start[SourceOffset]:
-    """What to do, by ``snapshot.mode``, the stored offset and the slot.
+class TaskStart:
+    """Decides once, at the start.
 
-    Raises:
-        CatalogError: the server or the options do not allow to start.
-        LossError: what follows the stored offset cannot be had in full, and nobody has chosen what to do then.
+    Args:
+        stored_offset: the connector's offset as it is stored.
+        on_wait: called again and again; may raise to give up.
     """
-    config, session = parts.config, parts.database.session
-    options = config.snapshot
-    check_server(session)
-    captured = captured_tables(session, config)
-    parts.routes.expect(captured)
-    data = parts.stored_offset()
-    stored = None if data is None else decode_offset(data)
-    slot = read_slot(session, config)
-    # Before anything is changed: what is amiss must not be mended over.
-    found, stored, loss = _look_back(parts, slot, stored, captured)
-    choice = choice_of(config)
-    if loss is not None and choice == "fail":
-        raise loss
-    _publish(parts, captured, found, loss, choice)
-    # A signal is no data: what the signal table holds has been said to somebody before.
-    tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
-    decision = begin(
-        options,
-        _kind_of(data, stored),
-        log_kept=slot is not None and slot.wal_status != "lost",
-        lost=loss is not None,
-        loss_choice=choice,
-    )
-    if stored is None:
-        return _first_start(parts, decision, tables, slot)
-    parts.checkpoints.start_from(stored)
-    match decision:
-        case Begin.SNAPSHOT_ALONE:
-            return Start(snapshot=rest_of(tables, stored.unfinished or (), None, options.selects))
-        case Begin.SNAPSHOT_BEHIND_STREAM:
-            return Start(snapshot=rest_of(tables, stored.unfinished or (), stored, options.selects))
-        case Begin.RECOVER:
-            assert loss is not None
-            return recover(parts, loss, choice, stored, found, tables)
-        case Begin.REST:
-            return Start()
-        case Begin.STREAM_WITHOUT_SNAPSHOT:
-            stored = replace(stored, unfinished=None)
-    _log.info("resuming", connector=config.name, lsn=lsn_to_text(stored.done_lsn))
-    return Start(resume=stored)
+
+    def __init__(
+        self,
+        config: ConnectorConfig,
+        database: PostgresDatabase,
+        routes: Routes,
+        positions: Positions,
+        checkpoints: Checkpoints[SourceOffset],
+        recovery: LossRecovery,
+        stored_offset: Callable[[], bytes | None],
+        on_wait: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._database = database
+        self._routes = routes
+        self._positions = positions
+        self._checkpoints = checkpoints
+        self._recovery = recovery
+        self._stored_offset = stored_offset
+        self._on_wait = on_wait
+
+    def decide(self) -> Start[SourceOffset]:
+        """What to do, by ``snapshot.mode``, the stored offset and the slot.
+
+        Raises:
+            CatalogError: the server or the options do not allow to start.
+            LossError: what follows the stored offset cannot be had in full, and nobody has chosen what to do then.
+        """
+        config, session = self._config, self._database.session
+        options = config.snapshot
+        check_server(session)
+        captured = captured_tables(session, config)
+        self._routes.expect(captured)
+        data = self._stored_offset()
+        stored = None if data is None else decode_offset(data)
+        slot = read_slot(session, config)
+        # Before anything is changed: what is amiss must not be mended over.
+        found, stored, loss = self._look_back(slot, stored, captured)
+        choice = choice_of(config)
+        if loss is not None and choice == "fail":
+            raise loss
+        self._publish(captured, found, loss, choice)
+        # A signal is no data: what the signal table holds has been said to somebody before.
+        tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
+        decision = begin(
+            options,
+            _kind_of(data, stored),
+            log_kept=slot is not None and slot.wal_status != "lost",
+            lost=loss is not None,
+            loss_choice=choice,
+        )
+        if stored is None:
+            return self._first_start(decision, tables, slot)
+        self._checkpoints.start_from(stored)
+        match decision:
+            case Begin.SNAPSHOT_ALONE:
+                return Start(snapshot=rest_of(tables, stored.unfinished or (), None, options.selects))
+            case Begin.SNAPSHOT_BEHIND_STREAM:
+                return Start(snapshot=rest_of(tables, stored.unfinished or (), stored, options.selects))
+            case Begin.RECOVER:
+                assert loss is not None
+                return self._recovery.recover(loss, choice, stored, found, tables)
+            case Begin.REST:
+                return Start()
+            case Begin.STREAM_WITHOUT_SNAPSHOT:
+                stored = replace(stored, unfinished=None)
+        _log.info("resuming", connector=config.name, lsn=lsn_to_text(stored.done_lsn))
+        return Start(resume=stored)
+
+    def _first_start(
+        self, decision: Begin, tables: list[tuple[str, str]], slot: SlotState | None
+    ) -> Start[SourceOffset]:
+        """A start without a position."""
+        selects = dict(self._config.snapshot.selects)
+        match decision:
+            case Begin.STREAM_FROM_NOW:
+                return Start(resume=self._start_without_data(slot))
+            case Begin.SNAPSHOT_BEHIND_LOG:
+                assert slot is not None
+                kept = position_at(slot.confirmed_lsn)
+                return Start(snapshot=SnapshotWork(tables, catch_up=kept, selects=selects))
+            case Begin.SNAPSHOT:
+                return Start(snapshot=SnapshotWork(tables, selects=selects))
+        return Start()
+
+    def _look_back(
+        self, slot: SlotState | None, stored: SourceOffset | None, captured: list[tuple[str, str]]
+    ) -> tuple[Found, SourceOffset | None, LossError | None]:
+        """What the server says, the offset in its present history, and what may have been lost since."""
+        config, session = self._config, self._database.session
+        publication = read_publication(session, config.publication)
+        with contextlib.closing(Replication(config.endpoint)) as replication:
+            history = history_now(replication, publication, captured)
+            found = Found(slot, server_lsn(session), history, publication, replication.timeline_history)
+            if stored is None or not config.snapshot.streams:
+                return found, stored, None
+            position, loss = find_losses(stored, found, captured, config)
+        if position is not stored:
+            _log.info("the server was promoted", connector=config.name, lsn=lsn_to_text(position.done_lsn))
+        return found, position, loss
+
+    def _publish(
+        self,
+        captured: list[tuple[str, str]],
+        found: Found,
+        loss: LossError | None,
+        choice: LossChoice,
+    ) -> None:
+        """See to the publication and the replica identities; from here on every offset says what it is a position of."""
+        config, session = self._config, self._database.session
+        ensure_publication(session, config, captured)
+        publication = read_publication(session, config.publication)
+        if loss is not None:
+            check_published(loss, publication, choice)
+        for change in set_identities(session, config.identities, captured):
+            _log.info("replica identity set", connector=config.name, change=change)
+        warn_of_refused_updates(session, config, captured)
+        before, after = (p.members if p is not None else {} for p in (found.publication, publication))
+        added = [
+            f"{s}.{t}"
+            for s, t in captured
+            if (s, t) in before and _is_in(after, (s, t)) > _is_in(before, (s, t))
+        ]
+        if added:
+            _log.warning(
+                "tables were added to the publication: earlier changes of them are not streamed",
+                connector=config.name,
+                tables=added[:20],
+                count=len(added),
+                hint="an execute-snapshot signal reads them",
+            )
+        if publication is not None and not publication.all_tables:
+            short = [f"{s}.{t}" for s, t in captured if not _is_in(after, (s, t))]
+            if short:
+                _log.warning(
+                    "captured tables are not in the publication: their changes are not streamed",
+                    connector=config.name,
+                    publication=config.publication,
+                    tables=short[:20],
+                    count=len(short),
+                )
+        self._positions.history = with_publication(found.history, publication, captured)
+
+    def _start_without_data(self, slot: SlotState | None) -> SourceOffset:
+        if slot is None:
+            with contextlib.closing(Replication(self._config.endpoint)) as replication:
+                lsn = create_slot(replication, self._config, self._on_wait)
+            reached("slot.created")
+        else:
+            lsn = slot.confirmed_lsn
+        start = position_at(lsn)
+        # Stored at once: a slot that is dropped before the first record must be noticed, too.
+        self._checkpoints.take_and_wait(start)
+        return start
 
 
 def _kind_of(data: bytes | None, stored: SourceOffset | None) -> Stored:
@@ -95,120 +207,5 @@ def _kind_of(data: bytes | None, stored: SourceOffset | None) -> Stored:
     return Stored.POSITION if stored.unfinished is None else Stored.PART
 
 
-def _first_start(
-    parts: TaskParts, decision: Begin, tables: list[tuple[str, str]], slot: SlotState | None
-) -> Start[SourceOffset]:
-    """A start without a position."""
-    selects = dict(parts.config.snapshot.selects)
-    match decision:
-        case Begin.STREAM_FROM_NOW:
-            return Start(resume=_start_without_data(parts, slot))
-        case Begin.SNAPSHOT_BEHIND_LOG:
-            assert slot is not None
-            kept = position_at(slot.confirmed_lsn)
-            return Start(snapshot=SnapshotWork(tables, catch_up=kept, selects=selects))
-        case Begin.SNAPSHOT:
-            return Start(snapshot=SnapshotWork(tables, selects=selects))
-    return Start()
-
-
-def _look_back(
-    parts: TaskParts, slot: SlotState | None, stored: SourceOffset | None, captured: list[tuple[str, str]]
-) -> tuple[Found, SourceOffset | None, LossError | None]:
-    """What the server says, the offset in its present history, and what may have been lost since."""
-    config, session = parts.config, parts.database.session
-    publication = read_publication(session, config.publication)
-    with contextlib.closing(Replication(config.endpoint)) as replication:
-        history = history_now(replication, publication, captured)
-        found = Found(slot, server_lsn(session), history, publication, replication.timeline_history)
-        if stored is None or not config.snapshot.streams:
-            return found, stored, None
-        position, loss = find_losses(stored, found, captured, config)
-    if position is not stored:
-        _log.info("the server was promoted", connector=config.name, lsn=lsn_to_text(position.done_lsn))
-    return found, position, loss
-
-
-def _publish(
-    parts: TaskParts,
-    captured: list[tuple[str, str]],
-    found: Found,
-    loss: LossError | None,
-    choice: LossChoice,
-) -> None:
-    """See to the publication and the replica identities; from here on every offset says what it is a position of."""
-    config, session = parts.config, parts.database.session
-    ensure_publication(session, config, captured)
-    publication = read_publication(session, config.publication)
-    if loss is not None:
-        check_published(loss, publication, choice)
-    for change in set_identities(session, config.identities, captured):
-        _log.info("replica identity set", connector=config.name, change=change)
-    warn_of_refused_updates(session, config, captured)
-    before, after = (p.members if p is not None else {} for p in (found.publication, publication))
-    added = [
-        f"{s}.{t}" for s, t in captured if (s, t) in before and _is_in(after, (s, t)) > _is_in(before, (s, t))
-    ]
-    if added:
-        _log.warning(
-            "tables were added to the publication: earlier changes of them are not streamed",
-            connector=config.name,
-            tables=added[:20],
-            count=len(added),
-            hint="an execute-snapshot signal reads them",
-        )
-    if publication is not None and not publication.all_tables:
-        short = [f"{s}.{t}" for s, t in captured if not _is_in(after, (s, t))]
-        if short:
-            _log.warning(
-                "captured tables are not in the publication: their changes are not streamed",
-                connector=config.name,
-                publication=config.publication,
-                tables=short[:20],
-                count=len(short),
-            )
-    parts.positions.history = with_publication(found.history, publication, captured)
-
-
 def _is_in(members: Mapping[tuple[str, str], tuple[int, tuple[int, ...]]], table: tuple[str, str]) -> bool:
     return bool(members.get(table, (0, ()))[1])
-
-
-def _start_without_data(parts: TaskParts, slot: SlotState | None) -> SourceOffset:
-    if slot is None:
-        with contextlib.closing(Replication(parts.config.endpoint)) as replication:
-            lsn = create_slot(replication, parts.config, parts.breathe)
-        reached("slot.created")
-    else:
-        lsn = slot.confirmed_lsn
-    start = position_at(lsn)
-    # Stored at once: a slot that is dropped before the first record must be noticed, too.
-    parts.checkpoints.take_and_wait(start)
-    return start
-
-
-def blocking_patterns(signal: Signal) -> list[JavaPattern]:
-    """Which tables a signal asks to be read by a blocking snapshot; unlike an incremental one's in any case.
-
-    Raises:
-        ConnectError: they are not named, one is no regular expression, or a filter cannot be used.
-    """
-    names = signal.names()
-    if names is None:
-        raise ConnectError("data-collections is missing or is no list of strings")
-    conditions_of(signal)  # to be refused now, not when the stream has ended for it
-    return [table_pattern(name.replace('"', ""), re.IGNORECASE) for name in names]
-
-
-def blocking_work(parts: TaskParts, signal: Signal, position: SourceOffset) -> SnapshotWork[SourceOffset]:
-    """The snapshot that a signal asks for in the middle of the stream; its filters are whole SELECT statements."""
-    names = signal.names() or []
-    patterns = blocking_patterns(signal)
-    tables = [
-        (schema, table)
-        for schema, table in parts.database.captured()
-        if matches(patterns, f"{schema}.{table}")
-    ]
-    selects = {f"{s}.{t}": text for s, t in tables if (text := condition_for(signal, f"{s}.{t}"))}
-    _log.info("blocking snapshot asked for", connector=parts.config.name, signal=signal.id, tables=names)
-    return SnapshotWork(tables, catch_up=position, selects=selects, blocking=True)

@@ -1,0 +1,75 @@
+"""What a task says of itself: the counters of its parts, put together."""
+
+import time
+
+from tidings_capture.cdc.incremental import IncrementalSnapshots
+from tidings_capture.postgres.heartbeats import Heartbeats
+from tidings_capture.postgres.loss_recovery import CORRELATION
+from tidings_capture.postgres.offset import SourceOffset
+from tidings_capture.postgres.positions import Positions
+from tidings_capture.postgres.progress import TaskProgress
+from tidings_capture.postgres.routes import Routes
+from tidings_capture.postgres.stream_run import StreamRun
+from tidings_capture.postgres.tolerance import Tolerance
+from tidings_connect.data.records import Producer
+from tidings_connect.task.channel import Report
+from tidings_connect.task.checkpoints import Checkpoints
+
+
+class TaskReport:
+    """Makes the reports of one task."""
+
+    def __init__(
+        self,
+        progress: TaskProgress,
+        streaming: StreamRun,
+        routes: Routes,
+        positions: Positions,
+        producer: Producer,
+        checkpoints: Checkpoints[SourceOffset],
+        tolerance: Tolerance,
+        heartbeats: Heartbeats,
+        incremental: IncrementalSnapshots,
+    ) -> None:
+        self._progress = progress
+        self._streaming = streaming
+        self._routes = routes
+        self._positions = positions
+        self._producer = producer
+        self._checkpoints = checkpoints
+        self._tolerance = tolerance
+        self._lag = heartbeats.lag
+        self._incremental = incremental
+
+    def make(self) -> Report:
+        """How it is now."""
+        progress, streaming, tolerance = self._progress, self._streaming, self._tolerance
+        stream, assembler = streaming.stream, streaming.assembler
+        behind = 0.0
+        if stream is not None and stream.busy:
+            behind = max(0.0, time.time() - stream.last_commit_ts_us / 1e6)
+        return Report(
+            state=progress.state,
+            records=self._routes.records(),
+            transactions=streaming.transactions,
+            events=streaming.events + (progress.snapshot_rows if stream is None else 0),
+            lag_seconds=behind,
+            connected=progress.connected,
+            walsender_pid=streaming.walsender_pid,
+            last_commit_us=stream.last_commit_ts_us if stream is not None else 0,
+            heartbeat_seconds=self._lag.seconds,
+            heartbeat_pending_seconds=self._lag.pending_seconds,
+            disk_bytes=0 if assembler is None else assembler.disk_bytes,
+            spilled_bytes=0 if assembler is None else assembler.spilled_bytes,
+            received_lsn=stream.received_lsn if stream is not None else 0,
+            confirmed_lsn=self._positions.confirmed_lsn,
+            outstanding=self._producer.outstanding(),
+            record_errors=tolerance.errors,
+            records_skipped=tolerance.skipped,
+            dead_letters=tolerance.dead_letters,
+            kafka_transactions=self._checkpoints.transactions,
+            snapshot_rows=progress.snapshot_rows,
+            snapshot_tables=progress.tables,
+            losses=progress.losses,
+            recovering=self._incremental.asked_by(CORRELATION),
+        )
