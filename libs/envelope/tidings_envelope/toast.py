@@ -16,6 +16,8 @@ UNAVAILABLE_UUID = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
 _BYTES = UNAVAILABLE.encode()
 _BASE64 = b64encode(_BYTES).decode()
 _TEXTS = frozenset((UNAVAILABLE, _BASE64, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'))
+PLACEHOLDERS: frozenset[object] = _TEXTS | {_BYTES}
+"""In columns of text and bytes."""
 _LISTS: tuple[list[object], ...] = (
     [UNAVAILABLE],
     [_BYTES],

@@ -15,6 +15,12 @@ from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_sinks.jdbc.kinds import kind_of
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
+UPSERT = {
+    "insert_mode": "upsert",
+    "primary_key_mode": "record_value",
+    "primary_key_fields": "id",
+    "schema_evolution": "basic",
+}
 SCHEMAS = {"value.converter": JSON, "value.converter.schemas.enable": "true"}
 Rows = Callable[..., list[tuple[Any, ...]]]
 
@@ -168,3 +174,39 @@ def test_times_beyond_python_s(name: str, value: int, text: str) -> None:
     _, read = kind_of(ConnectSchema(ConnectType.INT64, name=name))
     assert read is not None
     assert read(value) == text
+
+
+@pytest.mark.parametrize("others", [[], ["more"], ["more", "list"]])
+def test_a_placeholder_in_a_record_with_schemas_is_no_value(
+    sqlite_sink: tuple[Sink, Path], others: list[str]
+) -> None:
+    """With one column that may hold one, with two of texts, and with one of another type beside them."""
+    sink, file = sqlite_sink
+    fields = [
+        {"type": "int32", "optional": False, "field": "id"},
+        {"type": "string", "optional": True, "field": "big"},
+    ]
+    for name in others:
+        kind = {"type": "array", "items": {"type": "string"}} if name == "list" else {"type": "string"}
+        fields.append({**kind, "optional": True, "field": name})
+    row = {"type": "struct", "optional": True, "fields": fields}
+    schema = {
+        "type": "struct", "optional": False,
+        "fields": [
+            {**row, "field": "before"}, {**row, "field": "after"},
+            {"type": "struct", "optional": True, "fields": [], "field": "source"}, {"type": "string", "optional": False, "field": "op"},
+        ],
+    }  # fmt: skip
+
+    def put(op: str, **values: Any) -> None:
+        after = {"id": 1, **dict.fromkeys(others), **values}
+        payload = {"before": None, "after": after, "source": None, "op": op}
+        sink.send("t", None, {"schema": schema, "payload": payload})
+
+    put("c", big="kept")
+    put("u", big="__debezium_unavailable_value", **dict.fromkeys(others[:1], "new"))
+    sink.start("t", **UPSERT, **{name.replace(".", "_"): text for name, text in SCHEMAS.items()})
+    sink.wait()
+    with closing(sqlite3.connect(file)) as connection:
+        found = connection.execute("SELECT big FROM t").fetchall()
+    assert found == [("kept",)]

@@ -2,6 +2,7 @@
 5874897 AD, and writes years before 1 with ``BC``. Howard Hinnant's "civil_from_days"."""
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -14,6 +15,7 @@ def iso_date(days: int) -> str:
     return text + era
 
 
+@lru_cache(maxsize=4096)
 def _date(days: int) -> tuple[str, str]:
     era, day_of_era = divmod(days + 719_468, 146_097)
     year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365

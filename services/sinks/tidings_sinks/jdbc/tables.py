@@ -1,12 +1,13 @@
 """Target tables: which columns there are, which are made, and how a record becomes values of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from tidings_connect.task.sink import SinkRecord
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
-from tidings_envelope.toast import is_unavailable
+from tidings_envelope.toast import PLACEHOLDERS, is_unavailable
 from tidings_sinks.errors import RowError, TargetError
 from tidings_sinks.jdbc.changes import Change, Op
 from tidings_sinks.jdbc.database import Column, Database, Encode, Mode, NewColumn, TableName, Write
@@ -25,6 +26,9 @@ _MODES: Final = {
 _MAY_BE_UNAVAILABLE: Final = frozenset(
     {ConnectType.STRING, ConnectType.BYTES, ConnectType.ARRAY, ConnectType.MAP}
 )
+
+
+_TEXTS: Final = frozenset({ConnectType.STRING, ConnectType.BYTES})
 
 
 class _Part(NamedTuple):
@@ -51,8 +55,14 @@ class Shape:
     encoders: tuple[Encode | None, ...]
     may_miss: tuple[int, ...]
     """Which columns, by their place, may hold a placeholder."""
+    texts: Callable[[Mapping[str, Any]], Any] | None
+    """Gives the values of those that are text or bytes, of which one is looked for at once; None where there are others."""
     held: tuple[object, ...]
     """The schemas by whose identity it is found: they must not be forgotten before it."""
+
+    def misses(self, row: Mapping[str, Any]) -> bool:
+        """Whether a value may not have been sent."""
+        return self.texts is None or not PLACEHOLDERS.isdisjoint(self.texts(row))
 
     @property
     def keys(self) -> tuple[Column, ...]:
@@ -121,7 +131,7 @@ class Tables:
                     item if (item := row[field]) is None or encode is None else encode(item)
                     for field, encode in zip(shape.fields, shape.encoders, strict=True)
                 ]
-                if change.of_envelope and shape.may_miss:
+                if change.of_envelope and shape.may_miss and shape.misses(row):
                     write, values = self._without_missing(shape, row, values)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OverflowError) as error:
             raise RowError(f"a value does not fit its schema ({type(error).__name__})") from None
@@ -247,16 +257,15 @@ class Tables:
                 f"two fields of {topic} are for one column of {name}",
                 hint=f"set {self._settings.words.quotes}",
             )
+        missable = [part for part in parts if part.schema is None or part.schema.type in _MAY_BE_UNAVAILABLE]
+        plain = all(part.schema is not None and part.schema.type in _TEXTS for part in missable)
         return Shape(
             Write(name, tuple(columns), keys, _MODES[self._settings.insert_mode]),
             tuple(part.field for part in parts),
             tuple(self._encoder(part, found) for part, found in zip(key_parts, columns[:keys], strict=True)),
             tuple(self._encoder(part, found) for part, found in zip(parts, columns[keys:], strict=True)),
-            tuple(
-                place
-                for place, part in enumerate(parts, keys)
-                if part.schema is None or part.schema.type in _MAY_BE_UNAVAILABLE
-            ),
+            tuple(place for place, part in enumerate(parts, keys) if part in missable),
+            _values_of([part.field for part in missable]) if plain else None,
             (change.record.key_schema, change.row_schema, *(h.schema for h in change.record.headers)),
         )
 
@@ -345,6 +354,12 @@ class Tables:
             default = read if encode is None else encode(read)
         required = schema is not None and not schema.optional and (default is not None or not nullable)
         return NewColumn(self._column_name(part.field, known), part.kind, required, default)
+
+
+def _values_of(fields: Sequence[str]) -> Callable[[Mapping[str, Any]], Any]:
+    if len(fields) < 2:  # of one field, itemgetter gives its value, and of none it is refused
+        return lambda row: [row[field] for field in fields]
+    return itemgetter(*fields)
 
 
 def _fields(schema: ConnectSchema | None) -> dict[str, ConnectSchema | None]:

@@ -58,9 +58,16 @@ class Writer:
             assert shape is not None
             self._database.delete(some[0].table, shape.keys, [change.key for change in some])
         by_form: dict[Write, list[Prepared]] = {}
+        form: Write | None = None
+        rows: list[Prepared] = []
         for change in wave.writes:
-            assert change.write is not None
-            by_form.setdefault(change.write, []).append(change)
+            if (
+                change.write is not form or form is None
+            ):  # a form's hash is that of all its columns: taken when it changes
+                assert change.write is not None
+                form = change.write
+                rows = by_form.setdefault(form, [])
+            rows.append(change)
         for form, changes in by_form.items():
             for some in _chunks(changes, self._batch):
                 self._database.write(form, [change.values for change in some])
