@@ -12,6 +12,8 @@ import psycopg
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from tidings_connect.kafka.topics import TopicAdmin
+from tidings_connect.kafka.transactional_producer import TransactionalProducer
 from tidings_stack.capture import CaptureWorker as Worker
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import connector_settings
@@ -266,3 +268,21 @@ def topic_end(topics: Topics) -> Callable[[str], int]:
 def wait_until() -> Callable[..., Any]:
     """`wait_until("what", condition)`: the first true value of the condition."""
     return wait_for
+
+
+@pytest.fixture
+def transactional(kafka_bootstrap: str, unique_name: str) -> Iterator[Callable[..., TransactionalProducer]]:
+    """Makes producers of one transactional.id, and a topic for them; both are `unique_name`."""
+    settings = {"bootstrap.servers": kafka_bootstrap}
+    TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
+    made: list[TransactionalProducer] = []
+
+    def make(id_: str = unique_name) -> TransactionalProducer:
+        producer = TransactionalProducer(settings, id_, on_wait=lambda: None)
+        made.append(producer)
+        producer.open()
+        return producer
+
+    yield make
+    for producer in made:
+        producer.close()

@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +15,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from mariadb_parts import Database
 from row_traffic import RowTraffic
 
-from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset, offset_key
-from tidings_connect.config.exactly_once import TransactionBoundary, preflight
-from tidings_connect.errors import BrokerError, FencedError
-from tidings_connect.kafka.producer import AcknowledgedProducer
-from tidings_connect.kafka.topics import TopicAdmin, read_compacted
-from tidings_connect.kafka.transactional_producer import TransactionalProducer
-from tidings_connect.task.exactly_once import TransactionalCheckpoints
+from tidings_capture.postgres.offset import decode_offset, offset_key
+from tidings_connect.config.exactly_once import preflight
+from tidings_connect.errors import FencedError
+from tidings_connect.kafka.topics import read_compacted
 from tidings_service import Retry
 from tidings_stack.kafka import arrived
 
@@ -264,24 +260,6 @@ def test_a_lost_slot_and_a_kill_while_the_tables_are_read_again(
     assert sorted(found) == sorted([("c", 1), ("c", 2), ("c", 3), ("c", rows + 1), *read])
 
 
-@pytest.fixture
-def transactional(kafka_bootstrap, unique_name):
-    """Makes producers of one transactional.id, and a topic for them; both are `unique_name`."""
-    settings = {"bootstrap.servers": kafka_bootstrap}
-    TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
-    made = []
-
-    def make(id_: str = unique_name) -> TransactionalProducer:
-        producer = TransactionalProducer(settings, id_, on_wait=lambda: None)
-        made.append(producer)
-        producer.open()
-        return producer
-
-    yield make
-    for producer in made:
-        producer.close()
-
-
 def test_a_zombie_is_fenced_and_what_it_sent_is_never_seen(transactional, unique_name, subscribe):
     zombie = transactional()
     zombie.send(unique_name, [(None, b'"zombie"', None)])
@@ -364,94 +342,6 @@ def test_a_former_task_that_wakes_up_after_offsets_were_reset_stores_none(
     with pytest.raises(FencedError):  # noqa: PT012 - whichever comes first
         zombie.send(OFFSETS, [(b'["zombie"]', b"{}", None)])
         zombie.commit()
-
-
-def test_a_zombie_that_has_not_listened_for_a_while_still_says_who_stopped_it(transactional, unique_name):
-    """librdkafka refuses a record with ``_FATAL`` before it has called back with the reason."""
-    zombie = transactional()
-    zombie.send(unique_name, [(None, b'"zombie"', None)])
-    assert zombie.flush(60)
-    transactional()
-
-    def send_until_refused() -> None:  # and nobody polls
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            zombie.send(unique_name, [(None, b'"zombie"', None)])
-            time.sleep(0.05)
-
-    with pytest.raises(FencedError, match=f"transactional.id={unique_name}"):
-        send_until_refused()
-
-
-def test_what_another_producer_has_not_ended_is_waited_for(kafka_bootstrap, transactional, unique_name):
-    """A committed offset behind somebody's open transaction is not mistaken for none."""
-    settings = {"bootstrap.servers": kafka_bootstrap}
-    other = transactional(f"{unique_name}-other")
-    other.send(unique_name, [(b"other", b"1", None)])
-    assert other.flush(60)
-    AcknowledgedProducer(settings).put_and_wait(unique_name, b"mine", b"2")
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(read_compacted, settings, unique_name)
-        wait([reading], timeout=4)  # long enough for a reader that does not wait to be done
-        other.close()  # which aborts
-        assert reading.result(60) == {b"mine": b"2"}
-
-
-def test_settings_that_contradict_transactions_are_an_error_that_names_them(kafka_bootstrap):
-    settings = {"bootstrap.servers": kafka_bootstrap, "acks": "1"}
-    with pytest.raises(BrokerError, match="acks"):
-        TransactionalProducer(settings, "x", on_wait=lambda: None)
-
-
-def as_entry(offset: SourceOffset) -> dict[bytes, bytes]:
-    return {b"k": encode_offset(offset)}
-
-
-class _Records:
-    """Stands for a producer where only time matters."""
-
-    timeout_seconds = 60.0
-    dirty = True
-    opened = 0.0
-
-    def open_seconds(self, now: float) -> float:
-        return now - self.opened
-
-
-@pytest.mark.parametrize(
-    ("boundary", "after", "drained", "exact", "due"),
-    [
-        (TransactionBoundary("poll"), 0.06, True, True, True),
-        (TransactionBoundary("poll"), 0.04, True, True, False),
-        (TransactionBoundary("poll"), 0.9, False, True, False),
-        (TransactionBoundary("poll"), 1.1, False, True, True),
-        (TransactionBoundary("poll"), 1.1, True, False, False),
-        (TransactionBoundary("poll"), 16.0, True, False, True),
-        (TransactionBoundary("interval"), 0.9, True, True, False),
-        (TransactionBoundary("interval"), 1.1, False, True, True),
-        (TransactionBoundary("interval", 5.0), 4.9, True, True, False),
-        (TransactionBoundary("interval", 5.0), 5.1, False, True, True),
-        (TransactionBoundary("interval", 3600.0), 15.1, False, True, True),
-    ],
-)
-def test_when_a_transaction_ends(boundary, after, drained, exact, due):
-    records = _Records()
-    checkpoints = TransactionalCheckpoints(records, "t", as_entry, boundary, interval_seconds=1.0)
-    now = records.opened = checkpoints._last
-    assert checkpoints.due(now + after, drained=drained, exact=exact) is due
-
-
-def test_a_position_that_is_stored_costs_no_transaction(transactional, unique_name):
-    producer = transactional()
-    checkpoints = TransactionalCheckpoints(
-        producer, unique_name, as_entry, TransactionBoundary(), interval_seconds=1.0
-    )
-    position = SourceOffset(done_lsn=1, lsn=1)
-    checkpoints.take(position)
-    checkpoints.take(position)
-    assert producer.commits == 1
-    assert not checkpoints.pending
-    assert checkpoints.stored == position
 
 
 def test_required_is_refused_where_the_worker_does_not_write_exactly_once(worker, connector_config):
