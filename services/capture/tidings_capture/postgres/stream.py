@@ -23,6 +23,7 @@ from tidings_capture.postgres.client import parse_keepalive
 from tidings_capture.postgres.config import ConnectorConfig
 from tidings_capture.postgres.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.postgres.logical_messages import MessagePlan
+from tidings_capture.postgres.lone_messages import LoneMessages
 from tidings_capture.postgres.messages import Begin, Commit, LogicalMessage, Origin, Relation, Truncate, Type
 from tidings_capture.postgres.offset import SourceOffset
 from tidings_capture.postgres.pgoutput import TAG, XLOG_DATA, DecodeError, decode_message
@@ -86,8 +87,7 @@ class Stream:
         self._phase = Phase.BETWEEN
         self._position = StreamPosition(resume, metadata=self._markers is not None)
         self._resumption = Resumption(resume)
-        self._message_context = EventContext()
-        self._message_context.ts_us = resume.ts_us or time.time_ns() // 1_000
+        self._lone = LoneMessages(messages, resume, self._position, send)
         self._change_sent = False
         """Whether the message that was converted last sent a change of a schema."""
         self._stop_lsn: int | None = None
@@ -301,7 +301,8 @@ class Stream:
             case LogicalMessage() if message.transactional:
                 self._message(message, data)
             case LogicalMessage():
-                self._message_alone(message)
+                self._lone.take(message, self._context, self._stop_lsn)
+                self.received_lsn = max(self.received_lsn, self._position.done_lsn)
             case Type():
                 pass  # the catalog tells more
             case _:
@@ -390,19 +391,3 @@ class Stream:
                 self._send(changes.topic, records)
                 self._change_sent = True
         self._routes.add_relation(relation, self._context.tx_id)
-
-    def _message_alone(self, message: LogicalMessage) -> None:
-        """A message without a transaction: done as soon as it is sent, like a transaction of its own."""
-        lsn, position = message.lsn, self._position
-        if lsn < position.done_lsn or (self._stop_lsn is not None and lsn >= self._stop_lsn):
-            return
-        context = self._message_context
-        context.now_ns = self._context.now_ns
-        context.ts_us = self._context.ts_us or context.ts_us
-        context.origin, context.origin_lsn = self._context.origin, self._context.origin_lsn
-        context.lsn = context.last_commit_lsn = position.commit_lsn = lsn
-        records = self._messages.records(message, context)
-        if records:
-            self._send(self._messages.topic, records)
-        position.message(lsn, context.ts_us)
-        self.received_lsn = max(self.received_lsn, position.done_lsn)
