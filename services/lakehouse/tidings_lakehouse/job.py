@@ -24,7 +24,7 @@ from tidings_lakehouse import business, technical
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import DataLossError, KafkaUnreachableError, LakehouseError
 from tidings_lakehouse.failpoints import Failpoint, failpoint_from
-from tidings_lakehouse.kafka import Brokers, Offsets, explained, read_topics
+from tidings_lakehouse.kafka import Brokers, Offsets, explained, lags, read_topics
 from tidings_lakehouse.kafka_login import KafkaLogin
 from tidings_lakehouse.maintenance import Maintenance
 from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG, begin
@@ -382,14 +382,6 @@ class Job:
             f"leave it out now; to go on with what there is, delete {checkpoint}: the tables keep what they "
             "hold, and nothing they hold is written again",
         )
-
-
-def lags(read: Offsets, ends: Offsets) -> dict[str, int]:
-    """Records per topic that stand behind what has been read; of a topic that has not been read, all."""
-    return {
-        topic: sum(max(0, end - read.get(topic, {}).get(number, 0)) for number, end in partitions.items())
-        for topic, partitions in ends.items()
-    }
 
 
 def _offsets(value: Any) -> Offsets:

@@ -249,3 +249,11 @@ def _options(login: KafkaLogin) -> dict[str, str]:
         "kafka.default.api.timeout.ms": "20000",
         "fetchOffset.numRetries": "2",
     }
+
+
+def lags(read: Offsets, ends: Offsets) -> dict[str, int]:
+    """Records per topic that stand behind what has been read; of a topic that has not been read, all."""
+    return {
+        topic: sum(max(0, end - read.get(topic, {}).get(number, 0)) for number, end in partitions.items())
+        for topic, partitions in ends.items()
+    }
