@@ -6,7 +6,7 @@ pipe means stop as well. Up: `Report`s. Anything else a task has to say is a
 log line on standard error.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -189,6 +189,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     snapshot_rows: int = 0
     snapshot_tables: dict[str, TableProgress] = {}
     """The running or last snapshot of this process, by ``schema.table``."""
+    position: dict[str, Any] = {}
+    """Of a source with one partition: the position that was stored last; empty before the first."""
     losses: dict[str, int] = {}
     """How often changes may have been lost before the start, by reason."""
     recovering: bool = False

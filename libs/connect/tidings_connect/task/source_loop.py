@@ -259,8 +259,10 @@ class _Loop:
             _log.warning("stopped without a last offset", connector=self._connector, reason=str(error))
 
     def _report(self) -> Report:
+        stored = self._checkpoints.stored or ()
         return Report(
             state=self._state,
+            position=dict(stored[0][1]) if len(stored) == 1 else {},
             records=dict(self._output.counts),
             connected=self._state == "streaming",
             outstanding=self._producer.outstanding(),

@@ -1,7 +1,7 @@
 """MariaDB's connector, as the worker knows it."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import VERSION, read_config
@@ -9,10 +9,14 @@ from tidings_capture.mysql.options import OBEYED, is_ours, own_problems
 from tidings_capture.mysql.server import check_server
 from tidings_capture.mysql.task import MariaDbTask
 from tidings_connect.config.option import Option
-from tidings_connect.connector import CANNOT_CONNECT, Findings
+from tidings_connect.connector import CANNOT_CONNECT, Findings, Host
 from tidings_connect.errors import ConnectError
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import SourceConnector, SourceTask
+
+if TYPE_CHECKING:
+    from tidings_capture.mysql.companion import BinlogCompanion
+    from tidings_connect.herder.series_bounds import SeriesBounds
 
 
 class MariaDbConnector(SourceConnector):
@@ -49,6 +53,12 @@ class MariaDbConnector(SourceConnector):
             hint = f" ({error.hint})" if error.hint else ""
             return Findings({"database.hostname": [f"{CANNOT_CONNECT} {error}{hint}"]})
         return Findings({})
+
+    def companion(self, host: Host, bounds: "SeriesBounds") -> "BinlogCompanion":  # noqa: ARG002 - its series are few
+        """Watches how far connectors are from a purged binary log."""
+        from tidings_capture.mysql.companion import BinlogCompanion  # noqa: PLC0415 - tasks need no metrics
+
+        return BinlogCompanion(host)
 
     def open_task(self, config: Mapping[str, str], output: Output) -> SourceTask:
         """See `SourceConnector`."""

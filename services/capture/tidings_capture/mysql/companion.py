@@ -1,0 +1,127 @@
+"""What runs in the worker beside MariaDB connectors: watches how far each is from losing changes (`binlog_distance`)."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tidings_capture.mysql.binlog_distance import BinaryLogs, Distance, binary_logs, distance
+from tidings_capture.mysql.client import Endpoint, Session
+from tidings_capture.mysql.config import read_config
+from tidings_connect.config.plugins import connector_of
+from tidings_connect.connector import Host, RunningTask
+from tidings_connect.errors import ConnectError
+from tidings_connect.threads import Threads
+from tidings_service import get_logger
+
+INTERVAL_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 30.0
+"""How long a look at a server may take."""
+_SERVERS: Final = 8
+"""How many are looked at at a time."""
+
+_log = get_logger(__name__)
+_GAUGES: Final[tuple[tuple[str, str, Callable[[Distance], float | None]], ...]] = (
+    ("tidings_binlog_behind_bytes", "Binary log behind the connector's stored position.", lambda d: d.behind_bytes),
+    ("tidings_binlog_behind_files", "Files of the binary log behind the one that is read.", lambda d: d.behind_files),
+    ("tidings_binlog_older_files", "Files that the server still keeps before the one that is read.",
+     lambda d: d.older_files),
+    ("tidings_binlog_missing", "1 where the server does not have the file that is to be read.",
+     lambda d: float(d.missing)),
+    ("tidings_binlog_seconds_to_purge", "Seconds until the server may remove the file that is read.",
+     lambda d: d.purge_seconds),
+    ("tidings_binlog_safe_bytes", "What may be written before max_binlog_total_size removes the file that is read.",
+     lambda d: d.safe_bytes),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    server: str
+    distance: Distance
+    logs: BinaryLogs
+
+
+class BinlogCompanion(Collector):
+    """Watches the binary logs of a worker's MariaDB connectors; a collector for ``/metrics``."""
+
+    name = "binary logs"
+
+    def __init__(self, host: Host, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        self._host = host
+        self._interval = interval_seconds
+        self._threads = Threads("binary logs", _SERVERS)
+        self._looks: dict[str, _Look] = {}
+        self._positions: dict[str, Mapping[str, Any]] = {}
+        self._busy: set[str] = set()
+        """Connectors whose server is being asked: one that hangs is not asked again meanwhile."""
+        self.collectors = (self,)
+
+    async def run(self) -> None:
+        """Look at every connector's server again and again, until cancelled."""
+        try:
+            while True:
+                await self.look()
+                await asyncio.sleep(self._interval)
+        finally:
+            self._threads.shutdown()
+
+    async def look(self) -> None:
+        """Look at the server of each connector once."""
+        runs = [run for run in list(self._host.local_runs.values()) if _is_ours(run)]
+        names = {run.name for run in runs}
+        self._looks = {name: look for name, look in self._looks.items() if name in names}
+        self._positions = {name: at for name, at in self._positions.items() if name in names}
+        await asyncio.gather(*(self._look_at(run) for run in runs if run.name not in self._busy))
+
+    async def _look_at(self, run: RunningTask) -> None:
+        self._positions[run.name] = run.report.position or self._positions.get(run.name, {})
+        self._busy.add(run.name)
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                server, logs = await self._threads.run(self._ask, run)
+        except (ConnectError, TimeoutError, ValueError) as error:
+            self._looks.pop(run.name, None)
+            _log.warning("a connector's binary log is not watched", connector=run.name, reason=str(error))
+            return
+        finally:
+            self._busy.discard(run.name)
+        found = distance(logs, self._positions[run.name], time.time())
+        if found is not None:
+            self._looks[run.name] = _Look(server, found, logs)
+
+    def _ask(self, run: RunningTask) -> tuple[str, BinaryLogs]:
+        endpoint: Endpoint = read_config(self._host.resolved(run.config)).endpoint
+        session = Session(endpoint)
+        try:
+            return str(endpoint), binary_logs(session)
+        finally:
+            session.close()
+
+    def collect(self) -> Iterator[Metric]:
+        """See `Collector`."""
+        looks = dict(self._looks)
+        for name, text, value in _GAUGES:
+            gauge = GaugeMetricFamily(name, text, labels=["connector", "server"])
+            for connector, look in looks.items():
+                if (found := value(look.distance)) is not None:
+                    gauge.add_metric([connector, look.server], found)
+            yield gauge
+        expire = GaugeMetricFamily(
+            "tidings_binlog_expire_seconds",
+            "How long the server keeps files of the binary log; no value: without end.",
+            labels=["connector", "server"],
+        )
+        for connector, look in looks.items():
+            if look.logs.expire_seconds is not None:
+                expire.add_metric([connector, look.server], look.logs.expire_seconds)
+        yield expire
+
+
+def _is_ours(run: RunningTask) -> bool:
+    connector = connector_of(run.config)
+    return connector is not None and connector.class_name == "io.debezium.connector.mariadb.MariaDbConnector"
