@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -10,9 +11,11 @@ from mariadb_parts import EVERY_TYPE, Database
 from test_mariadb_log import EDGES, insert, random_values
 
 from tidings_capture.mysql import events as log
+from tidings_capture.mysql import snapshot as snapshot_module
 from tidings_capture.mysql.config import MariaDbConfig, read_config
 from tidings_capture.mysql.records import Numbers, Place, TablePlan
 from tidings_capture.mysql.row_code import RowsEvent, read_rows_event
+from tidings_capture.mysql.snapshot import EncodedRecord, Snapshot
 from tidings_capture.mysql.table_map import table_id
 from tidings_capture.mysql.tables import Tables, Version
 from tidings_connect.converters.encoding import AvroConverter, Converter, JsonConverter
@@ -55,6 +58,7 @@ def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
 @pytest.fixture(autouse=True)
 def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: NOW)
+    monkeypatch.setattr(snapshot_module, "time", SimpleNamespace(time=lambda: 1_795_000_000))
 
 
 def config_of(database: Database, options: dict[str, str]) -> MariaDbConfig:
@@ -207,3 +211,43 @@ def test_a_row_that_is_cut_off_goes_the_other_way(database: Database) -> None:
             assert version.encoder.records(short, Place(), numbers) is None
     assert version is not None
     tables.close()
+
+
+@pytest.mark.parametrize("form", ["json", "schemas", "numeric", "avro"])
+def test_a_snapshot_writes_the_same_directly(database: Database, form: str) -> None:
+    chance = random.Random(form)
+    database.run(
+        EVERY_TYPE,
+        "CREATE TABLE other (a INT, b VARCHAR(9))",
+        "INSERT INTO other VALUES (1, NULL), (NULL, '😀')",
+    )
+    for place in range(max(map(len, EDGES.values()))):
+        database.run(insert({name: found[place % len(found)] for name, found in EDGES.items()}))
+    database.run("BEGIN", *[insert(random_values(chance)) for _ in range(40)], "COMMIT")
+    both = converters(form)
+    ways = tuple(map(Encoding, both))
+    for round_ in range(2):
+        options = {name: chance.choice(values) for name, values in EVERY_OPTION.items()} if round_ else {}
+        options["time.precision.mode"] = "adaptive_time_microseconds"
+        options |= {
+            "database.include.list": database.name,
+            "snapshot.fetch.size": "7",
+            "include.schema.changes": "false",
+        }
+        config, written, direct = config_of(database, options), [], 0
+        for converters_ in (None, both):
+            snapshot, found = Snapshot(config, direct=converters_), []
+            while some := snapshot.read():
+                for one in some:
+                    if isinstance(one, EncodedRecord):
+                        found.append((one.topic, *one.record))
+                        direct += 1
+                        continue
+                    key = ways[0](one.topic, one.key_schema, one.key, trusted=True)
+                    value = ways[1](one.topic, one.value_schema, one.value, trusted=True)
+                    headers = [(h.key, connect_text(h.schema, h.value).encode()) for h in one.headers]
+                    found.append((one.topic, key, value, headers))
+            snapshot.close()
+            written.append(found)
+        assert written[0] == written[1]
+        assert direct == len(written[0]) == 2 + int(database.run("SELECT COUNT(*) FROM kinds")[0][0])

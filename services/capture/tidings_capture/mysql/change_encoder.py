@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tidings_capture.mysql.records import SOURCE, Numbers, Place, TablePlan, source_of
-from tidings_capture.mysql.row_code import Decode, RowsEvent
-from tidings_capture.mysql.row_encoder import IRREGULAR, EncodedRow, RowEncoder
+from tidings_capture.mysql.row_code import Cells, Decode, RowsEvent
+from tidings_capture.mysql.row_encoder import IRREGULAR, CellEncoder, EncodedRow, RowEncoder
 from tidings_capture.mysql.table_map import TableMap
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
@@ -16,6 +16,94 @@ from tidings_envelope.json_codec import JsonCodec
 
 _ROW: Final = next(index for index, field in enumerate(SOURCE.fields) if field.name == "row")
 """The only field of ``source`` that differs between the rows of an event."""
+
+
+class _ValueWriter:
+    """Writes what stands around the rows of one table."""
+
+    def __init__(self, plan: TablePlan, converter: Converter) -> None:
+        self._plan = plan
+        codec = converter.codec
+        prefix, suffix = converter.frame(plan.topic, plan.value_schema)
+        fragments = codec.struct_fragments(plan.value_schema)
+        null_row = codec.null(plan.row_fields.schema)
+        self.open, self.between = prefix + fragments[0], fragments[1]
+        self.only_after = self.open + null_row + self.between
+        self.behind_before = self.between + null_row
+        source = codec.struct_fragments(SOURCE)
+        self._source = (fragments[2] + source[0], *source[1:-1], source[-1] + fragments[3])
+        self._source_encoders = [(f.name, codec.encoder(f.schema)) for f in SOURCE.fields]
+        self._block = codec.struct_fragments(semantic.TRANSACTION_BLOCK)
+        self._no_block = codec.null(semantic.TRANSACTION_BLOCK)
+        self._behind_block = fragments[4:8]
+        self._end = fragments[8] + suffix
+        self._string = codec.encoder(semantic.STRING)
+        self._optional_long = codec.encoder(semantic.OPTIONAL_INT64)
+        self.number: Callable[[int], bytes] = b"%d".__mod__ if isinstance(codec, JsonCodec) else long_avro
+        self.headers = [(header.key, str(header.value).encode()) for header in plan.headers] or None
+
+    def around(self, op: str, place: Place, numbers: Numbers | None) -> tuple[bytes, bytes, bytes]:
+        """What stands between a row and its number in the event, between that and the transaction's numbers, and at the
+        end: the same for all rows of an event."""
+        values = source_of(place, self._plan.prefix, self._plan.table)
+        pieces = [encode(values[name]) for name, encode in self._source_encoders]
+        source = self._source
+        before = b"".join(source[i] + pieces[i] for i in range(_ROW)) + source[_ROW]
+        behind = b"".join(source[i] + pieces[i] for i in range(_ROW + 1, len(pieces))) + source[-1]
+        if numbers is None:
+            behind += self._no_block
+        else:
+            behind += self._block[0] + self._string(numbers.id) + self._block[1]
+        now = time.time_ns()
+        before_op, before_ms, before_us, before_ns = self._behind_block
+        times = [self._optional_long(now // size) for size in (1_000_000, 1_000, 1)]
+        end = (
+            before_op + self._string(op) + before_ms + times[0] + before_us + times[1] + before_ns + times[2]
+        )
+        if numbers is not None:
+            end = self._block[3] + end
+        return before, behind, end + self._end
+
+    def numbered(self, behind_number: bytes, numbers: Numbers) -> bytes:
+        """What stands behind a row's number in the event, with its numbers in the transaction."""
+        block = numbers.next(self._plan.table.qualified)
+        return b"".join(
+            (
+                behind_number,
+                self.number(block["total_order"]),
+                self._block[2],
+                self.number(block["data_collection_order"]),
+            )
+        )
+
+
+class SnapshotEncoder:
+    """Writes the rows of one table's snapshot (op ``r``); arguments and errors as of `ChangeEncoder`."""
+
+    def __init__(self, plan: TablePlan, converters: tuple[Converter, Converter]) -> None:
+        self.topic = plan.topic
+        self._cells = CellEncoder(
+            len(plan.table.columns), plan.row_fields, plan.key_fields, plan.topic, converters
+        )
+        self._writer = _ValueWriter(plan, converters[1])
+        self._tails: dict[str, bytes] = {}
+
+    def tick(self) -> None:
+        """The connector's own time is read anew for the next row."""
+        self._tails.clear()
+
+    def record(self, cells: Cells, place: Place) -> Record | None:
+        """A row's record; None: `TablePlan` has to write it. Of `place` only the mark may change between two ticks."""
+        try:
+            row, key = self._cells.encode(cells)
+        except IRREGULAR:  # the plan says what is wrong
+            return None
+        writer = self._writer
+        tail = self._tails.get(place.snapshot)
+        if tail is None:
+            before, behind, end = writer.around("r", place, None)
+            tail = self._tails[place.snapshot] = before + writer.number(place.row) + behind + end
+        return key, writer.only_after + row + tail, writer.headers
 
 
 class ChangeEncoder:
@@ -40,25 +128,7 @@ class ChangeEncoder:
         self._rows = RowEncoder(
             table.columns, decoders, plan.row_fields, plan.key_fields, plan.topic, converters
         )
-        converter = converters[1]
-        codec = converter.codec
-        prefix, suffix = converter.frame(plan.topic, plan.value_schema)
-        fragments = codec.struct_fragments(plan.value_schema)
-        null_row = codec.null(plan.row_fields.schema)
-        self._open, self._between = prefix + fragments[0], fragments[1]
-        self._only_after = self._open + null_row + self._between
-        self._behind_before = self._between + null_row
-        source = codec.struct_fragments(SOURCE)
-        self._source = (fragments[2] + source[0], *source[1:-1], source[-1] + fragments[3])
-        self._source_encoders = [(f.name, codec.encoder(f.schema)) for f in SOURCE.fields]
-        self._block = codec.struct_fragments(semantic.TRANSACTION_BLOCK)
-        self._no_block = codec.null(semantic.TRANSACTION_BLOCK)
-        self._behind_block = fragments[4:8]
-        self._end = fragments[8] + suffix
-        self._string = codec.encoder(semantic.STRING)
-        self._optional_long = codec.encoder(semantic.OPTIONAL_INT64)
-        self._number: Callable[[int], bytes] = b"%d".__mod__ if isinstance(codec, JsonCodec) else long_avro
-        self._headers = [(header.key, str(header.value).encode()) for header in plan.headers] or None
+        self._writer = _ValueWriter(plan, converters[1])
 
     def records(self, event: RowsEvent, place: Place, numbers: Numbers | None) -> list[Record] | None:
         """The records of an event's rows, numbered; None, and nothing numbered, when `TablePlan` has to write them."""
@@ -80,16 +150,17 @@ class ChangeEncoder:
     def _of_rows(
         self, op: str, rows: list[EncodedRow], place: Place, numbers: Numbers | None
     ) -> list[Record]:
-        before_number, behind_number, end = self._around(op, place, numbers)
+        writer = self._writer
+        before_number, behind_number, end = writer.around(op, place, numbers)
         deletes, tombstones = op == "d", self._plan.tombstones
-        opening = self._open if deletes else self._only_after
+        opening = writer.open if deletes else writer.only_after
         if deletes:
-            before_number = self._behind_before + before_number
-        number, headers = self._number, self._headers
+            before_number = writer.behind_before + before_number
+        number, headers = writer.number, writer.headers
         join = b"".join
         records: list[Record] = []
         for place_in_event, (row, key) in enumerate(rows):
-            block = behind_number if numbers is None else self._numbered(behind_number, numbers)
+            block = behind_number if numbers is None else writer.numbered(behind_number, numbers)
             value = join((opening, row, before_number, number(place_in_event), block, end))
             records.append((key, value, headers))
             if deletes and tombstones:
@@ -97,46 +168,14 @@ class ChangeEncoder:
         return records
 
     def _updated(self, rows: list[EncodedRow], place: Place, numbers: Numbers | None) -> list[Record]:
-        before_number, behind_number, end = self._around("u", place, numbers)
-        opening, between, number, headers = self._open, self._between, self._number, self._headers
+        writer = self._writer
+        before_number, behind_number, end = writer.around("u", place, numbers)
+        opening, between, number, headers = writer.open, writer.between, writer.number, writer.headers
         join = b"".join
         records: list[Record] = []
         for at in range(0, len(rows), 2):
-            block = behind_number if numbers is None else self._numbered(behind_number, numbers)
+            block = behind_number if numbers is None else writer.numbered(behind_number, numbers)
             row, key = rows[at + 1]
             value = join((opening, rows[at][0], between, row, before_number, number(at // 2), block, end))
             records.append((key, value, headers))
         return records
-
-    def _around(self, op: str, place: Place, numbers: Numbers | None) -> tuple[bytes, bytes, bytes]:
-        """What stands between a row and its number in the event, between that and the transaction's numbers, and at the
-        end: the same for all rows of an event."""
-        values = source_of(place, self._plan.prefix, self._plan.table)
-        pieces = [encode(values[name]) for name, encode in self._source_encoders]
-        source = self._source
-        before = b"".join(source[i] + pieces[i] for i in range(_ROW)) + source[_ROW]
-        behind = b"".join(source[i] + pieces[i] for i in range(_ROW + 1, len(pieces))) + source[-1]
-        if numbers is None:
-            behind += self._no_block
-        else:
-            behind += self._block[0] + self._string(numbers.id) + self._block[1]
-        now = time.time_ns()
-        before_op, before_ms, before_us, before_ns = self._behind_block
-        times = [self._optional_long(now // size) for size in (1_000_000, 1_000, 1)]
-        end = (
-            before_op + self._string(op) + before_ms + times[0] + before_us + times[1] + before_ns + times[2]
-        )
-        if numbers is not None:
-            end = self._block[3] + end
-        return before, behind, end + self._end
-
-    def _numbered(self, behind_number: bytes, numbers: Numbers) -> bytes:
-        block = numbers.next(self._plan.table.qualified)
-        return b"".join(
-            (
-                behind_number,
-                self._number(block["total_order"]),
-                self._block[2],
-                self._number(block["data_collection_order"]),
-            )
-        )

@@ -15,7 +15,7 @@ from tidings_capture.cdc.snippets import LOOK_AGAIN
 from tidings_capture.mysql import table_map as kinds
 from tidings_capture.mysql.cells import ZERO, unscaled_cell
 from tidings_capture.mysql.fields import RowField, StructFields, millis, same
-from tidings_capture.mysql.row_code import Code, Decode, cell_lines, one_cell
+from tidings_capture.mysql.row_code import Cells, Code, Decode, cell_lines, one_cell
 from tidings_capture.mysql.table_map import LoggedColumn
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.errors import RecordError
@@ -158,6 +158,39 @@ class RowEncoder:
             lines += [f" {line}" for struct_ in structs for line in struct_.present_lines(index)]
         key = "None" if self._key is None else self._key.joined_any()
         return [*lines, f"return at, {row.joined_any()}, {key}"]
+
+
+class CellEncoder:
+    """Encodes rows of cells, as a snapshot reads them; arguments as of `RowEncoder`."""
+
+    def __init__(
+        self,
+        width: int,
+        row: StructFields,
+        key: StructFields | None,
+        topic: str,
+        converters: tuple[Converter, Converter],
+    ) -> None:
+        code = Code()
+        structs = [_Struct("x", row, (), converters[1].codec, code)]
+        if key is not None:
+            frame = converters[0].frame(topic, key.schema)
+            structs.append(_Struct("k", key, (), converters[0].codec, code, frame.prefix, frame.suffix))
+        lines = ["def encode(cells):", f" {''.join(f'v{index}, ' for index in range(width))}= cells"]
+        for index in range(width):
+            present = [f"  {line}" for struct_ in structs for line in struct_.present_lines(index)]
+            if present:
+                lines += [
+                    f" if v{index} is None:",
+                    *(f"  {line}" for struct_ in structs for line in struct_.null_lines(index)),
+                    " else:",
+                    *present,
+                ]
+        joined = [struct_.joined_any() for struct_ in structs]
+        lines.append(f" return {joined[0]}, {'None' if key is None else joined[1]}")
+        exec("\n".join(lines), code.names)  # noqa: S102 - names and numbers of our own only
+        self.encode: Callable[[Cells], EncodedRow] = code.names["encode"]
+        """The row and its key; raises one of `IRREGULAR`."""
 
 
 class _Struct:

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tidings_capture.mysql.catalog import Table, table
+from tidings_capture.mysql.change_encoder import SnapshotEncoder
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import MariaDbError
@@ -14,6 +16,8 @@ from tidings_capture.mysql.records import Place, TablePlan
 from tidings_capture.mysql.row_code import Cells
 from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.selected import expression, quoted, reader
+from tidings_connect.converters.encoding import Converter
+from tidings_connect.data.records import Record
 from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
 
@@ -37,10 +41,44 @@ def position_of(session: Session) -> Offset:
     return Offset(GtidPosition.read(gtids), file, int(position), int(time.time()), in_snapshot=True)
 
 
+class EncodedRecord(NamedTuple):
+    """A row's record that needs no converter any more."""
+
+    topic: str
+    record: Record
+
+
+Written = SourceRecord | EncodedRecord
+
+
+class _TableRows:
+    """Writes the rows of one table."""
+
+    def __init__(
+        self, table: Table, config: MariaDbConfig, place: Place, direct: tuple[Converter, Converter] | None
+    ) -> None:
+        self._plan = TablePlan(table, config)
+        self._place = place
+        self._encoder = None if direct is None else SnapshotEncoder(self._plan, direct)
+
+    def tick(self) -> None:
+        """The connector's own time is read anew for the next row."""
+        if self._encoder is not None:
+            self._encoder.tick()
+
+    def write(self, cells: Cells, mark: str) -> list[Written]:
+        """A row's records; `mark` is what ``source.snapshot`` says of it."""
+        self._place.snapshot = mark
+        if self._encoder is not None and (record := self._encoder.record(cells, self._place)) is not None:
+            return [EncodedRecord(self._encoder.topic, record)]
+        return [*self._plan.read(cells, self._place)]
+
+
 class Snapshot:
     """A snapshot under way.
 
     Args:
+        direct: the converters for keys and values, where rows may be encoded without records between.
         rows: whether rows are read; else the structure of tables only, where the topic of schema changes is written.
 
     Raises:
@@ -48,8 +86,17 @@ class Snapshot:
         MariaDbError: the server cannot be asked.
     """
 
-    def __init__(self, config: MariaDbConfig, *, rows: bool = True) -> None:
+    def __init__(
+        self,
+        config: MariaDbConfig,
+        *,
+        rows: bool = True,
+        direct: tuple[Converter, Converter] | None = None,
+    ) -> None:
         self._config = config
+        self._direct = direct
+        self._table: _TableRows | None = None
+        """The one whose rows are read."""
         self._needs_lock: set[tuple[str, str]] = set()
         """Tables whose rows are still to be read under a lock."""
         self._locks = Locks(config) if rows and config.locking != "none" else None
@@ -67,9 +114,11 @@ class Snapshot:
             self.close()
             raise
 
-    def read(self) -> list[SourceRecord]:
+    def read(self) -> list[Written]:
         """The next records, ``snapshot.fetch.size`` at most; none: that was all."""
-        found = []
+        found: list[Written] = []
+        if self._table is not None:
+            self._table.tick()
         for record in self._records:
             found.append(record)
             if len(found) >= self._config.fetch_rows:
@@ -101,7 +150,7 @@ class Snapshot:
         found = (table(self._session, one.database, one.name) for one in chosen)
         return [one for one in found if one is not None]
 
-    def _all(self, captured: list[Table]) -> Iterator[SourceRecord]:
+    def _all(self, captured: list[Table]) -> Iterator[Written]:
         """The structure of all tables where it is told, and the captured tables' rows."""
         held = None
         if self._config.schema_changes:
@@ -119,25 +168,22 @@ class Snapshot:
             yield first
             yield from rows
 
-    def _read(self, captured: list[Table]) -> Iterator[SourceRecord]:
+    def _read(self, captured: list[Table]) -> Iterator[Written]:
         """All records; each is held back until it is known whether another follows."""
         first, held = True, None
         for one in captured:
-            plan, place = (
-                TablePlan(one, self._config),
-                Place(file=self.offset.file, position=self.offset.position),
-            )
+            place = Place(file=self.offset.file, position=self.offset.position)
             place.seconds = int(time.time())
+            rows = self._table = _TableRows(one, self._config, place, self._direct)
             first_of_table, count = True, 0
             for cells in self._rows(one):
                 if held is not None:
-                    its_plan, its_cells, its_place, its_name = held
-                    if its_plan is not plan and its_name in {"true", "first_in_data_collection"}:
-                        its_name = "last_in_data_collection"
-                    its_place.snapshot = its_name
-                    yield from its_plan.read(its_cells, its_place)
-                name = "first" if first else "first_in_data_collection" if first_of_table else "true"
-                held = (plan, cells, place, name)
+                    its_rows, its_cells, its_mark = held
+                    if its_rows is not rows and its_mark in {"true", "first_in_data_collection"}:
+                        its_mark = "last_in_data_collection"
+                    yield from its_rows.write(its_cells, its_mark)
+                mark = "first" if first else "first_in_data_collection" if first_of_table else "true"
+                held = (rows, cells, mark)
                 first = first_of_table = False
                 count += 1
             _log.info("a table was read", table=one.qualified, rows=count)
@@ -145,9 +191,8 @@ class Snapshot:
             if not self._needs_lock:
                 self._unlock()
         if held is not None:
-            plan, cells, place, _name = held
-            place.snapshot = "last"
-            yield from plan.read(cells, place)
+            its_rows, its_cells, _mark = held
+            yield from its_rows.write(its_cells, "last")
 
     def _rows(self, one: Table) -> Iterator[Cells]:
         reads = [reader(column) for column in one.columns]

@@ -1,18 +1,20 @@
 """The task of MariaDB's connector: a snapshot where one is due, then the log."""
 
 import time
+from itertools import groupby
 
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import BinlogLostError
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.server import check_server
-from tidings_capture.mysql.snapshot import Snapshot, position_of
+from tidings_capture.mysql.snapshot import EncodedRecord, Snapshot, position_of
 from tidings_capture.mysql.stream import Stream
 from tidings_capture.mysql.transactions import TransactionTopic
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import SourceTask
 from tidings_connect.task.stored_positions import Position
+from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -55,7 +57,7 @@ class MariaDbTask(SourceTask):
             session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             found = position_of(session)
             return Offset(found.gtids, found.file, found.position, found.seconds)
-        self._snapshot = Snapshot(self._config)
+        self._snapshot = Snapshot(self._config, direct=self._output.direct)
         return self._snapshot.offset
 
     def poll(self) -> bool:
@@ -76,7 +78,7 @@ class MariaDbTask(SourceTask):
                 "the log does not hold the stored position: a new snapshot is taken", reason=str(error)
             )
             self._close_stream()
-            self._snapshot = Snapshot(self._config)
+            self._snapshot = Snapshot(self._config, direct=self._output.direct)
             self._offset = self._snapshot.offset
             return False
         self._offset = self._stream.offset()
@@ -84,8 +86,17 @@ class MariaDbTask(SourceTask):
 
     def _read_snapshot(self, snapshot: Snapshot) -> bool:
         records = snapshot.read()
-        for record in records:
-            self._output.write(record, trusted=True)
+        for topic, some in groupby(
+            records, lambda one: one.topic if isinstance(one, EncodedRecord) else None
+        ):
+            if topic is not None:
+                self._output.write_encoded(
+                    topic, [one.record for one in some if isinstance(one, EncodedRecord)]
+                )
+            else:
+                for one in some:
+                    assert isinstance(one, SourceRecord)
+                    self._output.write(one, trusted=True)
         if not records:
             done = snapshot.offset
             self._offset = Offset(done.gtids, done.file, done.position, done.seconds)
