@@ -26,7 +26,7 @@ _MOST_EVENT: Final = (1 << 30) + (1 << 20)
 _CHUNK: Final = 1 << 18
 _GONE: Final = {1236}
 """ER_MASTER_FATAL_ERROR_READING_BINLOG."""
-_TOLD: Final = {1040, 1041, 1042, 1043, 1129, 1130, 1153, 1158, 1159, 1160, 1161, 1203, 1226}
+_TOLD: Final = {1040, 1041, 1042, 1043, 1129, 1130, 1153, 1158, 1159, 1160, 1161, 1203, 1226, 3159}
 """Of connections: the words of others may quote a value."""
 _MANUAL: Final = {1044, 1045, 1142, 1143, 1227, 1370, 1698}
 """Refused for want of a right: the same tomorrow."""

@@ -48,7 +48,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             default="disable",
             values=("disable", "trust", "verify-ca", "verify-full"),
             documentation="Whether connections are encrypted, and the server's certificate is checked.",
-            remark="Certificates are checked against the system's authorities.",
+            remark="Certificates are checked against the system's authorities, or those of the file that the environment names as `SSL_CERT_FILE`.",
         ),
         Option(
             "connect.timeout.ms",
