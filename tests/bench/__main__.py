@@ -23,6 +23,7 @@ BENCHMARKS = {
     "capture_takeover": "how long a connector stands still when its worker is stopped or killed",
     "capture_rest": "twenty concurrent PUTs of connectors, capture and real Kafka Connect",
     "capture_mariadb": "a backlog of MariaDB's log and a snapshot, capture and real Debezium",
+    "sink_jdbc": "upserts of envelopes into PostgreSQL through our JDBC sink and Debezium's",
     "wal_watch": "what watching slots, WAL and publication costs the database",
     "translator": "technical events through sequencer and translator, transactions on",
     "translator_scale": "both stages with one to four partitions, and two translators",
