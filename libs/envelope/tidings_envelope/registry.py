@@ -6,10 +6,11 @@ that a text is Avro and takes it. Behind Confluent's API it guesses, and refuses
 """
 
 import contextlib
+import importlib
 import json
 import re
 import sys
-import warnings
+import types
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Self, TypeVar
@@ -18,6 +19,33 @@ import fastavro
 from fastavro.schema import SchemaParseException
 
 from tidings_envelope.errors import RegistryError, UnknownSchemaError
+
+
+class _LaterModule(types.ModuleType):
+    """In place of a module of a library that is rarely needed: a class of it is imported when it is first called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def make(*arguments: Any, **more: Any) -> Any:
+            return getattr(importlib.import_module(self.__name__), name)(*arguments, **more)
+
+        return make
+
+
+@contextlib.contextmanager
+def _later(module: str) -> Iterator[None]:
+    """Import a module, and the packages that it is in, not before a class of it is called."""
+    parts = module.split(".")
+    names = [".".join(parts[: count + 1]) for count in range(len(parts))]
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update({name: _LaterModule(name) for name in hidden})
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 @contextlib.contextmanager
@@ -32,10 +60,10 @@ def _without(module: str) -> Iterator[None]:
             del sys.modules[module]
 
 
-with warnings.catch_warnings(record=True), _without("httpx._main"):
+with _without("httpx._main"), _later("authlib.integrations.httpx_client"):
     # httpx loads its command line at import, and with it rich and pygments, where they are installed: a fifth of the time
-    # that a service takes to start. Confluent's client imports authlib's OAuth support, which announces at import that it
-    # will leave httpx for httpx2 (and sets its own filter so that a filter of ours would not hold).
+    # that a service takes to start. Confluent's client imports authlib's OAuth support, with all of joserfc and most of
+    # cryptography: a tenth, for a login that no setting of ours leads to.
     import httpx
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
