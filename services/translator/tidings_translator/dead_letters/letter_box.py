@@ -24,6 +24,8 @@ from tidings_translator.kafka.reading import arrived
 
 _REQUEST_SECONDS = 30.0
 _STALL_SECONDS = 120.0
+_TO_THE_END_MILLISECONDS = 10
+_FOLLOWING_MILLISECONDS = 500
 
 
 class LetterBox:
@@ -51,7 +53,7 @@ class LetterBox:
 
     def end(self) -> int:
         """One past the last record."""
-        consumer = self._consumer()
+        consumer = self._consumer(_TO_THE_END_MILLISECONDS)
         try:
             return consumer.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=_REQUEST_SECONDS)[1]
         except KafkaException as error:
@@ -106,20 +108,25 @@ class LetterBox:
         if left:
             raise BrokerError("the request cannot be written: no answer", hint="is TIDINGS_KAFKA right?")
 
-    def _consumer(self) -> KafkaConsumer:
+    def _consumer(self, fetch_milliseconds: int) -> KafkaConsumer:
+        """
+        Args:
+            fetch_milliseconds: how long a fetch that finds nothing waits for more; it also tells of the end.
+        """
         return KafkaConsumer(
             self._kafka,
             "tidings-dead-letters",
             {
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": fetch_milliseconds,
             },
         )
 
     def _read(
         self, start: int | None, *, payload: bool, stop_at: int | None = None, seconds: float | None = None
     ) -> Iterator[Letter]:
-        consumer = self._consumer()
+        consumer = self._consumer(_TO_THE_END_MILLISECONDS if seconds is None else _FOLLOWING_MILLISECONDS)
         moved = begun = time.monotonic()
         try:
             if self.topic not in consumer.list_topics(timeout=_REQUEST_SECONDS).topics:

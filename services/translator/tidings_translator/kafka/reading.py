@@ -79,7 +79,10 @@ def read_partition(
                     raise broken(KafkaException(error), f"{partition} cannot be read", consumer)
                 moved = time.monotonic()
             if time.monotonic() - moved > stall_seconds:
-                raise BrokerError(f"{partition} cannot be read beyond offset {position} of {end}")
+                raise BrokerError(
+                    f"{partition} cannot be read beyond offset {position} of {end}",
+                    hint="is Kafka running and is TIDINGS_KAFKA right?",
+                )
     except KafkaException as error:
         raise broken(error, f"{partition} cannot be read", consumer) from error
     finally:
@@ -103,6 +106,8 @@ class RecordReader:
         self._partition: Partition | None = None
         """Which can be read on at `_next_offset`."""
         self._next_offset = 0
+        self._led: set[str] = set()
+        """Topics whose leaders it has asked for."""
         self._consumer = KafkaConsumer(
             kafka,
             "tidings-restore",
@@ -136,6 +141,9 @@ class RecordReader:
     def _run(self, partition: Partition, offsets: list[int]) -> Iterator[tuple[int, Original]]:
         wanted, last = set(offsets), offsets[-1]
         if self._partition != partition or not 0 <= offsets[0] - self._next_offset <= _RUN_GAP:
+            if partition.topic not in self._led:
+                know_leaders(self._consumer, partition.topic)
+                self._led.add(partition.topic)
             self._consumer.assign([TopicPartition(partition.topic, partition.partition, offsets[0])])
             self._arrived.clear()
         self._partition = None

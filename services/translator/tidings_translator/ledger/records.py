@@ -46,18 +46,12 @@ class LedgerReader:
 
     def __init__(self, kafka: KafkaAccess, source: str) -> None:
         self.ledger = Ledger()
+        self._kafka = kafka
         self._partition = Partition(ledger_topic(source), 0)
         self._admin = KafkaAdmin(kafka)
-        self._consumer = KafkaConsumer(
-            kafka,
-            "tidings-ledger",
-            {
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-            },
-        )
-        self._consumer.assign([TopicPartition(self._partition.topic, 0, OFFSET_BEGINNING)])
+        self._follower: KafkaConsumer | None = None
         self._position = 0
+        """The offset of the next record to take in."""
 
     def poll(self, timeout_seconds: float = 0.0) -> bool:
         """Take in what has come; whether there was anything.
@@ -67,14 +61,11 @@ class LedgerReader:
         """
         found = False
         try:
-            while messages := arrived(self._consumer, 500, timeout_seconds):
+            while messages := arrived(self._following(), 500, timeout_seconds):
                 for message in messages:
                     error = message.error()
                     if error is None:
-                        key, value = message.key(), message.value()
-                        if key is not None and value is not None:
-                            self.ledger.load(key, value)
-                            found = True
+                        found = self._take(message.key(), message.value()) or found
                         self._position = (message.offset() or 0) + 1
                     elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                         self._position = max(self._position, message.offset() or 0)
@@ -91,21 +82,38 @@ class LedgerReader:
             BrokerError: Kafka is away, or a transaction does not end.
         """
         end = partition_ends(self._admin, [self._partition])[self._partition]
-        deadline = time.monotonic() + _CATCH_UP_SECONDS
-        while True:
-            self.poll()
-            if self._position >= end:
-                return self.ledger
-            if time.monotonic() > deadline:
-                raise BrokerError(
-                    f"{self._partition} cannot be read beyond offset {self._position} of {end}",
-                    hint="is Kafka running and is TIDINGS_KAFKA right?",
-                )
-            self.poll(0.1)
+        if self._position < end:
+            # Not by the follower: half a second passes before it knows the leader, and another before it is told of the end.
+            for key, value in read_partition(
+                self._kafka, self._partition, end, start=self._position, stall_seconds=_CATCH_UP_SECONDS
+            ):
+                self._take(key, value)
+            self._position = end
+            if self._follower is not None:
+                self._follower.assign([self._place()])
+        return self.ledger
 
     def close(self) -> None:
         """Leave Kafka."""
-        self._consumer.close()
+        if self._follower is not None:
+            self._follower.close()
+
+    def _take(self, key: bytes | None, value: bytes | None) -> bool:
+        if key is None or value is None:
+            return False
+        self.ledger.load(key, value)
+        return True
+
+    def _following(self) -> KafkaConsumer:
+        if self._follower is None:
+            self._follower = KafkaConsumer(
+                self._kafka, "tidings-ledger", {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
+            )
+            self._follower.assign([self._place()])
+        return self._follower
+
+    def _place(self) -> TopicPartition:
+        return TopicPartition(self._partition.topic, 0, self._position or OFFSET_BEGINNING)
 
 
 class LedgerWriter:
