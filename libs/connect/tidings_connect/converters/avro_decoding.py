@@ -122,6 +122,8 @@ class _Reader:
         schema, convert = self.read(present[0])
         if len(branches) == 1:
             return schema, convert
+        if convert is _same:
+            return schema.as_optional(), _same
         return schema.as_optional(), lambda value: None if value is None else convert(value)
 
     def _base(self, avro: Mapping[str, Any]) -> tuple[ConnectSchema, _Convert]:

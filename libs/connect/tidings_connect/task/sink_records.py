@@ -21,6 +21,9 @@ from tidings_service import Retry, TidingsError
 
 _OVER: Final = object()
 _SIMPLE: Final = "SimpleHeaderConverter"
+_MOST_HEADERS: Final = 2_000
+"""Of which it is remembered what they are."""
+_MOST_HEADER_BYTES: Final = 100
 
 
 class Records:
@@ -40,6 +43,8 @@ class Records:
         self._patience = patience
         self._letters = letters
         self._counts: Counter[str] = Counter()
+        self._headers_known: dict[bytes, tuple[ConnectSchema | None, Any]] = {}
+        """What short headers are: a source's are the same in record after record."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -114,13 +119,24 @@ class Records:
             if data is None:
                 found.append(Header(name, None, None))
                 continue
-            try:
-                schema, value = parse_text(data.decode())
-            except UnicodeDecodeError:
-                self._letters.leave_out(record, HEADER, _SIMPLE, DataError(f"header {name} is not text"))
-                raise _LeftOutError from None
-            found.append(Header(name, schema, value, data))
+            known = self._headers_known.get(data)
+            if known is None:
+                known = self._parsed(name, data, record)
+            found.append(Header(name, *known, data))
         return found
+
+    def _parsed(self, name: str, data: bytes, record: Consumed) -> tuple[ConnectSchema | None, Any]:
+        try:
+            parsed = parse_text(data.decode())
+        except UnicodeDecodeError:
+            self._letters.leave_out(record, HEADER, _SIMPLE, DataError(f"header {name} is not text"))
+            raise _LeftOutError from None
+        # What may be changed by whoever is given it is not shared.
+        if len(data) <= _MOST_HEADER_BYTES and not isinstance(parsed[1], list | dict):
+            if len(self._headers_known) >= _MOST_HEADERS:
+                self._headers_known.clear()
+            self._headers_known[data] = parsed
+        return parsed
 
 
 class _LeftOutError(Exception):
