@@ -47,7 +47,7 @@ def test_each_option_is_obeyed_or_refused_by_name(connector: ConfluentJdbcSink, 
     assert problems(connector) == {}
 
 
-@pytest.mark.parametrize("option", {*CONFLUENT, *AIVEN}, ids=lambda option: option.name)
+@pytest.mark.parametrize("option", dict.fromkeys((*CONFLUENT, *AIVEN)), ids=lambda option: option.name)
 def test_each_option_says_what_it_means(option: Option) -> None:
     assert option.documentation.endswith(".")
 
