@@ -1,0 +1,1 @@
+"""MariaDB's connector under faults, exactly once."""

@@ -1,0 +1,143 @@
+"""Random transactions on two tables, and what they did, written down within them (by statements, as triggers make events of
+one row).
+"""
+
+import contextlib
+import random
+import threading
+from typing import Any, Final, Self
+
+import pymysql
+
+from tidings_stack.mariadb import MariaDbServer
+
+_TABLES: Final = (
+    "CREATE DATABASE {n}",
+    "CREATE TABLE {n}.a (id INT PRIMARY KEY, n INT NOT NULL, note VARCHAR(2000))",
+    "CREATE TABLE {n}.b (id INT NOT NULL, n INT NOT NULL, KEY (id))",
+    "CREATE TABLE {n}.history (seq BIGINT PRIMARY KEY AUTO_INCREMENT, tab CHAR(1), op CHAR(1), id INT, former INT, later INT)",
+)
+
+
+def connect(server: MariaDbServer, **more: Any) -> Any:
+    """A connection past the proxy."""
+    return pymysql.connect(
+        host="127.0.0.1", port=server.port, user="admin", password=server.password, autocommit=True, **more
+    )
+
+
+def run(server: MariaDbServer, *statements: str) -> list[tuple[Any, ...]]:
+    """The last one's rows."""
+    connection = connect(server)
+    try:
+        with connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return list(cursor.fetchall())
+    finally:
+        connection.close()
+
+
+def create_tables(server: MariaDbServer, name: str) -> None:
+    """The database of a schedule."""
+    run(server, *(statement.format(n=name) for statement in _TABLES))
+
+
+class Traffic:
+    """Two writers, each with rows of its own, for as long as a `with` lasts; a server that is away is waited for."""
+
+    def __init__(self, server: MariaDbServer, name: str, seed: int) -> None:
+        self._server, self._name = server, name
+        self._stop = threading.Event()
+        self.transactions = 0
+        self._threads = [
+            threading.Thread(
+                target=self._write, args=(number, random.Random(f"{seed} {number}")), daemon=True
+            )
+            for number in range(2)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def _write(self, number: int, chance: random.Random) -> None:
+        next_id = number + 2  # even and odd
+        while not self._stop.is_set():
+            with contextlib.suppress(pymysql.Error):  # the server is away, or has ended the connection
+                connection = connect(self._server, database=self._name, connect_timeout=5, read_timeout=30)
+                try:
+                    with connection.cursor() as cursor:
+                        while not self._stop.is_set():
+                            next_id = self._transaction(cursor, number, next_id, chance)
+                            self.transactions += 1
+                            self._stop.wait(chance.choice((0, 0, 0.01, 0.05)))
+                finally:
+                    with contextlib.suppress(pymysql.Error):
+                        connection.close()
+            self._stop.wait(0.1)
+
+    def _transaction(self, cursor: Any, number: int, next_id: int, chance: random.Random) -> int:
+        def changed(table: str, op: str, later: str, rows: str) -> None:
+            former = "NULL" if op == "c" else "n"
+            cursor.execute(
+                f"INSERT INTO history (tab, op, id, former, later)"
+                f" SELECT '{table}', '{op}', id, {former}, {later} FROM {table} WHERE {rows} ORDER BY id"
+            )
+
+        def insert(table: str, columns: str, values: str, count: int = 1) -> None:
+            nonlocal next_id
+            cursor.execute(f"INSERT INTO {table} ({columns}) VALUES {values}")
+            changed(
+                table, "c", "n", f"id % 2 = {number} AND id BETWEEN {next_id} AND {next_id + 2 * count - 1}"
+            )
+            next_id += 2 * count
+
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        cursor.execute("BEGIN")
+        for _ in range(chance.randint(1, 6)):
+            low = chance.randint(0, next_id)
+            mine = f"id % 2 = {number} AND id BETWEEN {low} AND"
+            match chance.choice(
+                ("many", "one", "one", "update", "update", "delete", "key", "savepoint", "b", "b", "wide")
+            ):
+                case "many":
+                    count = chance.choice((5, 50, 50, 3_000))
+                    rows = ", ".join(f"({next_id + 2 * i}, {i}, 'é😀')" for i in range(count))
+                    insert("a", "id, n, note", rows, count)
+                case "one":
+                    insert("a", "id, n", f"({next_id}, 0)")
+                case "wide":
+                    insert("a", "id, n, note", f"({next_id}, 1, REPEAT('x', 2000))")
+                case "update":
+                    changed("a", "u", "n + 1", f"{mine} {low + 80}")
+                    cursor.execute(f"UPDATE a SET n = n + 1 WHERE {mine} {low + 80}")
+                case "delete":
+                    changed("a", "d", "NULL", f"{mine} {low + 12}")
+                    cursor.execute(f"DELETE FROM a WHERE {mine} {low + 12}")
+                case "key":
+                    cursor.execute(f"SELECT MIN(id) FROM a WHERE {mine} {low + 200}")
+                    ((found,),) = cursor.fetchall()
+                    if found is not None:
+                        changed("a", "d", "NULL", f"id = {found}")
+                        cursor.execute(f"UPDATE a SET id = {next_id} WHERE id = {found}")
+                        changed("a", "c", "n", f"id = {next_id}")
+                        next_id += 2
+                case "savepoint":
+                    cursor.execute("SAVEPOINT s")
+                    insert("b", "id, n", f"({next_id}, 5)")
+                    cursor.execute("ROLLBACK TO s")
+                case _:
+                    insert("b", "id, n", f"({next_id}, 1), ({next_id + 2}, 1)", 2)
+                    recent = f"id % 2 = {number} AND id > {next_id - 30}"
+                    changed("b", "u", "n + 1", recent)
+                    cursor.execute(f"UPDATE b SET n = n + 1 WHERE {recent}")
+        cursor.execute("ROLLBACK" if chance.random() < 0.1 else "COMMIT")
+        return next_id
