@@ -322,6 +322,20 @@ def test_compaction_changes_no_row(lake: Lake, orders: TableTopic) -> None:
     _verify(lake, orders)
 
 
+def test_a_job_starts_in_a_thread_that_had_another_session(lake: Lake, orders: TableTopic) -> None:
+    """Its own session has not asked for the catalog yet."""
+    _changes(orders)
+    lake.drain()
+    lake.session = lake.session.newSession()
+    job = lake.job()
+    with _without_catalog(lake):
+        try:
+            job.start()
+        finally:
+            job.stop()
+    assert job.counts.snapshot()[orders.table] == 2
+
+
 @contextmanager
 def _without_catalog(lake: Lake) -> Iterator[None]:
     """The session that the thread has in Java knows no catalog: whichever it had last may be anybody's."""

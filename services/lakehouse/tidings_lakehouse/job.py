@@ -30,6 +30,7 @@ from tidings_lakehouse.maintenance import Maintenance
 from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG, begin
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
+from tidings_lakehouse.session import use_in_thread
 from tidings_lakehouse.set_aside import CatchUp
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.small import LocalRows
@@ -135,12 +136,13 @@ class Job:
         self._rested_at = time.monotonic()
 
     def start(self, *, available_now: bool = False) -> None:
-        """See that the brokers answer, prepare the tables, start the queries.
+        """See that the brokers answer, prepare the tables, start the queries; `wait` is for the same thread.
 
         Raises:
             KafkaUnreachableError: they do not.
             KafkaRefusedError: they do not let this user see the source's topics.
         """
+        use_in_thread(self._session)
         self._health.set("kafka", ok=False, detail="connecting")
         self._brokers.check()
         self._refuse_blindness()

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.metrics import MAINTAINED, MAINTENANCE_FAILING
+from tidings_lakehouse.session import use_in_thread
 from tidings_lakehouse.table_counts import table_size
 from tidings_lakehouse.topics import CATALOG, WATERMARK
 from tidings_service import TidingsError, get_logger
@@ -80,8 +81,6 @@ class Maintenance:
         self._since: dict[str, int] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to a thread's session
-        self._sessions = jvm.org.apache.spark.sql.classic.SparkSession
         self._group = f"tidings-maintenance-{uuid.uuid4().hex}"
         self._thread: threading.Thread | None = None
 
@@ -157,8 +156,7 @@ class Maintenance:
 
     def compact(self, table: str) -> None:
         """Look after one table now."""
-        # Iceberg's actions ask for the thread's session, which may be any that the thread has had before.
-        self._sessions.setActiveSession(self._session._jsparkSession)  # noqa: SLF001
+        use_in_thread(self._session)  # Iceberg's actions ask for it
         # Both streams replace their part of the watermark, whose files are never small ones that add up.
         if table != WATERMARK:
             if not self._rewrite_files(table):

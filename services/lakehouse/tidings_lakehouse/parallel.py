@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from tidings_lakehouse.session import use_in_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,8 +24,6 @@ class Workers:
 
     def __init__(self, session: SparkSession, most: int | None = None) -> None:
         self._most = session.sparkContext.defaultParallelism + 2 if most is None else most
-        jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to a thread's session
-        self._sessions = jvm.org.apache.spark.sql.classic.SparkSession
         self._pool: ThreadPoolExecutor | None = None
 
     def each(self, session: SparkSession, items: Iterable[T], action: Callable[[T], R]) -> list[R]:
@@ -38,7 +38,7 @@ class Workers:
             self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="tidings-tables")
 
         def act(item: T) -> R:
-            self._sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001
+            use_in_thread(session)
             return action(item)
 
         futures = [self._pool.submit(act, item) for item in todo]

@@ -117,6 +117,15 @@ def create_session(
     return session
 
 
+def use_in_thread(session: SparkSession) -> None:
+    """Make it the session of this thread in Java, which has any that somebody had there before, or none.
+
+    What is asked of Iceberg's Java classes finds the catalog by the thread's session until the session itself knows it.
+    """
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to a thread's session
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)  # noqa: SLF001
+
+
 def _remember(jvm: Any) -> None:
     """Resolve the classes that every batch asks for by the hundred, once.
 

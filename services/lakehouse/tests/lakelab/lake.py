@@ -28,9 +28,9 @@ class Lake:
         self.session, self.settings = session, settings
         self.streams = ["technical"]
 
-    def drain(self, failpoint: Failpoint | None = None) -> None:
-        """Write what is on the topics, as a newly started job would."""
-        job = Job(
+    def job(self, failpoint: Failpoint | None = None) -> Job:
+        """One that has not started."""
+        return Job(
             self.session,
             self.settings,
             Registry(self.settings.registry_access),
@@ -38,6 +38,10 @@ class Lake:
             streams=self.streams,
             failpoint=failpoint,
         )
+
+    def drain(self, failpoint: Failpoint | None = None) -> None:
+        """Write what is on the topics, as a newly started job would."""
+        job = self.job(failpoint)
         try:
             job.start(available_now=True)
             job.wait(threading.Event())
