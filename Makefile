@@ -6,8 +6,8 @@ DISTRIBUTIONS := libs/service libs/envelope libs/domain libs/connect libs/client
 STAMP := .venv/.installed
 # MariaDB's binaries are published for Linux on x86-64 only; its tests are skipped elsewhere.
 MARIADB := $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),mariadb debezium-mariadb)
-# Test processes side by side; each starts servers of its own (about 2 GB).
-JOBS ?= 2
+# Test processes side by side; each starts servers of its own (about 3 GB).
+JOBS ?= 3
 INPUTS := $(wildcard requirements/*.txt) $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))
 # uv does not read pip's configuration; a mirror that is set there is handed on.
 export UV_DEFAULT_INDEX ?= $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null || true)

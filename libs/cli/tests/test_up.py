@@ -169,11 +169,12 @@ def test_the_first_hour_as_the_page_has_it(
     assert begin[2].splitlines()[0].startswith("make install ")
     assert re.findall(r"^export (\w+)=", database[2], re.MULTILINE) == ["DATABASE", "PGPASSWORD"]
     parts = conninfo_to_dict(pg_database)
-    # Nothing of a `make test` around this either: ARGS of its command line would be the project's.
+    # Nothing of a `make test` around this either: what its command line sets would be the project's.
     kept = {
         name: text
         for name, text in os.environ.items()
-        if not name.startswith(("TIDINGS_", "MAKE", "MFLAGS")) or name in KEPT
+        if name in KEPT
+        or (name not in {"ARGS", "JOBS"} and not name.startswith(("TIDINGS_", "MAKE", "MFLAGS")))
     }
     environment = kept | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
