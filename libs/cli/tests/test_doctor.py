@@ -1,17 +1,14 @@
-"""`tidings doctor`: finds what was planted on real servers, and nothing on a sound system."""
+"""`tidings doctor` on a sound system and on a sick one, with logins; each fault by itself is in test_doctor_faults.py."""
 
-import json
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from tidings_cli.main import main
 from tidings_stack.guarded_registry import guarded
@@ -41,85 +38,6 @@ def make_topics(bootstrap: str, *topics: NewTopic) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics(list(topics)).values():
         future.result(30)
-
-
-@contextmanager
-def in_group(bootstrap: str, group: str, *clients: str) -> Iterator[None]:
-    """Members of a consumer group, while the body runs."""
-    topic = f"{group}-members"
-    make_topics(bootstrap, NewTopic(topic, len(clients), 1))
-    with ExitStack() as stack:
-        members = []
-        for client in clients:
-            consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "client.id": client})
-            stack.callback(consumer.close)
-            consumer.subscribe([topic])
-            members.append(consumer)
-
-        def joined() -> bool:
-            for member in members:
-                member.poll(0.1)
-            return all(member.assignment() for member in members)
-
-        wait_for("the members to join", joined, 120)
-        yield
-
-
-@pytest.fixture
-def write(tmp_path: Path, unique_name: str) -> Write:
-    """Writes a connector's file and perhaps a worker's; gives the options that name them."""
-
-    def files(url: str, bootstrap: str | None = None, **options: str) -> list[str]:
-        place = conninfo_to_dict(url)
-        config = {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "plugin.name": "pgoutput",
-            "database.hostname": place["host"],
-            "database.port": place["port"],
-            "database.user": place["user"],
-            "database.password": place["password"],
-            "database.dbname": place["dbname"],
-            "topic.prefix": unique_name,
-            "slot.name": unique_name,
-            "provide.transaction.metadata": "true",
-            **{name.replace("_", "."): value for name, value in options.items()},
-        }
-        connector, worker = tmp_path / "connector.json", tmp_path / "worker.properties"
-        connector.write_text(json.dumps({"name": unique_name, "config": config}))
-        given = ["--connector", str(connector)]
-        if bootstrap is not None:
-            worker.write_text(
-                f"bootstrap.servers={bootstrap}\ngroup.id={unique_name}\n"
-                "key.converter=org.apache.kafka.connect.json.JsonConverter\n"
-                "value.converter=org.apache.kafka.connect.json.JsonConverter\n"
-                + "".join(
-                    f"{kind}.storage.topic={unique_name}-{kind}\n" for kind in ("config", "offset", "status")
-                )
-            )
-            given += ["--worker", str(worker)]
-        return given
-
-    return files
-
-
-@pytest.fixture
-def doctor(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Sequence[str]], Any]:
-    """Runs the command; exit code, and the findings' codes."""
-    for name in ("TIDINGS_KAFKA", "TIDINGS_SOURCE", "TIDINGS_REGISTRY", "TIDINGS_LAKEHOUSE_WAREHOUSE"):
-        monkeypatch.delenv(name, raising=False)
-
-    def call(arguments: Sequence[str]) -> tuple[int, set[str]]:
-        code = main(["doctor", *arguments, "--json"])
-        said = json.loads(capsys.readouterr().out)
-        for one in said["findings"]:
-            assert one["what"]
-            assert one["why"]
-            assert one["mend"]
-        return code, {one["code"] for one in said["findings"]}
-
-    return call
 
 
 def test_nothing_is_found_on_a_sound_system(
@@ -187,66 +105,6 @@ def test_what_is_planted_in_a_database_is_found(
         assert connection.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
         assert connection.execute("SELECT count(*) FROM pg_replication_slots").fetchone() == (1,)
     server.close()
-
-
-def test_what_is_planted_in_a_publication_and_a_slot_is_found(
-    pg_database: str, unique_name: str, write: Write, doctor: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(
-        pg_database,
-        "CREATE TABLE a (id int PRIMARY KEY)",
-        "CREATE TABLE b (id int PRIMARY KEY)",
-        f"CREATE PUBLICATION {unique_name} FOR TABLE a WITH (publish = 'insert, update', publish_via_partition_root)",
-    )
-    elsewhere = make_conninfo(pg_database, dbname="postgres")
-    run(elsewhere, f"SELECT pg_create_logical_replication_slot('{unique_name}', 'pgoutput')")
-    try:
-        files = write(
-            pg_database, publication_name=unique_name, publication_autocreate_mode="disabled",
-            provide_transaction_metadata="false",
-        )  # fmt: skip
-        code, found = doctor(files)
-        assert code == 3
-        assert found - {"unlimited-wal"} == {
-            "not-published", "operations-not-published", "partition-root", "slot-of-another", "no-transactions"
-        }  # fmt: skip
-    finally:
-        run(elsewhere, f"SELECT pg_drop_replication_slot('{unique_name}')")
-    # Without a worker's file a reference is a variable of whoever asks.
-    monkeypatch.setenv("OF_THE_CONNECTOR", "public.c")
-    assert "table-missing" in doctor(write(pg_database, table_include_list="${env:OF_THE_CONNECTOR}"))[1]
-    assert "table-missing" in doctor(write(pg_database, table_include_list="public.c"))[1]
-    assert (
-        "no-publication"
-        in doctor(write(pg_database, publication_name="of_nobody", publication_autocreate_mode="disabled"))[1]
-    )
-    assert doctor(write(pg_database, snapshot_mode="sometimes")) == (3, {"option"})
-
-
-def test_what_is_planted_in_kafka_and_around_is_found(
-    kafka_bootstrap: str, unique_name: str, pg_database: str, write: Write, doctor: Any, tmp_path: Path
-) -> None:
-    make_topics(
-        kafka_bootstrap,
-        NewTopic(f"{unique_name}-config", 3, 1, config={"cleanup.policy": "compact"}),
-        NewTopic(f"{unique_name}-offset", 1, 1, config={"cleanup.policy": "delete"}),
-        NewTopic(
-            f"{unique_name}.public.a", 1, 1, config={"retention.ms": "3600000", "max.message.bytes": "1000"}
-        ),
-        NewTopic(f"{unique_name}.public.b", 1, 1, config={"cleanup.policy": "compact"}),
-        NewTopic(f"tidings.{unique_name}.change-sets", 1, 1, config={"min.insync.replicas": "2"}),
-    )
-    files = write(pg_database, kafka_bootstrap)
-    (tmp_path / "file").touch()
-    with in_group(kafka_bootstrap, unique_name, "http://127.0.0.1:1", "an-application"):
-        code, found = doctor(
-            [*files, "--lakehouse", str(tmp_path / "file"), "--registry", "http://127.0.0.1:1"]
-        )
-    assert code == 3
-    assert found - {"unlimited-wal"} == {
-        "partitions", "not-compacted", "retention", "small-records", "compacted", "min-insync", "not-writable", "unreachable",
-        "group-of-others", "worker-unreachable",
-    }  # fmt: skip
 
 
 def test_logins_are_used_and_their_refusal_is_found(

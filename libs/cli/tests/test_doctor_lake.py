@@ -1,9 +1,11 @@
 """`tidings doctor --lakehouse`: the catalog's rights on a real PostgreSQL, a bucket as S3's interface answers."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import psycopg
 import pytest
@@ -15,13 +17,29 @@ _EMPTY = b'<?xml version="1.0"?><ListBucketResult><Name>lake</Name><KeyCount>0</
 _DENIED = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>'
 
 
+_BEGUN = b'<?xml version="1.0"?><InitiateMultipartUploadResult><UploadId>u/1+=</UploadId></InitiateMultipartUploadResult>'
+
+
 class _Bucket(BaseHTTPRequestHandler):
-    """Lists an empty bucket for the key `good`, and refuses others."""
+    """Lists an empty bucket for the keys `good` and `reader`, takes uploads of `good`, and refuses the rest."""
+
+    asked: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        allowed = "Credential=good/" in self.headers.get("Authorization", "")
+        self._answer(("good", "reader"), _EMPTY)
+
+    def do_POST(self) -> None:
+        self._answer(("good",), _BEGUN)
+
+    def do_DELETE(self) -> None:
+        self._answer(("good",), b"")
+
+    def _answer(self, keys: tuple[str, ...], body: bytes) -> None:
+        if self.command != "GET":
+            self.asked.append(f"{self.command} {self.path}")
+        allowed = any(f"Credential={key}/" in self.headers.get("Authorization", "") for key in keys)
         self.send_response(200 if allowed else 403)
-        body = _EMPTY if allowed else _DENIED
+        body = body if allowed else _DENIED
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -112,7 +130,15 @@ def test_a_bucket(
         )
         return findings(capsys, "s3://lake/warehouse")
 
+    _Bucket.asked.clear()
     assert with_key("good", bucket) == {}
+    # An upload is begun and aborted: no object was ever there.
+    begun, aborted = _Bucket.asked
+    assert re.fullmatch(r"POST /lake/warehouse/tidings-doctor-[0-9a-f-]{36}\?uploads", begun)
+    assert aborted == begun.replace("POST", "DELETE").replace("?uploads", "?uploadId=u%2F1%2B%3D")
+    reader = with_key("reader", bucket)
+    assert set(reader) == {"bucket-rights"}
+    assert "may not put objects there: HTTP 403 AccessDenied" in reader["bucket-rights"]
     refused = with_key("bad", bucket)
     assert set(refused) == {"bucket"}
     assert "sesame" not in str(refused)

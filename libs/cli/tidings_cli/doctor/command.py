@@ -28,6 +28,7 @@ from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.registry_settings import RegistrySettings
 
 _FOUND: Final = 3
+_MOST_IDLE_SECONDS: Final = 86_400.0
 _ENVIRONMENT: Final = {
     "config.providers": "env",
     "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
@@ -102,6 +103,10 @@ def parser() -> argparse.ArgumentParser:
         "--retained", type=_size, default=parse_size("1GB"), metavar="SIZE",
         help="tell of an unused slot that retains more WAL (default: 1GB)",
     )  # fmt: skip
+    options.add_argument(
+        "--idle", type=_seconds, default=0.0, metavar="SECONDS",
+        help="keep a session of the database silent for so long, and tell whether something on the way has ended it (default: 0)",
+    )  # fmt: skip
     options.add_argument("--strict", action="store_true", help="exit code 3 for warnings, too")
     options.add_argument("--json", action="store_true", help="one JSON object")
     return options
@@ -129,7 +134,7 @@ def examine(given: argparse.Namespace) -> tuple[list[Finding], list[str]]:
     if config is not None or given.url is not None:
         checked.append("database")
         endpoint = config.endpoint if config is not None else read_url(given.url)
-        findings += database.look_at_database(database.Look(endpoint, config, given.retained))
+        findings += database.look_at_database(database.Look(endpoint, config, given.retained, given.idle))
     if worker is not None or given.kafka is not None:
         checked.append("kafka")
         findings += kafka.look_at_kafka(_kafka(given.kafka, worker, prefix))
@@ -203,6 +208,13 @@ def _lake(warehouse: str) -> Iterable[Finding]:
     from tidings_lakehouse.settings import WarehouseSettings  # noqa: PLC0415
 
     return look_at_lake(load_settings(WarehouseSettings, lakehouse_warehouse=warehouse))
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)  # argparse tells of a ValueError
+    if not 0 <= seconds < _MOST_IDLE_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_MOST_IDLE_SECONDS:g}")
+    return seconds
 
 
 def _size(text: str) -> int:

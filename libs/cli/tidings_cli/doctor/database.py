@@ -14,6 +14,7 @@ from tidings_capture.postgres.updatable import by_updatable
 from tidings_capture.postgres.wal.command import endangered
 from tidings_capture.postgres.wal.forecast import LOST, ServerWal, SlotWal, safe_ratio
 from tidings_capture.postgres.wal.server import ServerWatch
+from tidings_cli.doctor import connection
 from tidings_cli.doctor.findings import Finding, error, warning
 from tidings_connect.data.sizes import format_seconds, format_size
 from tidings_connect.errors import ConnectError
@@ -75,29 +76,38 @@ class Look:
     Attributes:
         config: of the connector, where there is one; else the server and all tables.
         retained_bytes: an unused slot that retains more is told.
+        idle_seconds: how long a session stays silent, to see whether it survives that; 0: none.
     """
 
     endpoint: Endpoint
     config: ConnectorConfig | None
     retained_bytes: float
+    idle_seconds: float = 0.0
 
 
 def look_at_database(look: Look) -> list[Finding]:
     """Everything that is wrong with the server, the role, the tables, the publication and the slots."""
-    try:
-        session = Session(look.endpoint)
-    except PostgresError as problem:
-        return [_refused("unreachable", problem, "nothing can be captured")]
-    with contextlib.closing(session):
+    with contextlib.ExitStack() as opened:
         try:
-            return list(_all(session, look))
+            silence = connection.Silence(look.endpoint, look.idle_seconds) if look.idle_seconds else None
+            if silence is not None:
+                opened.callback(silence.close)
+            session = opened.enter_context(contextlib.closing(Session(look.endpoint)))
+        except PostgresError as problem:
+            return [connection.unreachable(problem)]
+        try:
+            return [*_all(session, look), *(() if silence is None else silence.end())]
         except PostgresError as problem:
             return [_refused("refused", problem, "the server did not answer a question about itself")]
 
 
 def _all(session: Session, look: Look) -> Iterator[Finding]:
-    yield from _server(session)
-    yield from _role(session, look.endpoint)
+    yield from connection.look_at_pooler(session)
+    server, role = list(_server(session)), list(_role(session, look.endpoint))
+    yield from server
+    yield from role
+    if not role and all(one.code != "no-sender-left" for one in server):
+        yield from connection.look_at_stream(look.endpoint)
     yield from _timeouts(session)
     tables: list[tuple[str, str]] | None = None
     if look.config is not None:

@@ -9,12 +9,13 @@ from tidings_envelope.base_errors import SettingsError
 from tidings_lakehouse.catalog import missing_rights
 from tidings_lakehouse.errors import LakehouseError
 from tidings_lakehouse.settings import WarehouseSettings
+from tidings_lakehouse.store_rights import StoreError, check_writable
 
 _PLACE: Final = "lake"
 
 
 def look_at_lake(settings: WarehouseSettings) -> Iterator[Finding]:
-    """What is wrong with the warehouse and its catalog. Nothing is written, so a bucket that can only be read is not found out."""
+    """What is wrong with the warehouse and its catalog. No object is written: an upload to a bucket is begun and aborted."""
     yield from _store(settings) if settings.warehouse_directory is None else _directory(settings)
     yield from _catalog(settings)
 
@@ -35,6 +36,12 @@ def _store(settings: WarehouseSettings) -> Iterator[Finding]:
 
     try:
         list_store(settings)
+        check_writable(settings)
+    except StoreError as problem:
+        yield error(
+            _PLACE, "bucket-rights", str(problem), "the lakehouse job ends at its first commit",
+            "give the key s3:PutObject, s3:AbortMultipartUpload and s3:DeleteObject on the objects below the warehouse",
+        )  # fmt: skip
     except LakehouseError as problem:
         yield error(
             _PLACE, "bucket", str(problem), "no table can be written or read",

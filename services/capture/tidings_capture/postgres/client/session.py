@@ -73,6 +73,11 @@ class Session:
         """For example 160011."""
         return self._connection.info.server_version
 
+    @property
+    def pid(self) -> int:
+        """The process that greeted: the server's, or what a pooler says in its place."""
+        return self._connection.pgconn.backend_pid
+
     def rows(
         self, query: str, parameters: Sequence[object] | Mapping[str, object] = ()
     ) -> list[tuple[Any, ...]]:
