@@ -145,7 +145,7 @@ class Reader:
     def count(self, rows: list[Row]) -> None:
         tracker = self.tracker
         if any(row.snapshot for row in rows):
-            tracker.shut()
+            tracker.shut(max(row.lsn for row in rows if row.snapshot))
         passed = -1 if tracker.passed is None else tracker.passed
         new = [
             row
@@ -220,11 +220,16 @@ def missing_below(source: Source, read: dict[tuple[str, int], int], watermark: i
     topics=st.integers(1, 3),
     partitions=st.integers(1, 3),
     is_late=st.booleans(),
+    has_positions=st.booleans(),
 )
 def test_everything_at_or_below_it_is_there_and_it_comes_to_the_end(
-    seed: int, transactions: int, topics: int, partitions: int, is_late: bool
+    seed: int, transactions: int, topics: int, partitions: int, is_late: bool, has_positions: bool
 ) -> None:
-    """A reader that is behind gives nothing up, however short the deadline, which is for what is still on its way."""
+    """A reader that is behind gives nothing up, however short the deadline, which is for what is still on its way.
+
+    Without stored positions only ENDs open the gate, the last of which may be read before the snapshot; a reader that is
+    restarted behind it waits for the next one, which does not come here.
+    """
     random_ = random.Random(seed)
     source = make_source(random_, transactions, topics, partitions)
     reader = Reader(source, random_, DEADLINE if is_late else 0.0)
@@ -232,11 +237,11 @@ def test_everything_at_or_below_it_is_there_and_it_comes_to_the_end(
     late = {place: random_.randrange(12) if is_late else 0 for place in source.log}
     for step in range(200):
         upto = min(source.sent, upto + random_.randrange(9))
-        if random_.random() < 0.1:
+        if has_positions and random_.random() < 0.1:
             reader.restart()
         visible = source.visible(upto, late if step < 120 else {})
         watermark = reader.batch(4, visible=visible)
-        if random_.random() < 0.2:
+        if has_positions and random_.random() < 0.2:
             watermark = reader.rest(visible=visible)
         if watermark is not None:
             assert not missing_below(source, reader.read, watermark)

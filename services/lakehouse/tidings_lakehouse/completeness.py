@@ -11,7 +11,8 @@ partition of its topic has been read beyond the commit (its rows name the last c
 
 What no END counts are the rows of a snapshot. They are sent before the next transaction, so the watermark waits at a *gate*
 until everything is read that was on the topics after an END had been seen: at every start, as long as there are rows of a
-snapshot, and when a marker could not be decoded. A database may rest then; so a position that the connector's worker has
+snapshot, and when a marker could not be decoded. An END may be read before a snapshot that was sent before it; if that is the
+stream's first, their LSNs tell. A database may rest then; so a position that the connector's worker has
 stored opens it, too (`claim`), when everything has been read that was on the topics after it was seen.
 """
 
@@ -91,7 +92,10 @@ class Completeness:
         self._beyond: dict[Place, int] = {}
         """The last commit that a row of the partition names: all rows up to there have been read."""
         self._is_shut = True
-        self._has_end = False
+        self._wants_end = True
+        """An END has to be read that comes later than what is here now."""
+        self._snapshot_lsn = 0
+        """An END has to be read of a commit behind this."""
         self._awaited: Offsets | None = None
         self._rest: tuple[float, Offsets] | None = None
         """The topics' ends at some moment: who has read up to there has all that was sent before it."""
@@ -128,7 +132,7 @@ class Completeness:
     def end(self, end: End, now: float) -> None:
         """An END marker was read."""
         self._newest[end.partition] = max(self._newest.get(end.partition, 0), end.commit_lsn)
-        self._has_end = True
+        self._wants_end = False
         if self.passed is not None and end.commit_lsn <= self.passed:
             self._open.pop(end.tx_id, None)  # repeated, as its rows were
         else:
@@ -141,13 +145,23 @@ class Completeness:
 
     # --- the gate
 
-    def shut(self) -> None:
-        """Rows have come, or may have, that no END counts."""
-        self._is_shut, self._awaited, self._has_end = True, None, False
+    def shut(self, snapshot_lsn: int | None = None) -> None:
+        """Rows have come, or may have, that no END counts.
+
+        Args:
+            snapshot_lsn: they are of a stream's first snapshot, which was sent as a whole before anything that was committed
+                behind this; None: nothing is known of what was sent when.
+        """
+        self._is_shut, self._awaited = True, None
+        if snapshot_lsn is None:
+            self._wants_end = True
+        else:
+            self._snapshot_lsn = max(self._snapshot_lsn, snapshot_lsn)
 
     def is_asking(self) -> bool:
         """Whether the gate waits to be told the topics' ends: an END has been read, which was sent behind what it waits for."""
-        return self._is_shut and self._awaited is None and self._has_end
+        newest = max(self._newest.values(), default=0)
+        return self._is_shut and self._awaited is None and not self._wants_end and newest > self._snapshot_lsn
 
     def await_ends(self, ends: Offsets) -> None:
         """The topics' ends, asked for after an END was read."""

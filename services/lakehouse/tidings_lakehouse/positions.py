@@ -77,6 +77,7 @@ def statistics() -> list[Column]:
         sf.count_if(~good).alias("failed"),
         sf.count_if(good & (sf.col("op") == "t")).alias("truncates"),
         sf.count_if(good & is_read).alias("snapshots"),
+        sf.count_if(snapshot).alias("first_snapshots"),
         sf.min("offset").alias("first_offset"),
         sf.max("offset").alias("last_offset"),
         sf.max("changed_at").alias("changed_at"),

@@ -117,7 +117,9 @@ class SourceWatermark:
         for topic, rows in found.items():
             for row in rows:
                 if row["snapshots"]:
-                    self._completeness.shut()
+                    # Rows that know a commit before them were read in the middle of the stream.
+                    is_first = row["snapshots"] == row["first_snapshots"]
+                    self._completeness.shut(row["snapshot_max"] if is_first else None)
                 if row["placed_max"] is not None:
                     self._completeness.beyond((topic, row["partition"]), row["placed_max"][0])
         if markers is not None:
