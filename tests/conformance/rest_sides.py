@@ -161,6 +161,8 @@ NOT_INSTALLED_THERE = {
     "io.confluent.connect.jdbc.JdbcSourceConnector",
     "io.debezium.connector.jdbc.JdbcSinkConnector",
     "io.debezium.connector.mariadb.MariaDbConnector",
+    "org.apache.kafka.connect.file.FileStreamSinkConnector",
+    "org.apache.kafka.connect.file.FileStreamSourceConnector",
 }
 """Connectors that our worker has and that the real one of these tests is started without."""
 

@@ -7,7 +7,7 @@ own, one for each task, which is forked with what `preload` has imported. See ``
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 from tidings_connect.config.framework import FRAMEWORK_OPTIONS, FRAMEWORK_TEXTS, check_framework
 from tidings_connect.config.option import Definition, Option
@@ -151,6 +151,9 @@ class Connector(ABC):
     """What ``task.class`` says in the tasks' records; default: `class_name` with ``Task`` in place of ``Connector``."""
     writes_rows: ClassVar[bool] = False
     """Whether its tasks encode rows with the converter's codec, which converters of plain values have not."""
+    shows_values: ClassVar[bool] = False
+    """Whether validation answers its own options' values, as connectors do whose options Kafka Connect checks; Debezium's do
+    not."""
     own_options: ClassVar[Sequence[Option]] = ()
     """What it takes beside Kafka Connect's own options."""
     worker_options: ClassVar[Sequence[Option]] = ()
@@ -216,6 +219,21 @@ class Connector(ABC):
 
     def deleted(self, name: str, config: Mapping[str, str]) -> None:  # noqa: B027 - most leave nothing
         """A connector was deleted: warn of what it leaves at its source. Asks nobody."""
+
+    def check_offsets(  # noqa: B027 - most take what a task would understand
+        self,
+        config: Mapping[str, str],
+        offsets: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]],
+    ) -> None:
+        """A source's offsets are to be altered or reset (each to None) over REST, while it is stopped: refuse what cannot be one.
+
+        Args:
+            config: as it is stored.
+            offsets: each with its partition.
+
+        Raises:
+            OffsetError: one cannot be, and nothing is changed.
+        """
 
     def offsets_changed(  # noqa: B027 - most keep none of their own
         self, name: str, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None] | None

@@ -1,4 +1,4 @@
-"""The errors of sinks. A message names an option, a table, a column or a position; never a value."""
+"""The errors of sinks. A message names an option, a table, a column, a file or a position; never a value."""
 
 from tidings_connect.errors import ConnectError
 
@@ -14,3 +14,9 @@ class RowError(ConnectError):
     """One record cannot be written, and trying again does not help: it becomes a dead letter, or ends the task."""
 
     code = "sink_row"
+
+
+class FileError(ConnectError):
+    """A file cannot be opened, read or written, or is not the one that it was."""
+
+    code = "file"

@@ -152,9 +152,17 @@ FRAMEWORK_TEXTS: Final = {
 """What options of Kafka Connect mean that are not obeyed here, or by some connectors only; a sentence each."""
 
 
-def check_framework(config: Mapping[str, str], options: Mapping[str, Option]) -> dict[str, list[str]]:
-    """What is wrong with a configuration whose options are all in a table, by option; empty when nothing is."""
-    problems = check_options(config, options, FRAMEWORK_PREFIXES, _producer_problem)
+def check_framework(
+    config: Mapping[str, str],
+    options: Mapping[str, Option],
+    of_framework: Collection[str] = OF_FRAMEWORK,
+) -> dict[str, list[str]]:
+    """What is wrong with a configuration whose options are all in a table, by option; empty when nothing is.
+
+    Args:
+        of_framework: the options whose problems are in Kafka Connect's words.
+    """
+    problems = check_options(config, options, FRAMEWORK_PREFIXES, _producer_problem, of_framework)
     for name, texts in common_problems(config).items():
         problems.setdefault(name, []).extend(texts)
     return problems

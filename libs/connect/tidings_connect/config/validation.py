@@ -227,7 +227,12 @@ def validation_report(
                 "name": name,
                 "value": None
                 if definition is None or name in secret
-                else _value(definition, options, problems.get(name, []), own=name in of_connector),
+                else _value(
+                    definition,
+                    options,
+                    problems.get(name, []),
+                    own=name in of_connector and not connector.shows_values,
+                ),
                 "recommended_values": [] if definition is None else recommended(definition, connector),
                 "errors": problems.get(name, []),
                 "visible": name != "schema.exclude.list" and not _is_of_unknown(definition),
@@ -259,7 +264,11 @@ def _value(
     definition: Definition, options: Mapping[str, str], problems: list[str], *, own: bool
 ) -> str | None:
     """A framework's or plugin's option with its default, none where it cannot be understood; Debezium says no values of
-    its own."""
+    its own.
+
+    Args:
+        own: it is the connector's, which says none.
+    """
     name = definition.name
     if any(text in problem for text in _NOT_UNDERSTOOD for problem in problems):
         return None
@@ -267,7 +276,7 @@ def _value(
         return name.partition(".")[0]
     if own and not definition.of_framework:
         return None
-    return options.get(name, definition.default_value)
+    return options[name].strip() if name in options else definition.default_value
 
 
 def _of(name: str, connector: Connector) -> Definition | None:

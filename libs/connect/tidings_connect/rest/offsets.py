@@ -116,7 +116,7 @@ class _PositionsApi:
     def _offsets_of(self, run: ConnectorView) -> "_SourceOffsets | _SinkOffsets":
         """Where a connector's offsets stand: a source's in the worker's topic, a sink's with its consumer group."""
         if kind_of(run.config) != "sink":
-            return _SourceOffsets(self._supervisor.offsets, run.name)
+            return _SourceOffsets(self._supervisor.offsets, run.name, run.config)
         config = self._supervisor.resolved(run.config)
         worker = self._supervisor.worker
         # The group may be closed to the worker: it is asked with the rights that the sink reads with.
@@ -154,14 +154,21 @@ class _SinkOffsets:
 class _SourceOffsets:
     """The offsets of one source connector."""
 
-    def __init__(self, offsets: ConnectorOffsets, connector: str) -> None:
-        self._offsets, self._connector = offsets, connector
+    def __init__(self, offsets: ConnectorOffsets, connector: str, config: Mapping[str, str]) -> None:
+        self._offsets, self._connector, self._config = offsets, connector, config
 
     def read(self) -> list[tuple[Partition, Offset]]:
         return self._offsets.read(self._connector)
 
     def alter(self, offsets: list[tuple[Partition, Offset | None]]) -> None:
+        self._check(offsets)
         self._offsets.alter(self._connector, offsets)
 
     def reset(self) -> None:
+        self._check([(partition, None) for partition, _offset in self.read()])
         self._offsets.reset(self._connector)
+
+    def _check(self, offsets: list[tuple[Partition, Offset | None]]) -> None:
+        found = connector_of(self._config)
+        if found is not None:
+            found.check_offsets(self._config, offsets)

@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn
 
 from tidings_connect.config.plugins import connectors
 from tidings_connect.task import main as task
+from tidings_connect.task import standard_streams
 from tidings_service import stacks_on_signal
 
 _STANDARD: Final = (0, 1, 2)
@@ -103,6 +104,7 @@ def _run_task(end: socket.socket, pipe: tuple[int, int], descriptors: list[int],
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         end.close()
+        standard_streams.keep()
         for standard, descriptor in zip(_STANDARD, descriptors, strict=False):
             os.dup2(descriptor, standard)
         for descriptor in (*pipe, *descriptors):
