@@ -305,6 +305,10 @@ def test_files_are_the_same(
     for side in sides:
         until(f"{side.name} to commit", lambda side=side: side.ask("GET", "/offsets")[1] == done)
     theirs, mine = (file.read_text().split("\n") for file in files)
+    for side in sides:
+        side.stop()
+    resets = [side.ask("DELETE", "/offsets") for side in sides]
+    assert resets[1] == resets[0]
     assert mine == theirs
     assert len(mine) > len(values)
 

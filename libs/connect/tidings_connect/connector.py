@@ -220,20 +220,24 @@ class Connector(ABC):
     def deleted(self, name: str, config: Mapping[str, str]) -> None:  # noqa: B027 - most leave nothing
         """A connector was deleted: warn of what it leaves at its source. Asks nobody."""
 
-    def check_offsets(  # noqa: B027 - most take what a task would understand
+    def check_offsets(
         self,
-        config: Mapping[str, str],
-        offsets: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]],
-    ) -> None:
-        """A source's offsets are to be altered or reset (each to None) over REST, while it is stopped: refuse what cannot be one.
+        config: Mapping[str, str],  # noqa: ARG002 - most take what a task would understand
+        offsets: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]],  # noqa: ARG002
+    ) -> bool:
+        """Offsets are to be altered or reset (each to None) over REST, while it is stopped: refuse what cannot be one.
 
         Args:
             config: as it is stored.
             offsets: each with its partition.
 
+        Returns:
+            Whether nothing but these says where it goes on; the answer says so then.
+
         Raises:
             OffsetError: one cannot be, and nothing is changed.
         """
+        return False
 
     def offsets_changed(  # noqa: B027 - most keep none of their own
         self, name: str, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None] | None

@@ -50,8 +50,14 @@ def _entry(entry: Any) -> tuple[Partition, Offset | None]:
     return partition, offset
 
 
-def modified(done: str) -> str:
-    """What is answered when offsets were ``altered`` or ``reset``."""
+def modified(done: str, *, alone: bool = False) -> str:
+    """What is answered when offsets were ``altered`` or ``reset``.
+
+    Args:
+        alone: the connector has said that no others count (`Connector.check_offsets`).
+    """
+    if alone:
+        return f"The offsets for this connector have been {done} successfully"
     return (
         f"The Connect framework-managed offsets for this connector have been {done} successfully. However, if this "
         f"connector manages offsets externally, they will need to be manually {done} in the system that the connector "
@@ -104,14 +110,14 @@ class _PositionsApi:
         offsets = await read_offsets(request)
         name = request.match_info["name"]
         async with self._supervisor.stopped(name):
-            await OFFSETS.run(self._offsets_of(self._supervisor.run_of(name)).alter, offsets)
-        return json_answer({"message": modified("altered")})
+            alone = await OFFSETS.run(self._offsets_of(self._supervisor.run_of(name)).alter, offsets)
+        return json_answer({"message": modified("altered", alone=alone)})
 
     async def reset_offsets(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         async with self._supervisor.stopped(name):
-            await OFFSETS.run(self._offsets_of(self._supervisor.run_of(name)).reset)
-        return json_answer({"message": modified("reset")})
+            alone = await OFFSETS.run(self._offsets_of(self._supervisor.run_of(name)).reset)
+        return json_answer({"message": modified("reset", alone=alone)})
 
     def _offsets_of(self, run: ConnectorView) -> "_SourceOffsets | _SinkOffsets":
         """Where a connector's offsets stand: a source's in the worker's topic, a sink's with its consumer group."""
@@ -136,14 +142,18 @@ class _SinkOffsets:
     def read(self) -> list[tuple[dict[str, Any] | None, dict[str, Any]]]:
         return self._group.read()
 
-    def alter(self, offsets: list[tuple[Partition, Offset | None]]) -> None:
+    def alter(self, offsets: list[tuple[Partition, Offset | None]]) -> bool:
         wanted = {TopicPartition(*place): offset for place, offset in understood(offsets).items()}
+        alone = _check(self._config, offsets)
         self._tell(wanted)
         self._group.alter(offsets)
+        return alone
 
-    def reset(self) -> None:
+    def reset(self) -> bool:
+        alone = _check(self._config, [])
         self._tell(None)
         self._group.reset()
+        return alone
 
     def _tell(self, offsets: Mapping[TopicPartition, int | None] | None) -> None:
         found = connector_of(self._config)
@@ -160,15 +170,17 @@ class _SourceOffsets:
     def read(self) -> list[tuple[Partition, Offset]]:
         return self._offsets.read(self._connector)
 
-    def alter(self, offsets: list[tuple[Partition, Offset | None]]) -> None:
-        self._check(offsets)
+    def alter(self, offsets: list[tuple[Partition, Offset | None]]) -> bool:
+        alone = _check(self._config, offsets)
         self._offsets.alter(self._connector, offsets)
+        return alone
 
-    def reset(self) -> None:
-        self._check([(partition, None) for partition, _offset in self.read()])
+    def reset(self) -> bool:
+        alone = _check(self._config, [(partition, None) for partition, _offset in self.read()])
         self._offsets.reset(self._connector)
+        return alone
 
-    def _check(self, offsets: list[tuple[Partition, Offset | None]]) -> None:
-        found = connector_of(self._config)
-        if found is not None:
-            found.check_offsets(self._config, offsets)
+
+def _check(config: Mapping[str, str], offsets: list[tuple[Partition, Offset | None]]) -> bool:
+    found = connector_of(config)
+    return found is not None and found.check_offsets(config, offsets)

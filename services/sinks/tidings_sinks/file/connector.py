@@ -102,7 +102,7 @@ class FileStreamSourceConnector(SourceConnector):
         self,
         config: Mapping[str, str],
         offsets: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]],
-    ) -> None:
+    ) -> bool:
         """See `Connector.check_offsets`. Each in Kafka Connect's words."""
         if not _file(config):
             raise OffsetError(
@@ -127,6 +127,7 @@ class FileStreamSourceConnector(SourceConnector):
                 raise OffsetError("Partition objects cannot be null")
             if FILENAME not in partition:
                 raise OffsetError(f"Partition objects should contain the key '{FILENAME}'")
+        return True
 
     def open_task(self, config: Mapping[str, str], output: Output) -> PartitionedTask:
         """See `SourceConnector.open_task`."""
@@ -154,6 +155,14 @@ class FileStreamSinkConnector(SinkConnector):
     def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
         """See `Connector.problems`."""
         return check_sink(config, self.options, SINK_OPTIONS.keys() | {FILE})
+
+    def check_offsets(
+        self,
+        config: Mapping[str, str],  # noqa: ARG002 - every offset of a topic will do
+        offsets: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]],  # noqa: ARG002
+    ) -> bool:
+        """See `Connector.check_offsets`."""
+        return True
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""
