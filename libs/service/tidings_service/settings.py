@@ -20,6 +20,7 @@ class ServiceSettings(BaseSettings):
     )
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """What is logged: this and what is graver."""
     log_format: Literal["auto", "json", "console"] = "auto"
     """``auto`` is readable on a terminal and JSON elsewhere."""
     http_host: str = "127.0.0.1"

@@ -21,7 +21,9 @@ class WarehouseSettings(ServiceSettings):
     lakehouse_catalog: str | None = None
     """JDBC URI of the Iceberg catalog; by default an SQLite file in the warehouse directory."""
     lakehouse_catalog_user: str | None = None
+    """The user of the catalog's database."""
     lakehouse_catalog_password: Hidden = None
+    """The user's password."""
     lakehouse_catalog_password_file: File = None
     """A file with the password instead."""
     lakehouse_master: str = "local[*]"
@@ -143,6 +145,7 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, RegistrySettings):
     """More options of the JVM, which runs for long here."""
 
     http_port: int = Field(default=8093, ge=0, le=65535)
+    """Port for /metrics, /healthz, /readyz and /tables; 0 takes a free one."""
     source: str = "shop"
     """Topic prefix of the source."""
     lakehouse_technical: str | None = None

@@ -17,6 +17,8 @@ from tidings_connect.rest.errors import HttpError, MalformedBodyError
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Handlers = Mapping[str, Handler]
 """By method, in capitals."""
+ENDPOINTS: Final = web.AppKey("endpoints", dict[str, list[str]])
+"""The methods of each path that an application serves, for the page of them."""
 _JSON: Final = "application/json"
 _JSON_RANGES: Final = frozenset({"*/*", "application/*", _JSON, "*", ""})
 
@@ -24,6 +26,7 @@ _JSON_RANGES: Final = frozenset({"*/*", "application/*", _JSON, "*", ""})
 def add_endpoint(app: web.Application, path: str, handlers: Handlers) -> None:
     """Serve a path, with and without a slash at its end."""
     methods = dict(handlers)
+    app.setdefault(ENDPOINTS, {})[path] = list(methods)
     if "GET" in methods:
         methods["HEAD"] = methods["GET"]
     allowed = ", ".join([*methods, "OPTIONS"])
