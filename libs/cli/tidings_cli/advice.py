@@ -28,6 +28,7 @@ OF_ERRORS: Final = {
     "decode": "The record's place is in the message. Look at who wrote it; the translator keeps such records as dead letters.",
     "domain": "Change the domain's code as the message says, and run its tests.",
     "envelope": "Read the message.",
+    "erasure": "Do what the hint says, and run the command again; [erase a person](how-to/erase.md) has the steps.",
     "event": "Change the rule, or the contract of its event, so that they fit.",
     "fenced": "See what else runs with the same name or group, and stop one of the two; then restart the task.",
     "fencing": "See why in the message or in the leader's log; tasks start once those of the former configuration are fenced.",

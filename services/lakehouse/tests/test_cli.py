@@ -184,9 +184,20 @@ def test_a_job_is_killed_goes_on_is_asked_and_stops(
     both = 'select (select count(*) from technical.items) as items, (select count(distinct "offset") from technical.items_log) as logged'
     assert command.sql(both) == [{"items": 19, "logged": 22}]
 
+    erase = ("erase", "--table", "technical.items", "--key", "id=4", "--json", "--yes")
+    assert command.run(*erase) == (1, "")
+    assert "stop the job first" in command.said()
     job.send_signal(signal.SIGTERM)
     assert job.wait(DEADLINE_SECONDS) == 0
     assert [line for line in command.log(job) if line.get("level") == "error"] == []
+    code, output = command.run(*erase)
+    assert code == 0, command.said()
+    assert [(one["table"], one["rows"]) for one in map(json.loads, output.splitlines())] == [
+        ("technical.items_log", 1),
+        ("technical.items", 1),
+        ("tidings.quarantine", 0),
+    ]
+    assert command.sql(both) == [{"items": 18, "logged": 21}]
 
 
 @pytest.mark.stack

@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 
 from tidings_lakehouse.batches import Kept, TopicSurvey, mark_commits, surveyed, tune, union
 from tidings_lakehouse.commits import Commits
+from tidings_lakehouse.erased import ERASED_PROPERTY, beyond_erased, offsets_of_text
 from tidings_lakehouse.events import (
     REASON,
     EventDecoder,
@@ -85,6 +86,7 @@ class BusinessWriter:
         self._commits = commits
         self._names = names
         self._tables: dict[str, Table] = {}
+        self._erased: dict[str, dict[PartitionId, int]] = {}
         self._decoders: dict[str, EventDecoder] = {}
         self._plans_kept: dict[str, KeptPlan] = {}
         self._local = local
@@ -167,6 +169,7 @@ class BusinessWriter:
             table = self._tables[topic] = Table(
                 self._session, self._names.of(BUSINESS, topic), topic, self._commits
             )
+            self._erased[topic] = offsets_of_text(table.property(ERASED_PROPERTY) if table.exists else "")
         schema = table.ensure(event_schema(plan), partitioned_by=["days(__timestamp)"])
         decoder = self._decoders.get(topic)
         if decoder is None or decoder.made_for != (topic_id, plan, schema):
@@ -242,6 +245,8 @@ class BusinessWriter:
         if statistics["good"] and one.table.schema is not None:
             is_here = is_local(one.events)
             events = one.events.coalesce(1) if is_here else one.events
+            if erased := self._erased.get(one.topic):
+                events = beyond_erased(events, erased, one.decoder.made_for[0])
             new = first_by_id(events, one.table.schema.names)
             known = session.table(one.table.name)
             known = known.where(

@@ -28,7 +28,15 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import SecondWriterError
 from tidings_lakehouse.small import FileWriter
-from tidings_lakehouse.snapshots import PROGRESS_PROPERTY, REPLACE, ROWS, head_of, is_only_compacted, noted_in
+from tidings_lakehouse.snapshots import (
+    PROGRESS_PROPERTY,
+    REPLACE,
+    ROWS,
+    head_of,
+    is_only_compacted,
+    noted_in,
+    progress_text,
+)
 from tidings_lakehouse.topics import CATALOG
 from tidings_service import get_logger
 
@@ -363,8 +371,7 @@ class Commits:
         manage = transaction.manageSnapshots()
         manage.fastForwardBranch(_MAIN, self._branch).removeBranch(self._branch).commit()
         if noted and head is not None:
-            rows = int(table.snapshot(head).summary().get(ROWS) or 0)
-            text = json.dumps({**noted, "snapshot": head, "rows": rows}, separators=(",", ":"))
+            text = progress_text(table, noted, head)
             transaction.updateProperties().set(PROGRESS_PROPERTY, text).commit()
         transaction.commitTransaction()
         return head

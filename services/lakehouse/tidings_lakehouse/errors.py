@@ -93,3 +93,10 @@ class AuditError(LakehouseError):
 
     code = "audit"
     default_retry = Retry.NEVER
+
+
+class ErasureError(LakehouseError):
+    """Rows cannot be erased as it was asked, or some of them could not be."""
+
+    code = "erasure"
+    default_retry = Retry.NEVER

@@ -32,7 +32,7 @@ from tidings_lakehouse.names import Names
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.session import use_in_thread
 from tidings_lakehouse.set_aside import CatchUp
-from tidings_lakehouse.settings import LakehouseSettings
+from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
 from tidings_lakehouse.small import LocalRows
 from tidings_lakehouse.stored_position import stored_position
 from tidings_lakehouse.table_counts import TableCounts
@@ -54,11 +54,14 @@ _NOTE_DEADLINE_SECONDS = 2.0
 _LOSS_REASON = re.compile(r"^Reason: (.+?)\.?$", re.MULTILINE)
 
 
-def lock_warehouse(settings: LakehouseSettings) -> IO[bytes] | None:
+def lock_warehouse(settings: WarehouseSettings, seconds: float = _LOCK_DEADLINE_SECONDS) -> IO[bytes] | None:
     """Make sure that no other job writes to the warehouse, if it is a directory.
 
     The file stays locked until this process *and* its JVM, which inherits the descriptor, are gone: a JVM may still be
     ending a commit for a moment after its job was killed.
+
+    Args:
+        seconds: how long to wait for another job's end.
 
     Raises:
         SettingsError: another job has it.
@@ -67,7 +70,7 @@ def lock_warehouse(settings: LakehouseSettings) -> IO[bytes] | None:
     if directory is None:
         return None
     file = (directory / ".lock").open("ab")
-    deadline = time.monotonic() + _LOCK_DEADLINE_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

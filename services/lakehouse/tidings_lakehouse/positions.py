@@ -54,13 +54,19 @@ def _place(text: str) -> PartitionId:
     return PartitionId(topic_id, int(partition))
 
 
-def beyond(held: Mapping[PartitionId, int], topic_id: str) -> Column | None:
-    """The condition on rows of a topic that the table does not hold yet; None when it holds none of the topic."""
-    offsets = {key.partition: offset for key, offset in held.items() if key.topic_id == topic_id}
+def beyond(
+    held: Mapping[PartitionId, int], topic_id: str, *, partition: str = "partition", offset: str = "offset"
+) -> Column | None:
+    """The condition on rows of a topic that the table does not hold yet; None when it holds none of the topic.
+
+    Args:
+        partition, offset: the columns that say where a row stands.
+    """
+    offsets = {key.partition: last for key, last in held.items() if key.topic_id == topic_id}
     if not offsets:
         return None
     pairs = sf.create_map(*[sf.lit(number) for pair in sorted(offsets.items()) for number in pair])
-    return sf.col("offset") > sf.coalesce(sf.try_element_at(pairs, sf.col("partition")), sf.lit(NEVER))
+    return sf.col(offset) > sf.coalesce(sf.try_element_at(pairs, sf.col(partition)), sf.lit(NEVER))
 
 
 def statistics() -> list[Column]:

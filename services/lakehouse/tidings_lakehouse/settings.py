@@ -138,6 +138,10 @@ class LossSettings(WarehouseSettings, KafkaSettings):
     """What `tidings-lakehouse accept-loss` can be told."""
 
 
+class ErasureSettings(WarehouseSettings, RegistrySettings):
+    """What `tidings-lakehouse erase` can be told."""
+
+
 class LakehouseSettings(AuditedSettings, KafkaSettings, RegistrySettings):
     """What the streaming job can be told."""
 

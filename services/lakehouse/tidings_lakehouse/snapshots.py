@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 PROGRESS_PROPERTY = "tidings.progress"
@@ -34,6 +35,12 @@ def noted_in(table: Any) -> dict[str, Any]:
         one = None if parent is None else table.snapshot(parent)
     # The snapshot itself may have expired behind compactions, which leave the number of a log's rows as it is.
     return found if one is not None or int(head.summary().get(ROWS) or 0) == rows else {}
+
+
+def progress_text(table: Any, noted: Mapping[str, Any], snapshot: int) -> str:
+    """What `PROGRESS_PROPERTY` is for something noted that is true of a snapshot."""
+    rows = int(table.snapshot(snapshot).summary().get(ROWS) or 0)
+    return json.dumps({**noted, "snapshot": snapshot, "rows": rows}, separators=(",", ":"))
 
 
 def is_only_compacted(table: Any, begun: int) -> bool:

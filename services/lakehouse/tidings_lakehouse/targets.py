@@ -33,6 +33,8 @@ class Target:
     """Of the decoder, for batches that are in memory."""
     filled: set[str] | None = None
     """Columns whose defaults all rows have; None: not asked yet."""
+    is_erased: bool = False
+    """Rows of the log were erased, see `erased`."""
 
 
 @dataclass

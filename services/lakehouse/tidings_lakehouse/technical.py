@@ -46,6 +46,7 @@ from tidings_lakehouse.change_decoder import (
 from tidings_lakehouse.column_renames import note_renames, rename_columns
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.completeness import has_read
+from tidings_lakehouse.erased import ERASED_PROPERTY
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.kafka import Brokers, Offsets
 from tidings_lakehouse.metrics import QUARANTINED
@@ -343,6 +344,7 @@ class TechnicalWriter:
             rename_columns(self._session, target, self._renames.of(topic))
             if log.exists:
                 target.progress = progress_of(self._session, log)
+                target.is_erased = bool(log.property(ERASED_PROPERTY))
                 if not self._complete.is_new:
                     with self._counting:
                         self._complete.count(countable(held_rows(self._session, log), topic))

@@ -26,6 +26,7 @@ from tidings_lakehouse.changes import (
     without_deleted,
 )
 from tidings_lakehouse.columns import column_type
+from tidings_lakehouse.erased import has_read_again, without_erased
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.fills import default_value, fill_statement, literal
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
@@ -122,6 +123,9 @@ class TablesWriter:
         is_here = is_local(one.changes)
         # Few rows are not worth a shuffle.
         changes = placed.changes.coalesce(1) if is_here else placed.changes
+        if target.is_erased and has_read_again(spans, target.progress.offsets):
+            log = held_rows(self._session, target.log)
+            changes = without_erased(changes, log, spans, target.progress.offsets)
         newest = newest_changes(changes, shape, missing)
         if target.progress.is_late(spans):
             deletes = with_position(

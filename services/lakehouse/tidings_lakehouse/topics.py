@@ -20,6 +20,7 @@ TOPICS = f"{SYSTEM}.topics"
 RENAMES = f"{SYSTEM}.renames"
 SET_ASIDE_TABLE = f"{SYSTEM}.set_aside"
 ACCEPTED_LOSSES = f"{SYSTEM}.accepted_losses"
+ERASURES = f"{SYSTEM}.erasures"
 
 
 def transaction_topic(source: str) -> str:
