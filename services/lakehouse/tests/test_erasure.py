@@ -15,9 +15,11 @@ from urllib.request import url2pathname
 import duckdb
 import fastavro
 import pytest
+from lakelab.lake import CrashError
 
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.duck import duck_lake
+from tidings_lakehouse.erase_files import FormerFiles
 from tidings_lakehouse.erase_selection import Condition, Selection
 from tidings_lakehouse.history_sql import DUCKDB
 from tidings_lakehouse.moments import SourceTables
@@ -262,23 +264,40 @@ def test_quarantined_records_that_nobody_can_read_are_told_and_erased_when_asked
     assert quarantined(lake, orders.topic) == [(2,)]
 
 
-def test_views_of_the_past_are_read_after_an_erasure(
-    lake: Lake, erase: Erase, orders: TableTopic, unique_name: str
+def crash(*_: object) -> None:
+    raise CrashError
+
+
+def test_an_erasure_that_was_interrupted_is_begun_again_and_the_past_can_be_read(
+    lake: Lake, erase: Erase, orders: TableTopic, unique_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = dict.fromkeys(("status", "note", "amount", "required_on", "ordered_at", "updated_at"))
     for number in (7, 8):
         orders.change("r", {"id": number, **row}, None, 100, snapshot="true")
-    for number in (7, 8):
-        orders.change("u", {"id": number, **row, "note": "new"}, 110, 120 + number)
+    orders.change("u", {"id": 8, **row, "note": "new"}, 110, 128)
     orders.change("u", {"id": 8, **row, "note": "newest"}, 130, 140)
+    orders.change("u", {"id": 7, **row, "note": PERSON}, 130, 150)
     orders.topics.flush()
     lake.drain()
-    assert erase("--table", orders.table, "--key", "id=7", "--yes")[0] == 0
+    selected = ("--table", orders.table, "--key", "id=7", "--yes")
+    with monkeypatch.context() as killed:
+        killed.setattr(FormerFiles, "remove", crash)
+        assert erase(*selected)[0] == 70
+    assert files_with(lake, PERSON, orders.table)
+    code, rows, _ = erase(*selected)
+    assert (code, {row["rows"] for row in rows}) == (0, {0})
+    assert files_with(lake, PERSON, orders.table, f"{orders.table}_log") == []
+    kept = f"select state, sum(rows) from tidings.erasures where selected_table = '{orders.table}' group by erasure, state"
+    assert sorted(lake.rows(kept)) == [("begun", 0), ("begun", 3), ("done", 0)]
     settings = HistorySettings(source=unique_name, lakehouse_warehouse=str(warehouse(lake)))
     with duck_lake(settings) as duck:
         source = SourceTables(duck, unique_name)
         versions = duck.execute(f"SELECT id, note FROM ({source.history_statement(orders.table, DUCKDB)})")
     assert sorted(map(str, versions)) == ["(8, 'new')", "(8, 'newest')", "(8, None)"]
+    lake.forget()
+    lake.drain()
+    assert lake.rows(f"select id, note from {orders.table}") == [(8, "newest")]
+    assert lake.rows(f"select count(*) from {orders.table}_log where key.id = 7") == [(0,)]
 
 
 def test_what_is_named_wrongly_is_refused_and_nothing_is_erased(
