@@ -116,6 +116,7 @@ OF_WARNINGS: Final = {
     "a connector cannot divide its work into tasks": "Correct the options that its first task complains of.",
     "a file takes no lines now": "Give the disk of the file more room; the lines are kept and written when it takes them.",
     "a file to read is not there yet": "Nothing, if it will be; else correct `file`. The task looks again.",
+    "objects cannot be stored now": "Look at the store that `reason` names; what was taken is kept and stored when it answers.",
     "a sink is busy and is asked again": "Look at the system that the sink writes to; `reason` says what it answered.",
     "a sink is busy; nothing is committed yet": "Look at the system that the sink writes to; what was put comes again after a restart.",
     "a sink takes no signals": "Send signals to source connectors only.",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidings_stack.mariadb import MariaDbServer
     from tidings_stack.protocols import OwnedServer
     from tidings_stack.provider import Provider
+    from tidings_stack.s3 import S3Server
     from tidings_stack.secured import SecuredServers
 
 MEMBER_OF_FIXTURE = {
@@ -168,6 +169,17 @@ def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaDbServer]:
         pytest.skip("MariaDB's binaries are published for Linux on x86-64 only")
     with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
         yield stack.add(MariaDbServer)
+
+
+@pytest.fixture(scope="session")
+def s3(request: pytest.FixtureRequest) -> Iterator[S3Server]:
+    """A server of S3's protocol with an empty bucket; a process in any case."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.s3 import S3Server  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+        yield stack.add(S3Server)
 
 
 def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:

@@ -37,12 +37,13 @@ class MemoryTopics:
         *,
         partition: int = 0,
         headers: Collection[tuple[str, bytes | None]] = (),
+        timestamp: int = 1_700_000_000_000,
     ) -> None:
-        """Append a record."""
+        """Append a record; its timestamp is in milliseconds since the epoch."""
         with self.lock:
             place = TopicPartition(topic, partition)
             log = self.records.setdefault(place, [])
-            log.append(Consumed(topic, partition, len(log), key, value, list(headers), 1_700_000_000_000))
+            log.append(Consumed(topic, partition, len(log), key, value, list(headers), timestamp))
 
     def partitions(self, wanted: Subscribe) -> list[TopicPartition]:
         """What a group reads."""

@@ -1,0 +1,131 @@
+"""Where objects go: one module of the sinks speaks to S3, Google Cloud Storage, Azure and file systems."""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from pyarrow import fs
+
+from tidings_connect.task.sink import RetriableError
+from tidings_sinks.errors import TargetError
+
+_FOR_GOOD: Final = (
+    "NO_SUCH_BUCKET",
+    "ACCESS_DENIED",
+    "INVALID_ACCESS_KEY_ID",
+    "SIGNATURE_DOES_NOT_MATCH",
+    "HTTP status 403",
+    "HTTP status 404",
+)
+"""What Arrow's S3 says when it makes no difference how often it is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where objects go."""
+
+    url: str
+    """``file:///directory``, ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``abfss://container@account.dfs.core.windows.net/prefix``."""
+    region: str = ""
+    endpoint: str = ""
+    """The URL of a server that speaks S3's protocol; empty: Amazon's."""
+    access_key: str = ""
+    secret_key: str = field(default="", repr=False)
+    path_style: bool = True
+
+
+class Store(Protocol):
+    """Takes objects."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object, in place of one of that name: whole, or not at all.
+
+        Raises:
+            RetriableError: the store is away or busy.
+            TargetError: it does not take it.
+        """
+        ...
+
+
+def open_store(place: Place) -> Store:
+    """The store of a place.
+
+    Raises:
+        TargetError: it cannot be understood.
+    """
+    parts = urlsplit(place.url)
+    if parts.scheme == "file":
+        return _Directory(Path(parts.path))
+    prefix = f"{parts.netloc}{parts.path}".strip("/")
+    if parts.scheme == "s3":
+        return _Remote(_s3(place), prefix)
+    if parts.scheme == "gs":
+        return _Remote(fs.GcsFileSystem(), prefix)
+    container, _, host = parts.netloc.partition("@")
+    key: Mapping[str, str] = {"account_key": place.secret_key} if place.secret_key else {}
+    return _Remote(fs.AzureFileSystem(host.partition(".")[0], **key), f"{container}{parts.path}".strip("/"))
+
+
+def _s3(place: Place) -> fs.FileSystem:
+    own = urlsplit(place.endpoint)
+    server = {"endpoint_override": own.netloc, "scheme": own.scheme} if place.endpoint else {}
+    login = {"access_key": place.access_key, "secret_key": place.secret_key} if place.access_key else {}
+    return fs.S3FileSystem(
+        region=place.region or None,
+        force_virtual_addressing=not place.path_style,
+        background_writes=False,
+        allow_delayed_open=True,  # a small object is one request, not three
+        **server,
+        **login,
+    )
+
+
+class _Remote:
+    """An object is there when its upload ends, and not before."""
+
+    def __init__(self, system: fs.FileSystem, prefix: str) -> None:
+        self._fs, self._prefix = system, prefix
+
+    def put(self, name: str, data: bytes) -> None:
+        try:
+            with self._fs.open_output_stream(f"{self._prefix}/{name}") as stream:
+                stream.write(data)
+        except OSError as error:
+            said = f"{error}"
+            if any(text in said for text in _FOR_GOOD):
+                raise TargetError(f"object {name} cannot be written: {said}") from error
+            raise RetriableError(f"object {name} cannot be written: {said}") from error
+
+
+class _Directory:
+    """A file gets its name when it is whole and durable. A process that is killed may leave one with a dot before its name."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def put(self, name: str, data: bytes) -> None:
+        file = self._directory / name
+        part = file.with_name(f".{file.name}.{os.getpid()}.part")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with part.open("wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                part.replace(file)
+            except OSError:
+                with contextlib.suppress(FileNotFoundError):
+                    part.unlink()
+                raise
+            descriptor = os.open(file.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise RetriableError(f"file {file} cannot be written: {error.strerror}") from error
