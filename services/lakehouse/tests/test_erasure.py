@@ -16,6 +16,7 @@ import duckdb
 import fastavro
 import pytest
 from lakelab.lake import CrashError
+from lakelab.topics import MarkerTopic
 
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.duck import duck_lake
@@ -269,15 +270,25 @@ def crash(*_: object) -> None:
 
 
 def test_an_erasure_that_was_interrupted_is_begun_again_and_the_past_can_be_read(
-    lake: Lake, erase: Erase, orders: TableTopic, unique_name: str, monkeypatch: pytest.MonkeyPatch
+    lake: Lake,
+    topics: Topics,
+    erase: Erase,
+    orders: TableTopic,
+    unique_name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Its views, and its watermark."""
+    markers, name = MarkerTopic(topics, unique_name), orders.topic.rpartition(".")[2]
     row = dict.fromkeys(("status", "note", "amount", "required_on", "ordered_at", "updated_at"))
     for number in (7, 8):
         orders.change("r", {"id": number, **row}, None, 100, snapshot="true")
-    orders.change("u", {"id": 8, **row, "note": "new"}, 110, 128)
+    orders.change("u", {"id": 8, **row, "note": "new"}, 110, 120)
+    markers.end(120, 130, **{name: 1})
     orders.change("u", {"id": 8, **row, "note": "newest"}, 130, 140)
-    orders.change("u", {"id": 7, **row, "note": PERSON}, 130, 150)
-    orders.topics.flush()
+    markers.end(140, 150, **{name: 1})
+    orders.change("u", {"id": 7, **row, "note": PERSON}, 150, 160)
+    markers.end(160, 170, **{name: 1})
+    topics.flush()
     lake.drain()
     selected = ("--table", orders.table, "--key", "id=7", "--yes")
     with monkeypatch.context() as killed:
@@ -294,9 +305,17 @@ def test_an_erasure_that_was_interrupted_is_begun_again_and_the_past_can_be_read
         source = SourceTables(duck, unique_name)
         versions = duck.execute(f"SELECT id, note FROM ({source.history_statement(orders.table, DUCKDB)})")
     assert sorted(map(str, versions)) == ["(8, 'new')", "(8, 'newest')", "(8, None)"]
+    watermark = f"select commit_lsn from tidings.watermark where table_name = '{orders.table}'"
+    assert lake.rows(watermark) == [(170,)]
     lake.forget()
     lake.drain()
-    assert lake.rows(f"select id, note from {orders.table}") == [(8, "newest")]
+    assert lake.rows(watermark) == [(170,)]
+    orders.change("c", {"id": 9, **row}, 170, 180)
+    markers.end(180, 190, **{name: 1})
+    topics.flush()
+    lake.drain()
+    assert lake.rows(watermark) == [(190,)]
+    assert lake.rows(f"select id, note from {orders.table} order by id") == [(8, "newest"), (9, None)]
     assert lake.rows(f"select count(*) from {orders.table}_log where key.id = 7") == [(0,)]
 
 
