@@ -32,6 +32,11 @@ _SOURCE_MORE = {
     **dict.fromkeys(("ts_us", "ts_ns", "txId", "lsn", "origin_lsn"), _NUMBER | _NULL),
     **dict.fromkeys(("sequence", "origin", "version", "connector"), _TEXT | _NULL),
 }
+_MARIADB_SOURCE = {name: kinds for name, kinds in _SOURCE.items() if name != "schema"} | {
+    "table": _TEXT | _NULL,
+    "connector": _TEXT,
+    "gtid": _TEXT | _NULL,
+}
 _TRANSACTION = {"id": _TEXT, "total_order": _NUMBER, "data_collection_order": _NUMBER}
 
 
@@ -89,20 +94,22 @@ class _Bounds:
         return least
 
 
-def is_envelope(schema: Any) -> bool:
-    """Whether what is read with this parsed schema has an envelope's fields, of an envelope's types."""
+def envelope_of(schema: Any) -> str | None:
+    """The connector of whose envelopes what is read with this parsed schema has the fields, of their types; None: of none."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        return False
+        return None
     named: dict[str, dict[str, Any]] = {}
     _collect(schema, named)
     if not _fits(schema, named, _ENVELOPE, _ENVELOPE_MORE):
-        return False
+        return None
     fields = {field["name"]: field["type"] for field in schema["fields"]}
-    return all(
-        _fits(record, named, needed, more)
-        for field, needed, more in (("source", _SOURCE, _SOURCE_MORE), ("transaction", _TRANSACTION, {}))
-        for record in _records(fields[field], named)
-    )
+    if not all(_fits(record, named, _TRANSACTION, {}) for record in _records(fields["transaction"], named)):
+        return None
+    sources = _records(fields["source"], named)
+    for connector, needed in (("postgresql", _SOURCE), ("mariadb", _MARIADB_SOURCE)):
+        if all(_fits(record, named, needed, _SOURCE_MORE) for record in sources):
+            return connector
+    return None
 
 
 def _collect(schema: Any, named: dict[str, dict[str, Any]]) -> None:

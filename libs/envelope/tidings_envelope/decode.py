@@ -6,6 +6,7 @@ bounded: no bytes make it go deeper or take more memory than a multiple of their
 holds, it is the only one that is lost. Only a registry that does not answer is another's fault (`RegistryError`).
 """
 
+import functools
 import io
 from collections.abc import Callable
 from decimal import Decimal
@@ -14,11 +15,13 @@ from typing import Any, NamedTuple
 import fastavro
 import msgspec
 
-from tidings_envelope.avro_shape import MAX_DEPTH, check_bounded, is_envelope
+from tidings_envelope.avro_shape import MAX_DEPTH, check_bounded, envelope_of
 from tidings_envelope.decimals import RowConversion, row_conversion
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, TransactionRef
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
 from tidings_envelope.logical_types import without_temporal_types
+from tidings_envelope.mariadb import CONNECTOR as MARIADB
+from tidings_envelope.mariadb import MariaDbEnvelope, OneDomain, with_position
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import HEADER_BYTES, split
 
@@ -34,6 +37,9 @@ _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 """Whole numbers outside of these are no integers of any format but JSON."""
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """Of a time, in milliseconds since 1970: what a `datetime` can be."""
+_MARIADB_OF = functools.partial(msgspec.convert, type=MariaDbEnvelope)
+_MARKER_OF = functools.partial(msgspec.convert, type=TransactionMarker)
+"""Of Avro records."""
 _NO_SCHEMA = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """What walking through something that is no schema can run into."""
 
@@ -46,7 +52,8 @@ class _JsonSchema(NamedTuple):
 class _AvroReader(NamedTuple):
     schema: Any
     convert: RowConversion | None
-    is_envelope: bool
+    connector: str | None
+    """Of whose envelopes the schema is; None: of something else."""
 
 
 class _WithSchema(msgspec.Struct):
@@ -73,6 +80,10 @@ class EnvelopeDecoder:
         self._registry = registry
         self._times = times
         self._envelope = msgspec.json.Decoder(Envelope)
+        self._mariadb = msgspec.json.Decoder(MariaDbEnvelope)
+        self._domain = OneDomain()
+        self._is_mariadb = False
+        """The last envelope in JSON was; the next one is likely one, too."""
         self._marker = msgspec.json.Decoder(TransactionMarker)
         self._object = msgspec.json.Decoder(dict[str, Any])
         self._with_schema = msgspec.json.Decoder(_WithSchema)
@@ -90,14 +101,18 @@ class EnvelopeDecoder:
             return None
         if raw[:1] == b"\0":
             record, reader = self._avro(raw)
-            if not reader.is_envelope:
+            if reader.connector is None:
                 raise DecodeError(
                     "not an envelope: the Avro record lacks an envelope's fields or their types"
                 )
-            envelope, convert = _envelope_of(record), reader.convert
+            convert = reader.convert
+            if reader.connector == MARIADB:
+                envelope = with_position(_parse(_MARIADB_OF, record, "envelope"), self._domain)
+            else:
+                envelope = _envelope_of(record)
         else:
             payload, convert = self._json(raw, "envelope")
-            envelope = _parse(self._envelope.decode, payload, "envelope")
+            envelope = self._of_json(payload)
             for row in (envelope.before, envelope.after):
                 if row is not None:
                     _check_values(row)
@@ -144,13 +159,26 @@ class EnvelopeDecoder:
         """
         if raw[:1] == b"\0":
             record, _ = self._avro(raw)
-            try:
-                return msgspec.convert(record, TransactionMarker)
-            except msgspec.ValidationError as error:
-                raise DecodeError(f"not a transaction marker: {error}") from error
-        payload, _ = self._json(raw, "transaction marker")
-        marker: TransactionMarker = _parse(self._marker.decode, payload, "transaction marker")
+            marker: TransactionMarker = _parse(_MARKER_OF, record, "transaction marker")
+        else:
+            payload, _ = self._json(raw, "transaction marker")
+            marker = _parse(self._marker.decode, payload, "transaction marker")
+        if "-" in marker.id:
+            self._domain.take(marker.id)
         return marker
+
+    def _of_json(self, payload: bytes | msgspec.Raw | memoryview) -> Envelope:
+        """An envelope of PostgreSQL or MariaDB: each fits one of the two structures only."""
+        likely, other = (self._envelope, self._mariadb)[:: -1 if self._is_mariadb else 1]
+        try:
+            found = _parse(likely.decode, payload, "envelope")
+        except DecodeError as error:
+            try:
+                found = _parse(other.decode, payload, "envelope")
+            except DecodeError:
+                raise error from None
+            self._is_mariadb = not self._is_mariadb
+        return with_position(found, self._domain) if self._is_mariadb else found
 
     def _json(self, raw: bytes, what: str) -> tuple[bytes | msgspec.Raw | memoryview, RowConversion | None]:
         """The payload's bytes, and what its schema says about values."""
@@ -206,7 +234,7 @@ class EnvelopeDecoder:
             if not isinstance(parsed, dict):
                 raise DecodeError(f"{what} is not of a record")
             return _AvroReader(
-                without_temporal_types(parsed), row_conversion(parsed, self._times), is_envelope(parsed)
+                without_temporal_types(parsed), row_conversion(parsed, self._times), envelope_of(parsed)
             )
         except _NO_SCHEMA as error:
             raise DecodeError(f"{what} is none of Connect's") from error

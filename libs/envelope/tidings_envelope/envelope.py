@@ -9,11 +9,12 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from tidings_envelope.errors import DecodeError
+from tidings_envelope.gtid import gtid_of
 
 Row: TypeAlias = dict[str, Any]
 """Column name to value, as Debezium represents it."""
 
-_Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """Connect's INT64: JSON has larger numbers."""
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _LSN_DIGITS = 20
@@ -27,18 +28,19 @@ class Source(msgspec.Struct, frozen=True, rename={"tx_id": "txId"}):
     """The topic prefix."""
     db: str
     schema: str
+    """PostgreSQL's; of MariaDB the database (`tidings_envelope.mariadb`)."""
     table: str
-    ts_ms: _Int64
+    ts_ms: Int64
     """Commit time (for snapshot rows: the snapshot's time) in milliseconds since the Unix epoch."""
-    ts_us: _Int64 | None = None
-    ts_ns: _Int64 | None = None
+    ts_us: Int64 | None = None
+    ts_ns: Int64 | None = None
     snapshot: str | None = "false"
     sequence: str | None = None
     """JSON: ``["last commit LSN or null","LSN"]``."""
-    tx_id: _Int64 | None = None
-    lsn: _Int64 | None = None
+    tx_id: Int64 | None = None
+    lsn: Int64 | None = None
     origin: str | None = None
-    origin_lsn: _Int64 | None = None
+    origin_lsn: Int64 | None = None
     version: str | None = None
     connector: str | None = None
 
@@ -70,7 +72,7 @@ class TransactionRef(msgspec.Struct, frozen=True):
     """The ``transaction`` block: which transaction, and which event of it."""
 
     id: str
-    """``txid:lsn``; the LSN part differs within a transaction, see `txid_of`."""
+    """``txid:lsn``, whose LSN part differs within a transaction, or MariaDB's GTID; see `txid_of`."""
     total_order: _Count
     data_collection_order: _Count
 
@@ -84,9 +86,9 @@ class Envelope(msgspec.Struct, frozen=True):
     before: Row | None = None
     after: Row | None = None
     transaction: TransactionRef | None = None
-    ts_ms: _Int64 | None = None
-    ts_us: _Int64 | None = None
-    ts_ns: _Int64 | None = None
+    ts_ms: Int64 | None = None
+    ts_us: Int64 | None = None
+    ts_ns: Int64 | None = None
 
 
 class CollectionCount(msgspec.Struct, frozen=True):
@@ -103,8 +105,8 @@ class TransactionMarker(msgspec.Struct, frozen=True):
     status: str
     """``BEGIN`` or ``END``."""
     id: str
-    """``txid:lsn``; END's LSN is the position after the commit."""
-    ts_ms: _Int64
+    """``txid:lsn``, where END's LSN is the position after the commit, or MariaDB's GTID."""
+    ts_ms: Int64
     event_count: _Count | None = None
     """END only."""
     data_collections: tuple[CollectionCount, ...] | None = None
@@ -119,8 +121,10 @@ def txid_of(transaction_id: str) -> int:
     """The transaction's own id, which alone is equal in BEGIN, rows and END (the LSN behind the colon is not).
 
     Raises:
-        DecodeError: the text is not ``txid:lsn``.
+        DecodeError: the text is neither ``txid:lsn`` nor a GTID.
     """
+    if "-" in transaction_id:
+        return gtid_of(transaction_id).sequence
     try:
         return _number(transaction_id.partition(":")[0])
     except ValueError as error:
@@ -128,11 +132,13 @@ def txid_of(transaction_id: str) -> int:
 
 
 def lsn_of(transaction_id: str) -> int:
-    """The LSN behind the colon; in an END marker it is the position after the commit.
+    """The LSN behind the colon, or a GTID's position; in an END marker it is the position after the commit.
 
     Raises:
-        DecodeError: the text is not ``txid:lsn``.
+        DecodeError: the text is neither ``txid:lsn`` nor a GTID.
     """
+    if "-" in transaction_id:
+        return gtid_of(transaction_id).commit_position
     try:
         return _number(transaction_id.partition(":")[2])
     except ValueError as error:

@@ -10,10 +10,12 @@ from assembling import MARKERS, ORDERS, Reader, Topics
 from bikes.history import Change, History, Transaction
 from bikes.topics import records_of, snapshot_record
 
+from tidings_domain.errors import RowError
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.first_records import FirstRecords, look
+from tidings_translator.sequencer.assembly.progress import Progress
 
 SECOND = 1_000_000
 READ_AT_US = 1_770_000_000 * SECOND
@@ -192,6 +194,27 @@ def restarted() -> tuple[Topics, list[Transaction]]:
         topics.values[Partition(f"p.{table}", 0)].append(value)
     topics.write([r for t in (meanwhile, later) for r in records_of("p", t)])
     return topics, [early, untold, meanwhile, later]
+
+
+def test_a_row_of_a_snapshot_that_says_no_position_is_refused_behind_the_stream() -> None:
+    """As MariaDB's connector of Debezium writes them: they are the oldest there is, or nobody knows."""
+    history, topics = History(1), Topics(partitions=1)
+    row = {"id": 1, "customer_id": 1, "status": "read"}
+    _, _, value = snapshot_record("p", "public.orders", row, lsn=1)
+    envelope = EnvelopeDecoder().envelope(value)
+    assert envelope is not None
+    envelope = msgspec.structs.replace(
+        envelope, source=msgspec.structs.replace(envelope.source, lsn=None, sequence=None)
+    )
+    topics.write(records_of("p", history.commit([order(1, "paid")])))
+    assembler = topics.assembler()
+    assembler.row(ORDERS, 0, envelope, 0.0)
+    assert seen(list(assembler.take(0.0))) == [("r", 1, "read")]
+    behind = topics.assembler(Progress(commit_lsn=90))
+    with pytest.raises(
+        RowError, match=r"offset 7 was read by a snapshot that does not say as of which commit"
+    ):
+        behind.row(ORDERS, 7, envelope, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(10))

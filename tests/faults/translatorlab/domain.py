@@ -23,27 +23,29 @@ from translatorlab.events import (
 
 SECOND = Path(os.environ.get("TIDINGS_LAB_SECOND", f"/nonexistent/{NAME}")).exists()
 """Whether this process has the second version."""
+SCHEMA = os.environ.get("TIDINGS_LAB_SCHEMA", "public")
+"""PostgreSQL's; MariaDB's database."""
 
 
-class Customer(Row, table="public.customers", key="id"):
+class Customer(Row, table=f"{SCHEMA}.customers", key="id"):
     id: int
     name: str
 
 
-class Item(Row, table="public.items", key="id"):
+class Item(Row, table=f"{SCHEMA}.items", key="id"):
     """May move to another order; a delete tells nothing but its id."""
 
     id: int
     price: Decimal
 
 
-class Payment(Row, table="public.payments", key=("order_id", "number")):
+class Payment(Row, table=f"{SCHEMA}.payments", key=("order_id", "number")):
     order_id: int
     number: int
     amount: Decimal
 
 
-class Order(Aggregate, root="public.orders", key="id"):
+class Order(Aggregate, root=f"{SCHEMA}.orders", key="id"):
     id: int
     status: str
     if SECOND:

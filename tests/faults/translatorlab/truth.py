@@ -4,7 +4,7 @@ Rows as they were after each commit are intervals of commit numbers; events are 
 here is the translator's: not its decoder, not its model, not its rules.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import psycopg
@@ -85,21 +85,49 @@ _EVENTS = {
 
 def expected_events(url: str, slot: str, among: Collection[int] | None = None) -> Expected:
     """All events since `create_store` made the slot; of these transactions alone, if their ids are given."""
-    found: Expected = {}
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(_COMMITS, (slot,))
-        connection.execute(_VERSIONS)
-        commits = connection.execute("SELECT n, xid::bigint FROM commits").fetchall()
-        wanted = {n for n, xid in commits if among is None or xid in among}
-        for event, query in _EVENTS.items():
-            cursor = connection.execute(query + " ORDER BY 1, 2")
-            names = [column.name for column in cursor.description or ()][2:]
-            by_order = found.setdefault(event, {})
-            for row in cursor:
-                if row[0] not in wanted:
-                    continue
-                payload = dict(zip(names, row[2:], strict=True))
-                by_order.setdefault(str(payload["order_id"]), []).append(payload)
+        return _events(connection, among)
+
+
+def expected_of_history(
+    url: str, history: Iterable[tuple[int, str, str, str | None]], among: Collection[int]
+) -> Expected:
+    """The events of a history that another database has written, in the order of its commits.
+
+    Args:
+        url: a PostgreSQL that computes them, and keeps nothing.
+        history: a transaction's number, a table, a key, and the row as JSON, in order.
+        among: the transactions whose events are wanted.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TEMPORARY TABLE history (place bigserial, xid text, tab text, key text, row jsonb)"
+        )
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO history (xid, tab, key, row) VALUES (%s, %s, %s, %s)", history)
+        connection.execute(
+            "CREATE TEMPORARY TABLE commits AS"
+            " SELECT row_number() OVER (ORDER BY min(place)) AS n, xid FROM history GROUP BY xid"
+        )
+        return _events(connection, among)
+
+
+def _events(connection: "psycopg.Connection[Any]", among: Collection[int] | None) -> Expected:
+    """By the tables `history` and `commits`."""
+    found: Expected = {}
+    connection.execute(_VERSIONS)
+    commits = connection.execute("SELECT n, xid::bigint FROM commits").fetchall()
+    wanted = {n for n, xid in commits if among is None or xid in among}
+    for event, query in _EVENTS.items():
+        cursor = connection.execute(query + " ORDER BY 1, 2")
+        names = [column.name for column in cursor.description or ()][2:]
+        by_order = found.setdefault(event, {})
+        for row in cursor:
+            if row[0] not in wanted:
+                continue
+            payload = dict(zip(names, row[2:], strict=True))
+            by_order.setdefault(str(payload["order_id"]), []).append(payload)
     return found
 
 

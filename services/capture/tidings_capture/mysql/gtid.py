@@ -48,6 +48,13 @@ class GtidPosition:
         """The position behind one more transaction."""
         return GtidPosition([*self._last.values(), gtid])
 
+    @property
+    def sequence(self) -> int | None:
+        """Of the last transaction, 0 before the first; None with several domains, whose sequences do not compare."""
+        if len(self._last) > 1:
+            return None
+        return next((gtid.sequence for gtid in self._last.values()), 0)
+
     def holds(self, gtid: Gtid) -> bool:
         """Whether a transaction lies before this position."""
         last = self._last.get(gtid.domain)

@@ -18,7 +18,10 @@ from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.selected import expression, quoted, reader
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
-from tidings_connect.transforms.record import SourceRecord
+from tidings_connect.transforms.record import Header, SourceRecord
+from tidings_envelope import semantic
+from tidings_envelope.as_of import HEADER as AS_OF
+from tidings_envelope.gtid import ROWS
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -52,12 +55,22 @@ Written = SourceRecord | EncodedRecord
 
 
 class _TableRows:
-    """Writes the rows of one table."""
+    """Writes the rows of one table.
+
+    With transaction metadata they say as of which commit they are, since ``source`` has no GTID in a snapshot.
+    """
 
     def __init__(
-        self, table: Table, config: MariaDbConfig, place: Place, direct: tuple[Converter, Converter] | None
+        self,
+        table: Table,
+        config: MariaDbConfig,
+        place: Place,
+        direct: tuple[Converter, Converter] | None,
+        sequence: int | None,
     ) -> None:
         self._plan = TablePlan(table, config)
+        if config.transactions and sequence is not None:
+            self._plan.headers += (Header(AS_OF, semantic.STRING, str(sequence * ROWS)),)
         self._place = place
         self._encoder = None if direct is None else SnapshotEncoder(self._plan, direct)
 
@@ -174,7 +187,9 @@ class Snapshot:
         for one in captured:
             place = Place(file=self.offset.file, position=self.offset.position)
             place.seconds = int(time.time())
-            rows = self._table = _TableRows(one, self._config, place, self._direct)
+            rows = self._table = _TableRows(
+                one, self._config, place, self._direct, self.offset.gtids.sequence
+            )
             first_of_table, count = True, 0
             for cells in self._rows(one):
                 if held is not None:

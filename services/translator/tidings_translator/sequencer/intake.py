@@ -15,6 +15,7 @@ from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError, EnvelopeError
 from tidings_envelope.left_out import HEADER as LEFT_OUT
 from tidings_envelope.left_out import LeftOut, left_out
+from tidings_envelope.mariadb import read_as_of
 from tidings_envelope.wire import HEADER_BYTES
 from tidings_translator.base.records import FetchedRecord, Output, Partition
 from tidings_translator.dead_letters.letters import dead_letter
@@ -74,6 +75,8 @@ class Intake:
                     if reads_rows or record.headers:
                         traces.note(record.headers, envelope)
                     position = as_of(record.headers) if envelope.op == "r" else None
+                    if position is not None:
+                        envelope = read_as_of(envelope, position)
                     take(partition, record.offset, envelope, now, record.key, position)
                 else:
                     assembler.nothing(partition, record.offset)

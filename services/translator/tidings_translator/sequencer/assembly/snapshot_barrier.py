@@ -15,6 +15,7 @@ was. From the latter no event can be made that is certainly true: such transacti
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tidings_domain.errors import RowError
 from tidings_domain.routing.row_bytes import envelope_bytes
 from tidings_domain.routing.transactions import SnapshotRow
 from tidings_envelope.envelope import Envelope
@@ -87,11 +88,18 @@ class SnapshotBarrier:
             as_of: the position that it is as of, where its record says so.
 
         Raises:
+            RowError: it does not say where it stands, and the stream has begun.
             SequenceError: the disk is full or not writable.
         """
         source = envelope.source
         if source.snapshot == "incremental":
             return False
+        if source.lsn is None and source.sequence is None and self._progress.commit_lsn is not None:
+            raise RowError(
+                f"the row at {partition} offset {offset} was read by a snapshot that does not say as of which commit, and the"
+                " stream has begun: nobody knows which of both is newer",
+                hint="take the snapshot with Tidings' connector, provide.transaction.metadata=true and one GTID domain",
+            )
         until, begins_anew = as_of, source.last_commit_lsn is None
         if begins_anew:
             until = source.lsn or 0

@@ -1,0 +1,134 @@
+"""The store of the translator's lab on MariaDB, and a customer who keeps it busy; triggers write down what happened."""
+
+import random
+import re
+from typing import Any, Final
+
+from mariadblab.traffic import connect, run
+from tidings_stack.mariadb import MariaDbServer
+
+TABLES: Final = ("customers", "orders", "items", "payments")
+_COLUMNS: Final = {
+    "customers": "id BIGINT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(100) NOT NULL",
+    "orders": "id BIGINT PRIMARY KEY AUTO_INCREMENT, customer_id BIGINT NOT NULL, status VARCHAR(100) NOT NULL",
+    "items": "id BIGINT PRIMARY KEY AUTO_INCREMENT, order_id BIGINT NOT NULL, price DECIMAL(10,2) NOT NULL, KEY (order_id)",
+    "payments": "order_id BIGINT, number INT, amount DECIMAL(10,2) NOT NULL, PRIMARY KEY (order_id, number)",
+}
+_HISTORY: Final = (
+    "CREATE TABLE history (place BIGINT PRIMARY KEY AUTO_INCREMENT, xid BIGINT NOT NULL, tab VARCHAR(20) NOT NULL,"
+    " `key` VARCHAR(50) NOT NULL, `row` LONGTEXT)"
+)
+
+
+def create_store(server: MariaDbServer, name: str) -> None:
+    """A database with the tables, and triggers that write their history; `@tx` is the transaction's number."""
+    statements = [f"CREATE DATABASE {name}", f"USE {name}", _HISTORY]
+    for table, columns in _COLUMNS.items():
+        statements.append(f"CREATE TABLE {table} ({columns})")
+        names = re.findall(r"(\w+) (?:BIGINT|INT|VARCHAR|DECIMAL)\b", columns)
+        for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+            key = f"CONCAT({row}.order_id, '/', {row}.number)" if table == "payments" else f"{row}.id"
+            values = ", ".join(f"'{one}', NEW.{one}" for one in names)
+            json = "NULL" if event == "DELETE" else f"JSON_OBJECT({values})"
+            statements.append(
+                f"CREATE TRIGGER {table}_{event} AFTER {event} ON {table} FOR EACH ROW"
+                f" INSERT INTO history (xid, tab, `key`, `row`) VALUES (@tx, '{table}', {key}, {json})"
+            )
+    run(server, *statements)
+
+
+class Customer:
+    """Places orders, pays, moves and removes items, one transaction after the other, some of which are rolled back."""
+
+    def __init__(self, server: MariaDbServer, name: str, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._connection = connect(server, database=name)
+        self._cursor = self._connection.cursor()
+        self.number = 0
+        """Of the last transaction."""
+
+    def transactions(self, count: int, *, big: int = 0) -> set[int]:
+        """Their numbers; `big`: the items of an order that the first of them places."""
+        first = self.number + 1
+        for _ in range(count):
+            self.number += 1
+            self._do("SET @tx = %s", self.number)
+            self._do("START TRANSACTION")
+            if big:
+                self._place(big)
+                big = 0
+            for _ in range(self._chance.choice((1, 1, 2, 4))):
+                self._chance.choice(
+                    (self._place, self._pay, self._pay, self._rename, self._move, self._remove, self._delete)
+                )()
+            self._do("ROLLBACK" if self._chance.random() < 0.05 else "COMMIT")
+        return set(range(first, self.number + 1))
+
+    def history(self) -> list[tuple[int, str, str, str | None]]:
+        """All that was committed, in order."""
+        self._do("SELECT xid, tab, `key`, `row` FROM history ORDER BY place")
+        return list(self._cursor.fetchall())
+
+    def orders(self) -> set[int]:
+        """Those that are there."""
+        self._do("SELECT id FROM orders")
+        return {int(row[0]) for row in self._cursor.fetchall()}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _do(self, statement: str, *values: Any) -> None:
+        self._cursor.execute(statement, values)
+
+    def _one(self, table: str) -> int | None:
+        """The id of a row that is there, mostly a new one."""
+        self._do(f"SELECT id FROM {table} ORDER BY id DESC LIMIT 1 OFFSET %s", self._chance.randrange(10))
+        row = self._cursor.fetchone()
+        return None if row is None else int(row[0])
+
+    def _place(self, items: int = 0) -> int:
+        customer = self._one("customers")
+        if customer is None or self._chance.random() < 0.2:
+            self._do("INSERT INTO customers (name) VALUES (%s)", f"Zoë {self._chance.random()}")
+            customer = int(self._cursor.lastrowid)
+        self._do("INSERT INTO orders (customer_id, status) VALUES (%s, 'placed')", customer)
+        order = int(self._cursor.lastrowid)
+        prices = [self._chance.randint(1, 90_000) for _ in range(items or self._chance.randint(0, 4))]
+        if prices:
+            values = ", ".join(f"({order}, {price / 100:.2f})" for price in prices)
+            self._do(f"INSERT INTO items (order_id, price) VALUES {values}")
+        return order
+
+    def _order(self) -> int:
+        return self._one("orders") or self._place()
+
+    def _pay(self) -> None:
+        order, amount = self._order(), self._chance.randint(1, 9_999) / 100
+        self._do(
+            "INSERT INTO payments SELECT %s, coalesce(max(number), 0) + 1, %s FROM payments WHERE order_id = %s",
+            *(order, amount, order),
+        )
+        status = self._chance.choice(("paid", "shipped", f"waits {self._chance.random()}"))
+        self._do("UPDATE orders SET status = %s WHERE id = %s", status, order)
+
+    def _rename(self) -> None:
+        self._do(
+            "UPDATE customers SET name = %s WHERE id = %s",
+            f"né {self._chance.random()}",
+            self._one("customers"),
+        )
+
+    def _move(self) -> None:
+        item = self._one("items")
+        if item is not None:
+            self._do("UPDATE items SET order_id = %s WHERE id = %s", self._order(), item)
+
+    def _remove(self) -> None:
+        self._do("DELETE FROM items WHERE id = %s", self._one("items"))
+
+    def _delete(self) -> None:
+        """InnoDB logs no rows that a foreign key deletes, so there is none."""
+        order = self._order()
+        for table in ("payments", "items"):
+            self._do(f"DELETE FROM {table} WHERE order_id = %s", order)
+        self._do("DELETE FROM orders WHERE id = %s", order)

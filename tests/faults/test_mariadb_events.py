@@ -1,0 +1,152 @@
+"""Business events from MariaDB: what the rules tell is what SQL tells of the store's own history, each event once.
+
+The domain is the translator's lab's, and the database is the only thing that differs. Processes are killed under traffic. A
+second connector reads a snapshot anew after a while of which nobody was told: events go on from what it has read.
+"""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from faultlab.servers import Lab
+from mariadblab.store import TABLES, Customer, create_store
+from translatorlab.processes import StageProcess, Supervisor
+from translatorlab.published import Published
+from translatorlab.truth import count, expected_of_history
+
+from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(900)
+_PARTITIONS = 3
+_CATCH_UP_SECONDS = 240.0
+
+
+class Pipeline:
+    """A store, a connector, and both stages."""
+
+    def __init__(self, lab: Lab, mariadb: MariaDbServer, directory: Path) -> None:
+        self.lab, self.name, self._server = lab, f"m{secrets.token_hex(4)}", mariadb
+        create_store(mariadb, self.name)
+        self.customer = Customer(mariadb, self.name, seed=11)
+        self.told: set[int] = set()
+        """Transactions of which the connector tells."""
+        self.read: set[int] = set()
+        """Orders that a snapshot has read."""
+        self.published = Published(lab.kafka.bootstrap, self.name)
+        admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
+        topics = [NewTopic(f"{self.name}.transaction", 1, 1)]
+        topics += [NewTopic(f"{self.name}.{self.name}.{table}", _PARTITIONS, 1) for table in TABLES]
+        for made in admin.create_topics(topics).values():
+            made.result(60)
+        settings = {
+            "TIDINGS_KAFKA": lab.kafka.bootstrap,
+            "TIDINGS_REGISTRY": lab.registry.url,
+            "TIDINGS_SOURCE": self.name,
+            "TIDINGS_LAB_NAME": self.name,
+            "TIDINGS_LAB_SCHEMA": self.name,
+            "TIDINGS_SESSION_TIMEOUT_SECONDS": "6",
+            "TIDINGS_TRANSACTION_TIMEOUT_SECONDS": "6",
+        }
+        self._supervisor = Supervisor()
+        self.stages = [
+            self._supervisor.add(StageProcess(kind, "1", directory, settings))
+            for kind in ("sequencer", "translator")
+        ]
+
+    def start(self) -> None:
+        for stage in self.stages:
+            stage.start()
+
+    def connect(self, connector: str) -> None:
+        """Start a connector of the source, and wait until it has begun to read a snapshot."""
+        before = self._records()
+        self.read |= self.customer.orders()
+        config = {
+            "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+            "tasks.max": "1",
+            "database.hostname": "127.0.0.1",
+            "database.port": str(self._server.port),
+            "database.user": "admin",
+            "database.password": self._server.password,
+            "database.include.list": self.name,
+            "table.include.list": rf"{self.name}\.({'|'.join(TABLES)})",
+            "include.schema.changes": "false",
+            "topic.prefix": self.name,
+            "provide.transaction.metadata": "true",
+            **self.lab.avro(),
+        }
+        self.lab.worker.ask("PUT", f"/connectors/{connector}/config", config, 200, 201)
+        self.lab.worker.wait_task(connector)
+        wait_for("the snapshot to begin", lambda: self._records() > before, seconds=120)
+
+    def disconnect(self, connector: str) -> None:
+        self.lab.worker.ask("DELETE", f"/connectors/{connector}", None, 204, 404)
+
+    def traffic(self, transactions: int, *, big: int = 0) -> None:
+        """Of which the connector tells."""
+        self.told |= self.customer.transactions(transactions, big=big)
+
+    def settle(self) -> None:
+        """Everything that has to be published is, and is right."""
+        want = expected_of_history(self.lab.pg.url, self.customer.history(), self.told)
+        for order in self.read:  # by a rule that asks for rows of snapshots
+            want["order-seen.v1"].setdefault(str(order), [{"order_id": order}])
+        try:
+            wait_for("all events", lambda: self.published.read() >= count(want), seconds=_CATCH_UP_SECONDS)
+        except AssertionError:
+            print(*(stage.tail() for stage in self.stages), self.lab.worker.tail(), sep="\n")
+        verdict = self.published.judge(want)
+        assert verdict.problems == []
+        assert verdict.found == verdict.expected > 0
+
+    def _records(self) -> int:
+        consumer = Consumer(
+            {"bootstrap.servers": self.lab.kafka.bootstrap, "group.id": "ends", "log_level": 0}
+        )
+        try:
+            places = [TopicPartition(f"{self.name}.{self.name}.orders", n) for n in range(_PARTITIONS)]
+            return sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
+        finally:
+            consumer.close()
+
+    def close(self) -> None:
+        self._supervisor.close()
+        self.customer.close()
+
+
+@pytest.fixture
+def run(lab: Lab, mariadb: MariaDbServer, tmp_path: Path) -> Iterator[Pipeline]:
+    with ExitStack() as stack:
+        made = Pipeline(lab, mariadb, tmp_path)
+        stack.callback(made.close)
+        for connector in (made.name, f"{made.name}-again"):
+            stack.callback(made.disconnect, connector)
+        yield made
+
+
+def test_events_are_those_of_the_database_whoever_is_killed(run: Pipeline) -> None:
+    run.customer.transactions(40)  # in the snapshot, which is nobody's news
+    run.connect(run.name)
+    run.traffic(40)
+    run.start()
+    run.traffic(40, big=700)
+    wait_for("the first events", lambda: run.published.read() > 20, seconds=_CATCH_UP_SECONDS)
+    for stage in run.stages:
+        stage.kill()
+        run.traffic(30)
+    run.lab.worker.kill()
+    run.traffic(30)
+    run.lab.worker.start()
+    run.traffic(30)
+    run.settle()
+
+    run.disconnect(run.name)
+    run.customer.transactions(40)  # nobody is told of these
+    run.connect(f"{run.name}-again")
+    run.traffic(60)
+    run.settle()
