@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from object_parts import ORDER, Objects, field, order, struct
 
+from tidings_connect.task.sink import SinkContext
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_sinks.objects.connector import ObjectStorageSink, S3Sink
 from tidings_sinks.objects.settings import OPTIONS, REFUSED, S3_OPTIONS, check_together
@@ -300,3 +301,14 @@ def test_what_does_not_go_together() -> None:
 @pytest.mark.parametrize("option", [*OPTIONS, *S3_OPTIONS], ids=lambda option: option.name)
 def test_each_option_says_what_it_means(option: object) -> None:
     assert getattr(option, "documentation", "").endswith(".")
+
+
+@pytest.mark.parametrize(
+    "url", ["gs://bucket/prefix", "abfss://container@account.dfs.core.windows.net/prefix"]
+)
+def test_a_store_is_opened_without_asking_it(url: str) -> None:
+    """More of these is not tried: there is no server for them here."""
+    key = {"aws.secret.access.key": "a2V5"} if url.startswith("abfss") else {}
+    context = SinkContext("s", 0, lambda _record, _error: None)
+    config = {"tidings.storage.url": url, "format.class": "JsonFormat", "flush.size": "1", **key}
+    assert ObjectStorageSink().open_task(config, context) is not None

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -13,6 +14,8 @@ from pyarrow import fs
 from tidings_connect.task.sink import RetriableError
 from tidings_sinks.errors import TargetError
 
+_PATIENCE: Final = timedelta(seconds=30)
+"""How long the library tries by itself, where its default is longer than a task may be silent."""
 _FOR_GOOD: Final = (
     "NO_SUCH_BUCKET",
     "ACCESS_DENIED",
@@ -64,7 +67,7 @@ def open_store(place: Place) -> Store:
     if parts.scheme == "s3":
         return _Remote(_s3(place), prefix)
     if parts.scheme == "gs":
-        return _Remote(fs.GcsFileSystem(), prefix)
+        return _Remote(fs.GcsFileSystem(retry_time_limit=_PATIENCE), prefix)
     container, _, host = parts.netloc.partition("@")
     key: Mapping[str, str] = {"account_key": place.secret_key} if place.secret_key else {}
     return _Remote(fs.AzureFileSystem(host.partition(".")[0], **key), f"{container}{parts.path}".strip("/"))
