@@ -205,6 +205,8 @@ def test_the_first_hour_as_the_page_has_it(
                 else:
                     shell.run(text)
         assert up is not None
+        # Commands that import the domain find it, wherever they are run.
+        assert "library.book-lent.v1" in shell.run("tidings readers")
         assert "first business event" in up.said
         assert shell.environment["TIDINGS_LAKEHOUSE_OFFSETS_TOPIC"] == "library-connect-offsets"
         assert len(replication(left)) == 2

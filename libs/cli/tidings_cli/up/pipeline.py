@@ -81,9 +81,11 @@ class ProjectPipeline(LocalPipeline):
         file = self._project.settings
         # What the person has given is in their shell or in .env already; a secret of theirs has no place in a file.
         own = {name: text for name, text in settings.items() if name not in given and name != _PASSWORD}
-        file.write_text(
-            "".join(f"export {name}={shlex.quote(text)}\n" for name, text in own.items()), "utf-8"
-        )
+        lines_of_file = [f"export {name}={shlex.quote(text)}\n" for name, text in own.items()]
+        # For commands that import the domain (`tidings readers`, `tidings generations`), wherever they are run.
+        directory = shlex.quote(str(self._project.directory))
+        lines_of_file.append(f'export PYTHONPATH={directory}"${{PYTHONPATH:+:$PYTHONPATH}}"\n')
+        file.write_text("".join(lines_of_file), "utf-8")
         lines = {
             "Kafka": f"{settings['TIDINGS_KAFKA']}, topics {self._project.source}.*",
             "registry": settings["TIDINGS_REGISTRY"],
