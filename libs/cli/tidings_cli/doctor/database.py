@@ -303,7 +303,9 @@ def _slot(session: Session, config: ConnectorConfig) -> Iterator[Finding]:
         if not kept:
             yield warning(
                 _PLACE, "no-failover-slot", f"the server has {standbys} standby, and slot {config.slot} does not fail over",
-                "after a failover the slot is gone, and with it what was not read yet", "slot.failover=true for the connector",
+                "after a failover the slot is gone, and with it what was not read yet", "slot.failover=true for the connector" if state is None
+                else f"stop the connector; ALTER_REPLICATION_SLOT {quote(config.slot)} (FAILOVER true) on a connection with"
+                " replication=database; slot.failover=true for the connector (docs/how-to/failover.md)",
             )  # fmt: skip
 
 
