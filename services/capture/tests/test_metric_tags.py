@@ -45,6 +45,18 @@ def test_tags_are_labels_of_their_connector_alone():
     }
 
 
+def test_a_series_keeps_its_own_label_where_a_tag_has_the_same_name():
+    class Given(Collector):
+        def collect(self):
+            family = GaugeMetricFamily("tidings_capture_x", "A metric.", labels=["connector", "shade"])
+            family.add_metric(["one", "own"], 1)
+            yield family
+
+    configs = [("one", {"custom.metric.tags": "shade=tag,env=test"})]
+    [family] = TaggedCollector(Given(), lambda: configs).collect()
+    assert [s.labels for s in family.samples] == [{"connector": "one", "shade": "own", "env": "test"}]
+
+
 @pytest.mark.parametrize("text", ["x", "=v", "a=", "a-b=1", "connector=x", "__a=1", "a=1,a=2", "é=1"])
 def test_what_cannot_be_a_label_is_refused_by_name(text):
     assert problem(text)

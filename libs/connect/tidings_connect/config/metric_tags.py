@@ -11,8 +11,20 @@ from typing import Final
 OPTION: Final = "custom.metric.tags"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED: Final = frozenset(
-    {"code", "connector", "context", "le", "name", "plugin", "quantile", "reason", "slot", "state", "status"}
-    | {"table", "task", "topic"}
+    {
+        "code",
+        "connector",
+        "context",
+        "le",
+        "name",
+        "outcome",
+        "partition",
+        "plugin",
+        "quantile",
+        "reason",
+        "state",
+    }
+    | {"status", "step", "table", "task", "topic"}
 )
 
 

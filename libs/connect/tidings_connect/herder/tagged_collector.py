@@ -36,7 +36,7 @@ class TaggedCollector(Collector):
         for family in self._collector.collect():
             if tags and family.name.startswith(_PREFIXES):
                 family.samples = [
-                    sample._replace(labels={**sample.labels, **_tags(sample.labels, tags)})
+                    sample._replace(labels={**_tags(sample.labels, tags), **sample.labels})
                     for sample in family.samples
                 ]
             yield family

@@ -159,20 +159,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     events: int = 0
     lag_seconds: float = 0.0
     connected: bool = False
-    walsender_pid: int | None = None
-    """The server's process of the stream."""
     last_commit_us: int = 0
     """When the last transaction seen was committed, microseconds since the Unix epoch; 0 before the first."""
-    heartbeat_seconds: float | None = None
-    """How long the last heartbeat took from the database through the stream to here; None before the first."""
-    heartbeat_pending_seconds: float = 0.0
-    """How long the heartbeat that is under way has been; 0 while none is."""
-    spilled_bytes: int = 0
-    """What has gone to disk of transactions that are not committed yet, since the process began."""
-    disk_bytes: int = 0
-    """What transactions that are not committed yet take on disk now."""
-    received_lsn: int = 0
-    confirmed_lsn: int = 0
     outstanding: int = 0
     record_errors: int = 0
     """Errors of single records: in conversion, or in a transform."""
@@ -193,8 +181,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a source with one partition: the position that was stored last; empty before the first."""
     losses: dict[str, int] = {}
     """How often changes may have been lost before the start, by reason."""
-    recovering: bool = False
-    """Whether tables are being read again after a loss."""
+    own: dict[str, Any] = {}
+    """What only the connector's own metrics and companion understand; the worker hands it on."""
     failure: Failure | None = None
 
 

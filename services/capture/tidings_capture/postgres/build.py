@@ -177,9 +177,8 @@ def build_task(context: TaskContext, config: ConnectorConfig) -> TaskRun:
 
     start = TaskStart(config, database, routes, positions, checkpoints, recovery, stored_offset, breathe)
     report = TaskReport(
-        progress, streaming, routes, positions, producer, checkpoints, output.tolerance, heartbeats,
-        incremental,
-    )  # fmt: skip
+        progress, streaming, routes, producer, checkpoints, output.tolerance, heartbeats, incremental
+    )
 
     def begin_delivery() -> None:
         checkpoints.open()

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tidings_capture.postgres.losses import REASONS
+from tidings_capture.postgres.stream_report import stream_report
 from tidings_connect.connector import RunningTask
 from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.kafka.producer import QUEUE_RECORDS
@@ -54,7 +55,7 @@ def _losses(runs: list[RunningTask]) -> Iterator[Metric]:
         counters = run.counters()
         for reason in REASONS:  # also those that are 0: an alert sees only what grows
             losses.add_metric([run.name, reason], counters.losses.get(reason, 0))
-        recovering.add_metric([run.name], float(run.report.recovering))
+        recovering.add_metric([run.name], float(stream_report(run.report).recovering))
     yield from (losses, recovering)
 
 
@@ -166,16 +167,16 @@ def _own(runs: list[RunningTask], bounds: SeriesBounds) -> Iterator[Metric]:
         "Topics and tables that are counted under the label other, because there are too many.", labels=one,
     )  # fmt: skip
     for run in runs:
-        key, report = [run.name], run.report
+        key, report, own = [run.name], run.report, stream_report(run.report)
         lag.add_metric(key, report.lag_seconds)
         queued.add_metric(key, report.outstanding)
-        if report.heartbeat_seconds is not None:
-            trip.add_metric(key, report.heartbeat_seconds)
-        pending.add_metric(key, report.heartbeat_pending_seconds)
+        if own.heartbeat_seconds is not None:
+            trip.add_metric(key, own.heartbeat_seconds)
+        pending.add_metric(key, own.heartbeat_pending_seconds)
         if (seconds := run.report_age_seconds) is not None:
             age.add_metric(key, seconds)
-        spilled.add_metric(key, report.spilled_bytes)
-        on_disk.add_metric(key, report.disk_bytes)
+        spilled.add_metric(key, own.spilled_bytes)
+        on_disk.add_metric(key, own.disk_bytes)
         rows.add_metric(key, report.snapshot_rows)
         tables = report.snapshot_tables
         left.add_metric(key, sum(table.state != "done" for table in tables.values()))

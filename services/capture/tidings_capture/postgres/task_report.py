@@ -2,13 +2,15 @@
 
 import time
 
+import msgspec
+
 from tidings_capture.cdc.incremental import IncrementalSnapshots
 from tidings_capture.postgres.heartbeats import Heartbeats
 from tidings_capture.postgres.loss_recovery import CORRELATION
 from tidings_capture.postgres.offset import SourceOffset
-from tidings_capture.postgres.positions import Positions
 from tidings_capture.postgres.progress import TaskProgress
 from tidings_capture.postgres.routes import Routes
+from tidings_capture.postgres.stream_report import StreamReport
 from tidings_capture.postgres.stream_run import StreamRun
 from tidings_capture.postgres.tolerance import Tolerance
 from tidings_connect.data.records import Producer
@@ -24,7 +26,6 @@ class TaskReport:
         progress: TaskProgress,
         streaming: StreamRun,
         routes: Routes,
-        positions: Positions,
         producer: Producer,
         checkpoints: Checkpoints[SourceOffset],
         tolerance: Tolerance,
@@ -34,7 +35,6 @@ class TaskReport:
         self._progress = progress
         self._streaming = streaming
         self._routes = routes
-        self._positions = positions
         self._producer = producer
         self._checkpoints = checkpoints
         self._tolerance = tolerance
@@ -44,7 +44,7 @@ class TaskReport:
     def make(self) -> Report:
         """How it is now."""
         progress, streaming, tolerance = self._progress, self._streaming, self._tolerance
-        stream, assembler = streaming.stream, streaming.assembler
+        stream = streaming.stream
         behind = 0.0
         if stream is not None and stream.busy:
             behind = max(0.0, time.time() - stream.last_commit_ts_us / 1e6)
@@ -55,14 +55,7 @@ class TaskReport:
             events=streaming.events + (progress.snapshot_rows if stream is None else 0),
             lag_seconds=behind,
             connected=progress.connected,
-            walsender_pid=streaming.walsender_pid,
             last_commit_us=stream.last_commit_ts_us if stream is not None else 0,
-            heartbeat_seconds=self._lag.seconds,
-            heartbeat_pending_seconds=self._lag.pending_seconds,
-            disk_bytes=0 if assembler is None else assembler.disk_bytes,
-            spilled_bytes=0 if assembler is None else assembler.spilled_bytes,
-            received_lsn=stream.received_lsn if stream is not None else 0,
-            confirmed_lsn=self._positions.confirmed_lsn,
             outstanding=self._producer.outstanding(),
             record_errors=tolerance.errors,
             records_skipped=tolerance.skipped,
@@ -71,5 +64,16 @@ class TaskReport:
             snapshot_rows=progress.snapshot_rows,
             snapshot_tables=progress.tables,
             losses=progress.losses,
+            own=msgspec.to_builtins(self._own()),
+        )
+
+    def _own(self) -> StreamReport:
+        streaming, assembler = self._streaming, self._streaming.assembler
+        return StreamReport(
+            walsender_pid=streaming.walsender_pid,
+            heartbeat_seconds=self._lag.seconds,
+            heartbeat_pending_seconds=self._lag.pending_seconds,
+            spilled_bytes=0 if assembler is None else assembler.spilled_bytes,
+            disk_bytes=0 if assembler is None else assembler.disk_bytes,
             recovering=self._incremental.asked_by(CORRELATION),
         )

@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tidings_capture.postgres.server import drop_slot
+from tidings_capture.postgres.stream_report import stream_report
 from tidings_capture.postgres.wal.forecast import ServerWal, SlotWal
 from tidings_capture.postgres.wal.monitor import Place, WalMonitor, place_of
 from tidings_capture.postgres.wal.options import GUARD_LEVEL, STEPS, WalOptions
@@ -164,7 +165,7 @@ class Guard(Collector):
 
     async def _drop(self, name: str, known: _Known, slot: SlotWal, server: ServerWal) -> None:
         run = self._supervisor.local_runs.get(name)
-        if slot.active and (run is None or run.report.walsender_pid != slot.active_pid):
+        if slot.active and (run is None or stream_report(run.report).walsender_pid != slot.active_pid):
             if not known.told_useless:
                 known.told_useless = True
                 _log.error(

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from tidings_capture.postgres.client import Endpoint
 from tidings_capture.postgres.config import read_endpoint, read_slot_name
+from tidings_capture.postgres.stream_report import stream_report
 from tidings_capture.postgres.wal.forecast import LOST, ServerWal
 from tidings_capture.postgres.wal.options import WalOptions, read_wal_options
 from tidings_connect.connector import RunningTask
@@ -112,7 +113,7 @@ class SlotCollector(Collector):
             server = None if own is None else self._server(own.endpoint)
             if own is None or server is None or not own.expected:
                 continue
-            found = slot_state(own.name, run.report.walsender_pid, server)
+            found = slot_state(own.name, stream_report(run.report).walsender_pid, server)
             for name in STATES:
                 state.add_metric([run.name, own.name, server.server, name], float(name == found))
         yield state
