@@ -114,18 +114,34 @@ def _with_default(schema: ConnectSchema, default: str) -> ConnectSchema:
     )
 
 
-POSTGRES_SOURCE: Final = struct(
-    "io.debezium.connector.postgresql.Source",
+def source_block(connector: str, own: Sequence[tuple[str, ConnectSchema]]) -> ConnectSchema:
+    """``source`` of a database's envelopes.
+
+    Args:
+        connector: the database in the schema's name, as ``postgresql``.
+        own: the fields behind those that every database has.
+    """
+    return struct(
+        f"io.debezium.connector.{connector}.Source",
+        (
+            ("version", STRING),
+            ("connector", STRING),
+            ("name", STRING),
+            ("ts_ms", INT64),
+            ("snapshot", _with_default(enum(SNAPSHOT_VALUES), "false")),
+            ("db", STRING),
+            ("sequence", OPTIONAL_STRING),
+            ("ts_us", OPTIONAL_INT64),
+            ("ts_ns", OPTIONAL_INT64),
+            *own,
+        ),
+        version=1,
+    )
+
+
+POSTGRES_SOURCE: Final = source_block(
+    "postgresql",
     (
-        ("version", STRING),
-        ("connector", STRING),
-        ("name", STRING),
-        ("ts_ms", INT64),
-        ("snapshot", _with_default(enum(SNAPSHOT_VALUES), "false")),
-        ("db", STRING),
-        ("sequence", OPTIONAL_STRING),
-        ("ts_us", OPTIONAL_INT64),
-        ("ts_ns", OPTIONAL_INT64),
         ("schema", STRING),
         ("table", STRING),
         ("txId", OPTIONAL_INT64),
@@ -134,7 +150,6 @@ POSTGRES_SOURCE: Final = struct(
         ("origin", OPTIONAL_STRING),
         ("origin_lsn", OPTIONAL_INT64),
     ),
-    version=1,
 )
 TRANSACTION_BLOCK: Final = struct(
     "event.block",
@@ -168,19 +183,20 @@ HEARTBEAT_KEY: Final = struct(
 HEARTBEAT_VALUE: Final = struct("io.debezium.connector.common.Heartbeat", (("ts_ms", INT64),), version=1)
 
 
-def envelope(name: str, row: ConnectSchema) -> ConnectSchema:
+def envelope(name: str, row: ConnectSchema, source: ConnectSchema = POSTGRES_SOURCE) -> ConnectSchema:
     """The envelope of a table's changes.
 
     Args:
         name: the topic's name and ``.Envelope``, for example ``shop.public.orders.Envelope``.
         row: the optional struct of a row, whose name ends in ``.Value`` instead.
+        source: the database's source block.
     """
     return struct(
         name,
         (
             ("before", row),
             ("after", row),
-            ("source", POSTGRES_SOURCE),
+            ("source", source),
             ("transaction", TRANSACTION_BLOCK),
             ("op", STRING),
             ("ts_ms", OPTIONAL_INT64),

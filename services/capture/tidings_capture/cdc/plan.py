@@ -18,8 +18,8 @@ from tidings_capture.cdc.options import ConversionOptions, FailureHandling
 from tidings_capture.cdc.plan_code import IRREGULAR, EncodedRow, RowLayout
 from tidings_capture.cdc.plan_columns import ColumnEncoder, converted_column, mapped_column
 from tidings_capture.cdc.plan_layout import column_codes, fields, key_columns
-from tidings_capture.cdc.plan_tail import source_writer
 from tidings_capture.cdc.row_format import RowFormat
+from tidings_capture.cdc.source_block import SourceBlock
 from tidings_capture.cdc.tables import Table
 from tidings_capture.cdc.type_map import TypeMap
 from tidings_capture.cdc.types.conversion import ConversionError, UnknownLabelError
@@ -45,6 +45,7 @@ class Plan:
         topic: str,
         types: TypeMap,
         rows: RowFormat,
+        source: SourceBlock,
         *,
         key_field: KeyField | None = None,
         checked_only: bool = False,
@@ -72,7 +73,7 @@ class Plan:
             return adjusted(proposed, options.schema_names)
 
         row_schema = semantic.struct(name(f"{topic}.Value"), fields(row, table)).as_optional()
-        envelope = semantic.envelope(name(f"{topic}.Envelope"), row_schema)
+        envelope = semantic.envelope(name(f"{topic}.Envelope"), row_schema, source.schema)
         prefix, suffix = value_converter.frame(topic, envelope)
         fragments = value_codec.struct_fragments(envelope)
         null_row = value_codec.null(row_schema)
@@ -82,7 +83,7 @@ class Plan:
         self._between = fragments[1]
         self._null_row = null_row
         self._only_after = self._open + null_row + self._between
-        self._source = source_writer(table, options, value_codec, fragments, suffix)
+        self._source = source.writer(table, options, value_codec, fragments, suffix)
         self._value = self._source.value
 
         self._key = [ColumnEncoder(c, key_codec, FailureHandling.FAIL) for c in key]
@@ -359,6 +360,7 @@ def compile_plan(
     topic: str,
     types: TypeMap,
     rows: RowFormat,
+    source: SourceBlock,
     *,
     key_field: KeyField | None = None,
     checked_only: bool = False,
@@ -373,6 +375,7 @@ def compile_plan(
         topic: the table's topic, whose name its schemas carry.
         types: what the database's types become.
         rows: how the database sends rows.
+        source: what the database says of an event's place.
         key_field: a field that keys have besides the table's columns.
         checked_only: goes the checked way always; for tests.
 
@@ -390,6 +393,7 @@ def compile_plan(
         topic,
         types,
         rows,
+        source,
         key_field=key_field,
         checked_only=checked_only,
     )

@@ -17,19 +17,9 @@ from tidings_envelope.schema import ConnectSchema, ConnectType
 
 _STRING: Final = semantic.STRING
 _OPTIONAL_STRING: Final = semantic.OPTIONAL_STRING
-_SNAPSHOT: Final = next(field.schema for field in semantic.POSTGRES_SOURCE.fields if field.name == "snapshot")
-SOURCE: Final = semantic.struct(
-    "io.debezium.connector.mariadb.Source",
+SOURCE: Final = semantic.source_block(
+    "mariadb",
     (
-        ("version", _STRING),
-        ("connector", _STRING),
-        ("name", _STRING),
-        ("ts_ms", semantic.INT64),
-        ("snapshot", _SNAPSHOT),
-        ("db", _STRING),
-        ("sequence", _OPTIONAL_STRING),
-        ("ts_us", semantic.OPTIONAL_INT64),
-        ("ts_ns", semantic.OPTIONAL_INT64),
         ("table", _OPTIONAL_STRING),
         ("server_id", semantic.INT64),
         ("gtid", _OPTIONAL_STRING),
@@ -39,7 +29,6 @@ SOURCE: Final = semantic.struct(
         ("thread", semantic.OPTIONAL_INT64),
         ("query", _OPTIONAL_STRING),
     ),
-    version=1,
 )
 NEW_KEY: Final = "__debezium.newkey"
 OLD_KEY: Final = "__debezium.oldkey"
@@ -113,20 +102,7 @@ class TablePlan:
             if self._key_schema is None
             else StructFields(self._key_schema, [place[name] for name in keyed])
         )
-        self.value_schema = semantic.struct(
-            f"{self.topic}.Envelope",
-            (
-                ("before", row),
-                ("after", row),
-                ("source", SOURCE),
-                ("transaction", semantic.TRANSACTION_BLOCK),
-                ("op", _STRING),
-                ("ts_ms", semantic.OPTIONAL_INT64),
-                ("ts_us", semantic.OPTIONAL_INT64),
-                ("ts_ns", semantic.OPTIONAL_INT64),
-            ),
-            version=2,
-        )
+        self.value_schema = semantic.envelope(f"{self.topic}.Envelope", row, SOURCE)
         self.headers = tuple(Header(name, _STRING, value) for name, value in config.headers)
 
     def read(self, cells: Cells, place: Place) -> list[SourceRecord]:

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.options import BinaryHandling
-from tidings_capture.cdc.plan_tail import source_of
 from tidings_capture.postgres.config import ConnectorConfig
 from tidings_capture.postgres.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.postgres.messages import LogicalMessage
+from tidings_capture.postgres.source_block import source_of
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic

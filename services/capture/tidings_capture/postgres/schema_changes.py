@@ -12,9 +12,9 @@ from typing import Any, Final
 import orjson
 
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.plan_tail import source_of
 from tidings_capture.postgres.config import ConnectorConfig
 from tidings_capture.postgres.messages import LogicalMessage, Relation
+from tidings_capture.postgres.source_block import source_of
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic

@@ -1,4 +1,4 @@
-"""The end of every value: source, transaction, op and the connector's own time.
+"""PostgreSQL's source block, and the end of every value: source, transaction, op and the connector's own time.
 
 Most of it is the same for all events of a transaction, so it is rendered once per transaction (`EventContext.epoch`),
 and the time once per reading of the clock; an event adds its LSN and its numbers.
@@ -53,8 +53,8 @@ def source_of(
     }
 
 
-class SourceWriter(ABC):
-    """Writes what follows ``after`` in the values of one table."""
+class PostgresSourceWriter(ABC):
+    """Writes what follows ``after`` in the values of one table; see `cdc.source_block`."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class SourceWriter(ABC):
         self._endings.clear()
 
 
-class JsonSourceWriter(SourceWriter):
+class JsonSourceWriter(PostgresSourceWriter):
     """The same for JSON, where the LSN's digits can be spliced into text and number alike."""
 
     def _render(self, context: EventContext) -> None:
@@ -170,7 +170,7 @@ class JsonSourceWriter(SourceWriter):
         self._behind_id = b'"' + self._block_1
 
     def value(self, opening: bytes, row: bytes, context: EventContext, op: str) -> bytes:
-        """See `SourceWriter.value`."""
+        """See `PostgresSourceWriter.value`."""
         if context.epoch != self._epoch:
             self._render(context)
         if context.now_ns != self._now_ns:
@@ -212,7 +212,7 @@ class JsonSourceWriter(SourceWriter):
         )
 
 
-class AvroSourceWriter(SourceWriter):
+class AvroSourceWriter(PostgresSourceWriter):
     """The same for Avro, where a text's length stands before it: it changes only with the LSN's number of digits."""
 
     def _render(self, context: EventContext) -> None:
@@ -232,7 +232,7 @@ class AvroSourceWriter(SourceWriter):
         self._digits = digits
 
     def value(self, opening: bytes, row: bytes, context: EventContext, op: str) -> bytes:
-        """See `SourceWriter.value`."""
+        """See `PostgresSourceWriter.value`."""
         if context.epoch != self._epoch:
             self._render(context)
         if context.now_ns != self._now_ns:
@@ -276,9 +276,22 @@ class AvroSourceWriter(SourceWriter):
         )
 
 
-def source_writer(
-    table: Table, options: ConversionOptions, codec: Codec, fragments: tuple[bytes, ...], suffix: bytes
-) -> SourceWriter:
-    """The writer for a codec; arguments as `SourceWriter`'s."""
-    writer = JsonSourceWriter if isinstance(codec, JsonCodec) else AvroSourceWriter
-    return writer(table, options, codec, fragments, suffix)
+class PostgresSource:
+    """See `SourceBlock`."""
+
+    schema: Final = _SOURCE
+
+    def writer(
+        self,
+        table: Table,
+        options: ConversionOptions,
+        codec: Codec,
+        fragments: tuple[bytes, ...],
+        suffix: bytes,
+    ) -> PostgresSourceWriter:
+        """See `SourceBlock.writer`."""
+        writer = JsonSourceWriter if isinstance(codec, JsonCodec) else AvroSourceWriter
+        return writer(table, options, codec, fragments, suffix)
+
+
+SOURCE: Final = PostgresSource()
