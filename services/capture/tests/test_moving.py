@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from row_traffic import RowTraffic
 
 from tidings_connect.java.properties import load_properties
@@ -18,24 +17,6 @@ from tidings_stack.waiting import wait_for
 
 ROWS = 3
 """Of each transaction."""
-
-
-def values_of(bootstrap, topic):
-    """The config topic's records, in order: key and JSON value."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "capture-tests"})
-    try:
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        found = []
-        while not found or found[-1][0] < end - 1:
-            message = consumer.poll(30)
-            assert message is not None
-            assert message.error() is None
-            value = message.value()
-            found.append((message.offset(), message.key().decode(), value and json.loads(value)))
-        return [(key, value) for _, key, value in found]
-    finally:
-        consumer.close()
 
 
 def rest(url, method="GET", body=None):
@@ -58,14 +39,15 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
     connector_config,
     sql,
     pg_database,
-    kafka_bootstrap,
     unique_name,
+    topics,
     topic_end,
     wait_records,
     wait_until,
 ):
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a SELECT generate_series(1, 5)")
-    properties = worker_properties(f"moving-{unique_name}")
+    # Each side reads what the other says of the tasks that it has shut out (`tasks-fencing-<connector>`).
+    properties = worker_properties(f"moving-{unique_name}", exactly_once_source_support="enabled")
     settings = load_properties(properties)
     theirs = {n: v for n, v in settings.items() if n not in {"bootstrap.servers", "listeners"}}
     config = connector_config | {
@@ -75,6 +57,11 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
     }
     del config["errors.retry.delay.max.ms"]
     topic, configs = f"{unique_name}.public.a", settings["config.storage.topic"]
+
+    def written():
+        """The config topic's records, in order: key and JSON value."""
+        found = topics.messages(configs)
+        return [(m.key().decode(), m.value() and json.loads(m.value())) for m in found]
 
     def more(count=60):
         """Records go on to come."""
@@ -105,7 +92,7 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
         )
         assert refused.returncode == 2, refused.stderr
         assert f"group.id={settings['group.id']} is in use by workers of Kafka Connect" in refused.stderr
-        written_there = dict(values_of(kafka_bootstrap, configs))
+        written_there = dict(written())
         connect.stop()
 
         def started():
@@ -121,7 +108,7 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
         worker.wait_task(unique_name, "RUNNING")
         more()
         # What we write is what Kafka Connect wrote.
-        count = len(values_of(kafka_bootstrap, configs))
+        count = len(written())
         assert worker.request("PUT", f"/connectors/{unique_name}/stop")[0] == 204
         assert worker.request("PUT", f"/connectors/{unique_name}/resume")[0] == 202
         changed = config | {"poll.interval.ms": "501"}
@@ -129,13 +116,18 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
         assert worker.request("PUT", f"/connectors/{unique_name}/config", config)[0] == 200
         expected = {
             f"{kind}{unique_name}{end}"
-            for kind, end in (("connector-", ""), ("task-", "-0"), ("commit-", ""), ("target-state-", ""))
+            for kind, end in (
+                ("connector-", ""),
+                ("task-", "-0"),
+                ("commit-", ""),
+                ("target-state-", ""),
+                ("tasks-fencing-", ""),
+            )
         }
         # Tasks are configured after the answer.
-        wait_until(
-            "the configuration", lambda: dict(values_of(kafka_bootstrap, configs)[count:]).keys() == expected
-        )
-        written_here = dict(values_of(kafka_bootstrap, configs)[count:])
+        wait_until("the configuration", lambda: dict(written()[count:]).keys() == expected)
+        written_here = dict(written()[count:])
+        assert f"tasks-fencing-{unique_name}" in written_there
         assert written_here.keys() & written_there.keys()
         for key, value in written_here.items():
             if key in written_there:
