@@ -103,12 +103,16 @@ def test_unreachable_registry(worker, create, connector_config, sql):
 
 
 @pytest.mark.parametrize("harm", ["dropped", "recreated"])
-def test_a_slot_behind_our_back_is_never_silent(worker, create, connector_config, sql, wait_records, harm):
+def test_a_slot_behind_our_back_is_never_silent(
+    worker, create, connector_config, sql, wait_records, wait_until, harm
+):
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config)
     sql("INSERT INTO a VALUES (1)")
     wait_records(f"{name}.public.a", 1)
     assert worker.request("PUT", f"/connectors/{name}/pause")[0] == 202
+    rests = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{name}' AND NOT active"
+    wait_until("the slot to be free", lambda: sql(rests))
     sql(f"SELECT pg_drop_replication_slot('{name}')", "INSERT INTO a VALUES (2)")
     if harm == "recreated":
         sql(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')")
