@@ -48,6 +48,13 @@ def test_every_panel_is_of_one_release(dashboard: dict[str, Any], metrics: dict[
                 assert selector.startswith('namespace=~"$namespace",release=~"$release"'), query
 
 
+def test_legends_do_not_say_again_what_a_label_says(dashboard: dict[str, Any]) -> None:
+    """The label `version` is v1, not 1."""
+    legends = [target["legendFormat"] for panel in panels(dashboard) for target in panel.get("targets", [])]
+    assert any("{{version}}" in legend for legend in legends)
+    assert not any("v{{version}}" in legend for legend in legends)
+
+
 def test_every_service_and_nearly_every_metric_is_on_the_dashboard(
     dashboard: dict[str, Any], metrics: dict[str, Any]
 ) -> None:
