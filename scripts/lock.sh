@@ -12,7 +12,8 @@ for package in "${local_packages[@]}"; do common+=(--no-emit-package "$package")
 "$uv" pip compile "${common[@]}" -c requirements/all.txt requirements/bootstrap.in -o requirements/bootstrap.txt
 for service in capture translator lakehouse; do
     projects=("services/$service/pyproject.toml")
-    [[ "$service" != capture ]] || projects+=(services/sinks/pyproject.toml) # its image has both
+    # Its image has the sinks, too, and `tidings doctor`.
+    [[ "$service" != capture ]] || projects+=(services/sinks/pyproject.toml libs/cli/pyproject.toml)
     "$uv" pip compile "${common[@]}" -c requirements/all.txt "${projects[@]}" -o "requirements/$service.txt"
 done
 # For the images: the build backend, and the shop with the translator.
