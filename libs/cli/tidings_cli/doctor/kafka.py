@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource  # type: ignore[attr-defined] # not in its list
 
 from tidings_cli.doctor.findings import Finding, error, warning
@@ -71,10 +71,11 @@ def _all(admin: AdminClient, look: Look) -> Iterator[Finding]:
     compacted = {name: partitions for name, partitions in (look.compacted or {}).values() if name in names}
     data = sorted(name for name in names if look.prefix is not None and _of(look.prefix, name))
     topics = sorted({*compacted, *data})
+    yield from _hidden(admin, look, names)
     if not topics:
         return
-    yield from _topics(admin, topics, brokers, compacted)
     configs = _configs(admin, topics)
+    yield from _topics(admin, topics, brokers, compacted, configs, is_worker=look.compacted is not None)
     for name in topics:
         yield from _settings_of(name, configs[name], look.prefix, is_compacted=name in compacted)
 
@@ -83,11 +84,37 @@ def _of(prefix: str, name: str) -> bool:
     return name.startswith((f"{prefix}.", f"tidings.{prefix}."))
 
 
+def _hidden(admin: AdminClient, look: Look, seen: set[str]) -> Iterator[Finding]:
+    """Topics with known names that a principal without any right to them is not shown."""
+    known = {name for name, _ in (look.compacted or {}).values()}
+    if look.prefix is not None:
+        known.add(f"{look.prefix}.transaction")
+    asked = sorted(known - seen)
+    if not asked:
+        return
+    for name, future in admin.describe_topics(TopicCollection(asked), request_timeout=_SECONDS).items():
+        try:
+            future.result()
+        except KafkaException as problem:
+            if problem.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                yield error(
+                    _PLACE, "no-right", f"the principal may not even see {name}", "whoever needs it there is refused",
+                    "the rights in docs/security.md, with kafka-acls --add --allow-principal User:...",
+                )  # fmt: skip
+
+
+def _needed(name: str, compacted: Mapping[str, int | None], *, is_worker: bool) -> set[AclOperation]:
+    """What the principal must be allowed: a worker writes rows; without one it is a stage's, which reads or writes."""
+    if name in compacted:
+        return {AclOperation.READ, AclOperation.WRITE}
+    return {AclOperation.WRITE} if is_worker else set()
+
+
 def _cluster_rights(admin: AdminClient) -> Iterator[Finding]:
     found = admin.describe_cluster(include_authorized_operations=True, request_timeout=_SECONDS).result()
     allowed = found.authorized_operations
     if not allowed:
-        return  # brokers without an authorizer say nothing
+        return  # only who may describe the cluster is told
     if not {AclOperation.CREATE, AclOperation.ALL} & set(allowed):
         yield warning(
             _PLACE, "no-create", "the principal may not create topics on the cluster",
@@ -97,7 +124,13 @@ def _cluster_rights(admin: AdminClient) -> Iterator[Finding]:
 
 
 def _topics(
-    admin: AdminClient, names: Sequence[str], brokers: int, compacted: Mapping[str, int | None]
+    admin: AdminClient,
+    names: Sequence[str],
+    brokers: int,
+    compacted: Mapping[str, int | None],
+    configs: Mapping[str, Mapping[str, str]],
+    *,
+    is_worker: bool,
 ) -> Iterator[Finding]:
     described = admin.describe_topics(
         TopicCollection(list(names)), include_authorized_operations=True, request_timeout=_SECONDS
@@ -123,14 +156,16 @@ def _topics(
                 "start the brokers that hold them",
             )  # fmt: skip
         allowed = set(topic.authorized_operations or ())
-        lacking = {AclOperation.READ, AclOperation.WRITE} - allowed
+        lacking = _needed(name, compacted, is_worker=is_worker) - allowed
+        if not is_worker and not allowed & {AclOperation.READ, AclOperation.WRITE}:
+            lacking = {AclOperation.READ}
         if allowed and AclOperation.ALL not in allowed and lacking:
             words = " and ".join(sorted(one.name.capitalize() for one in lacking))
             yield error(
                 _PLACE, "no-right", f"the principal lacks {words} on {name}", "the worker, the sequencer or the lake is refused it",
                 f"kafka-acls --add --allow-principal User:... --operation {words.replace(' and ', ' --operation ')} --topic {name}",
             )  # fmt: skip
-        copies_needed = int(_configs(admin, [name])[name].get("min.insync.replicas", "1"))
+        copies_needed = int(configs[name].get("min.insync.replicas", "1"))
         if copies_needed > copies:
             yield error(
                 _PLACE, "min-insync", f"topic {name} has {copies} replicas and min.insync.replicas={copies_needed}",
@@ -145,19 +180,27 @@ def _topics(
 
 
 def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Each topic's settings; none of one whose settings the principal may not see, which nothing of ours needs of it."""
     asked = admin.describe_configs(
         [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=_SECONDS
     )
-    return {
-        resource.name: {name: str(entry.value) for name, entry in future.result().items()}
-        for resource, future in asked.items()
-    }
+    found: dict[str, dict[str, str]] = {}
+    for resource, future in asked.items():
+        try:
+            found[resource.name] = {name: str(entry.value) for name, entry in future.result().items()}
+        except KafkaException as problem:
+            if problem.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            found[resource.name] = {}
+    return found
 
 
 def _settings_of(
     name: str, config: Mapping[str, str], prefix: str | None, *, is_compacted: bool
 ) -> Iterator[Finding]:
     alter = f"kafka-configs --alter --entity-type topics --entity-name {name} --add-config"
+    if not config:
+        return
     policy = config.get("cleanup.policy", "")
     if is_compacted and policy != "compact":
         yield error(
