@@ -2,9 +2,10 @@
 
 ``BENCH_FORMER=<checkout>`` runs the job of another release beside it, on the same records, one after the other. The large tables
 are written by Spark and not by the job, before it opens them; ``BENCH_LARGE`` says how large the larger is, ``BENCH_PARTS`` which of
-``backlog,many,changes`` are run. Run as a module of its own it is one of the jobs.
+``backlog,many,changes,formats`` are run; the last is not by default, and is a backlog of Avro and one of the same rows as JSON with schemas. Run as a module of its own it is one of the jobs.
 """
 
+import itertools
 import json
 import os
 import re
@@ -36,6 +37,7 @@ LARGE = int(os.environ.get("BENCH_LARGE", "5000000"))
 
 def run(rows: int) -> None:
     """Print the figures; `rows` are those of the backlog."""
+    from lakelab.json_topics import JsonTopics
     from lakelab.topics import Topics
 
     former = os.environ.get("BENCH_FORMER")
@@ -43,11 +45,21 @@ def run(rows: int) -> None:
         topics = Topics(stack.kafka.bootstrap, stack.registry.url)
         prefix = f"lake_{secrets.token_hex(3)}"
         backlog = topics.table(f"{prefix}.public.backlog")
-        for number in range(rows):
+        for number in range(rows if "backlog" in PARTS else 0):
             backlog.change("u", order(number % max(1, rows // 5)), 10 + number, 11 + number)
             if not number % 10_000:
                 topics.producer.poll(0.01)
         topics.flush()
+        for name, kind in (("avro", Topics), ("json", JsonTopics)) if "formats" in PARTS else ():
+            own = kind(stack.kafka.bootstrap, stack.registry.url)
+            table = own.table(f"{prefix}.public.{name}")
+            for number in range(rows):
+                table.change("u", order(number % max(1, rows // 5)), 10 + number, 11 + number)
+                if not number % 10_000:
+                    own.producer.poll(0.01)
+            own.flush()
+            size = len(table.encoded(order(1), 10, 11)[1])
+            print(f"  {name}: {rows:,} records of {size:,} bytes")
         for name, tree in (("former", former), ("this", str(ROOT))):
             if tree is None:
                 continue
@@ -116,7 +128,7 @@ class Worker:
                 "lakehouse_checkpoint": self.given["directory"] + "/" + re.sub(r"\W", "_", pattern),
             }
         )
-        schemas = Registry(settings.registry_access)
+        schemas = Registry(settings.optional_registry)
         job = Job(self.session, settings, schemas, Health(), streams=["technical"], failpoint=passed)
         try:
             job.start(available_now=True)
@@ -143,6 +155,26 @@ class Worker:
             f"{cpu_seconds(self.pid) - cpu:.0f} CPU seconds; batches {parts} s",
             flush=True,
         )
+
+    def formats(self) -> None:
+        """Log and current state of a backlog of either format, in four batches, by turns: what a warm batch costs."""
+        rows = self.given["rows"] // 4
+        self.settings = self.settings.model_copy(update={"lakehouse_max_records": rows})
+        for name in ("avro", "json"):
+            points: list[tuple[str, float, float]] = []
+            self.drain(
+                f"{self.given['source']}.public.{name}",
+                lambda point: points.append((point, time.monotonic(), cpu_seconds(self.pid))),  # noqa: B023
+            )
+            ends = [one for one in points if one[0] == "batch:technical"]
+            found = [
+                (after[1] - before[1], after[2] - before[2]) for before, after in itertools.pairwise(ends)
+            ]
+            print(
+                f"    {name}: rows per CPU second in batches of {rows:,} behind the first:"
+                f" {[round(rows / cpu) for _, cpu in found]}, per second {[round(rows / wall) for wall, _ in found]}",
+                flush=True,
+            )
 
     def batches(self, size: int) -> None:
         """10,000 changes, 500 of them of new rows, on a table of a size; then starts on a log of that size."""
@@ -225,6 +257,8 @@ def main() -> None:
     try:
         if "backlog" in PARTS:
             worker.backlog()
+        if "formats" in PARTS:
+            worker.formats()
         if "many" in PARTS:
             worker.many(6)
         if "changes" in PARTS:

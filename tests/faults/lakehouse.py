@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from faultlab.servers import Lab, open_lab
 from lakehouselab.job import Warehouse
 from lakehouselab.run import MOST_SECONDS, Run
-from lakehouselab.schedule import make_schedule
+from lakehouselab.schedule import FORMATS, make_schedule
 
 
 def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[int]]:
@@ -29,8 +29,14 @@ def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[in
         for seed in range(given.seed, given.seed + given.schedules):
             if time.monotonic() > until:
                 break
-            schedule = make_schedule(seed, faults=given.faults, transactions=given.transactions)
-            line: dict[str, object] = {"seed": seed, "faults": [str(fault) for fault in schedule.faults]}
+            schedule = make_schedule(
+                seed, faults=given.faults, transactions=given.transactions, topic_format=given.format
+            )
+            line: dict[str, object] = {
+                "seed": seed,
+                "format": schedule.format,
+                "faults": [str(fault) for fault in schedule.faults],
+            }
             try:
                 outcome = Run(
                     lab,
@@ -50,7 +56,7 @@ def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[in
                 total["transactions"] += outcome.transactions
             except Exception as error:  # noqa: BLE001 - the next schedule may do
                 line["problems"] = [f"{type(error).__name__}: {error}"]
-            total.update([fault.kind for fault in schedule.faults], schedules=1)
+            total.update([schedule.format, *(fault.kind for fault in schedule.faults)], schedules=1)
             if line["problems"]:
                 failed.append(seed)
             print(("FAILED " if line["problems"] else "ok     ") + json.dumps(line, default=str), flush=True)
@@ -65,6 +71,7 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of the first; the others follow")
     parser.add_argument("--faults", type=int, default=5, help="at most so many in a schedule")
+    parser.add_argument("--format", choices=FORMATS, help="of the topics; default: by the seed")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no schedule after so long")
     parser.add_argument(
         "--patience",

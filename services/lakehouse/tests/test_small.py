@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lakelab.json_topics import JsonTopics
 from lakelab.lake import Lake
 from lakelab.schemas import ORDERS
 from lakelab.topics import MarkerTopic, TableTopic, Topics
@@ -154,7 +155,42 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
     assert lakes[0].rows(f"select 1 from {tables[0].table}")
 
 
-def _changes(chance: random.Random, table: TableTopic, turn: int) -> None:
+class _DatedJson(JsonTopics, _Dated):
+    """...as JSON with schemas."""
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("seed", SEEDS)
+def test_json_with_schemas_makes_the_same_tables_as_avro(
+    lakes: list[Lake], topics: Topics, seed: int
+) -> None:
+    """One lake's topics are Avro, the other's JSON."""
+    kinds = [_Dated(topics.bootstrap, topics.registry), _DatedJson(topics.bootstrap, topics.registry)]
+    for one in lakes:
+        one.settings = one.settings.model_copy(update={"lakehouse_small_records": 10_000 * (seed % 2)})
+    tables = [
+        TableTopic(kind, f"{one.settings.source}.public.o_{one.settings.source}", WIDE, partitions=2)
+        for one, kind in zip(lakes, kinds, strict=True)
+    ]
+    markers = [MarkerTopic(kind, one.settings.source) for one, kind in zip(lakes, kinds, strict=True)]
+    for turn in range(3):
+        for one, table, marker, kind in zip(lakes, tables, markers, kinds, strict=True):
+            if turn == 2:
+                table.use(LATER)
+                one.forget()
+            _changes(random.Random(f"{seed} {turn}"), table, turn, kinds="cccuuuuddrrit!x")
+            marker.end(turn, 100 * turn + 50, **{table.topic.rpartition(".")[2]: 3})
+            kind.flush()
+            one.drain()
+    for name in ("{}", "{}_log"):
+        avro, with_schemas = (
+            _told(one, name.format(table.table)) for one, table in zip(lakes, tables, strict=True)
+        )
+        assert with_schemas == avro
+    assert lakes[0].rows(f"select 1 from {tables[0].table}")
+
+
+def _changes(chance: random.Random, table: TableTopic, turn: int, kinds: str = "cccuuuuddrrit!jx") -> None:
     fields = {field["name"] for field in table.fields}
     for _ in range(14):
         commit = 100 * turn + chance.randrange(160)
@@ -163,7 +199,7 @@ def _changes(chance: random.Random, table: TableTopic, turn: int) -> None:
         row = {name: value for name, value in _row(chance).items() if name in fields}
         if "channel" in fields:
             row["amount"] = chance.choice([None, "a lot"])
-        kind = chance.choice("cccuuuuddrrit!jx")
+        kind = chance.choice(kinds)
         if kind == "i":
             table.read_again(row, commit, lsn, partition=partition)
         elif kind == "x":

@@ -11,7 +11,7 @@ Connect's and Debezium's logical types are named by ``connect.name``, Avro's own
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,8 @@ from tidings_lakehouse.errors import LakehouseError
 
 DECODED_FIELD = "tidings_decoded"
 """A field that readers add to the outermost record: true by default, so that null means "could not be decoded"."""
+UNSCALED = "tidings.unscaled"
+"""Property of a decimal's schema: its reader gives the bytes of the unscaled number, and not the decimal."""
 MAX_DECIMAL_PRECISION = 38
 _MAX_DEPTH = 150
 """Levels of a schema's JSON, of which a record in a record takes three: deeper ones end Spark's and our own recursion."""
@@ -52,6 +54,8 @@ class Node:
     size: int = 0
     precision: int = 0
     scale: int = 0
+    is_unscaled: bool = False
+    """Whether a decimal's reader gives the bytes of the unscaled number."""
 
     def field(self, name: str) -> Node | None:
         """The type of a record's field, or None when it has none of that name."""
@@ -125,6 +129,7 @@ def _primitive(schema: Mapping[str, Any], kind: str) -> Node:
             logical="decimal",
             precision=int(schema.get("precision", 0)),
             scale=int(schema.get("scale", 0)),
+            is_unscaled=schema.get(UNSCALED) is True,
         )
     return Node(kind, logical=schema.get("connect.name") or logical)
 
@@ -190,6 +195,19 @@ def merge_nodes(one: Node, other: Node) -> Node | None:
     return replace(one, symbols=symbols, precision=max(one.precision, other.precision))
 
 
+def merge_exactly(one: Node, other: Node) -> Node | None:
+    """As `merge_nodes`, but for texts of numbers: as a double, a float's text is another number."""
+    merged = merge_nodes(one, other)
+    return merged if merged is None or _floats(merged) == _floats(one) | _floats(other) else None
+
+
+def _floats(node: Node, path: tuple[str, ...] = ()) -> frozenset[tuple[str, ...]]:
+    """Where a type has floats."""
+    own = {path} if node.kind == "float" else frozenset()
+    inner = [*node.fields, *([] if node.items is None else [("", node.items)])]
+    return frozenset(own).union(*(_floats(one, (*path, name)) for name, one in inner))
+
+
 def _merge_records(one: Node, other: Node) -> Node | None:
     fields: list[tuple[str, Node]] = []
     for name, node in one.fields:
@@ -203,15 +221,24 @@ def _merge_records(one: Node, other: Node) -> Node | None:
     return replace(one, fields=tuple(fields))
 
 
-def group_by_reader(latest: Node | None, writers: Mapping[int, Node]) -> list[tuple[Node, tuple[int, ...]]]:
+Merge = Callable[[Node, Node], Node | None]
+"""The type that can read both; None when there is none."""
+
+
+def group_by_reader(
+    latest: Node | None, writers: Mapping[int, Node], merge: Merge = merge_nodes
+) -> list[tuple[Node, tuple[int, ...]]]:
     """Schema ids by the reader that can read them, starting from the subject's newest version (None: unknown).
 
     Usually one group; a version whose types contradict the newest one's (a retyped column) gets a reader of its own.
+
+    Args:
+        writers: the oldest first.
     """
     groups: list[tuple[Node, list[int]]] = [] if latest is None else [(latest, [])]
-    for schema_id in sorted(writers, reverse=True):
+    for schema_id in reversed(list(writers)):
         for index, (reader, ids) in enumerate(groups):
-            merged = merge_nodes(reader, writers[schema_id])
+            merged = merge(reader, writers[schema_id])
             if merged is not None:
                 ids.append(schema_id)
                 groups[index] = (merged, ids)

@@ -14,6 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from tidings_lakehouse.json_schemas import JsonSchemas
 from tidings_lakehouse.kafka import Offsets
 from tidings_lakehouse.positions import PartitionId
 from tidings_lakehouse.records import with_schema_ids
@@ -57,8 +58,14 @@ class Kept:
 
 
 @contextmanager
-def surveyed(batch: DataFrame, local: LocalRows) -> Iterator[tuple[Kept, dict[str, TopicSurvey]]]:
-    """Read the batch from Kafka once, keep it, and say what is in it."""
+def surveyed(
+    batch: DataFrame, local: LocalRows, schemas: JsonSchemas | None = None
+) -> Iterator[tuple[Kept, dict[str, TopicSurvey]]]:
+    """Read the batch from Kafka once, keep it, and say what is in it.
+
+    Args:
+        schemas: learns those that records bring.
+    """
     # Kafka's partitions are read one after the other by as many tasks as there are cores.
     tasks = batch.sparkSession.sparkContext.defaultParallelism
     records = with_schema_ids(batch).coalesce(tasks).persist(StorageLevel.MEMORY_AND_DISK)
@@ -67,10 +74,10 @@ def surveyed(batch: DataFrame, local: LocalRows) -> Iterator[tuple[Kept, dict[st
             records.groupBy("topic", "partition", "value_id", "key_id")
             .agg(
                 sf.count(sf.lit(1)),
-                sf.min("offset"),
+                sf.min("offset").alias("first_offset"),
                 sf.max("offset"),
                 sf.sum(_size()),
-                sf.min(sf.unix_micros("timestamp")),
+                sf.min(sf.unix_micros("timestamp")).alias("first_at"),
                 sf.max(sf.unix_micros("timestamp")),
             )
             .collect()
@@ -85,6 +92,8 @@ def surveyed(batch: DataFrame, local: LocalRows) -> Iterator[tuple[Kept, dict[st
                 survey.value_ids.add(value_id)
             if key_id is not None:
                 survey.key_ids.add(key_id)
+        if schemas is not None:
+            _learn(schemas, records, rows)
         here = None
         if rows and local.takes(
             sum(row[4] for row in rows),
@@ -95,6 +104,18 @@ def surveyed(batch: DataFrame, local: LocalRows) -> Iterator[tuple[Kept, dict[st
         yield Kept(records, here), dict(sorted(topics.items()))
     finally:
         records.unpersist()
+
+
+def _learn(schemas: JsonSchemas, records: DataFrame, rows: list[Any]) -> None:
+    ages: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        for one in (row["value_id"], row["key_id"]):
+            if one is not None:
+                age = (row["first_at"], row["first_offset"])
+                ages[one] = min(age, ages.get(one, age))
+    unknown = schemas.unknown(ages)
+    if unknown:
+        schemas.learn(records, {one: ages[one] for one in unknown})
 
 
 def _size() -> Column:

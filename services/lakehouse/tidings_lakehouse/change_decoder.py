@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.avro_nodes import DECODED_FIELD, Node
+from tidings_lakehouse.avro_nodes import Node
 from tidings_lakehouse.columns import column_type, is_placeholder, shaped_row
 from tidings_lakehouse.naming import Naming, Rename
 from tidings_lakehouse.poison import Poison, is_among, why
@@ -58,8 +58,7 @@ def check_key(node: Node) -> str | None:
 
 def naming_of(values: DecodingPlan, renames: Sequence[Rename]) -> Naming:
     """What the fields of a topic's rows are called now."""
-    newest = values.rows[max(values.rows)] if values.rows else frozenset[str]()
-    return Naming(tuple(renames), newest)
+    return Naming(tuple(renames), values.newest_row)
 
 
 def log_schema(values: DecodingPlan, keys: DecodingPlan, naming: Naming) -> st.StructType:
@@ -175,7 +174,7 @@ def _log_columns(
             if _have(values, "source", "ts_us")
             else value("source.ts_ms") * 1000
         ),
-        "schema_id": sf.col("value_id"),
+        "schema_id": sf.when(sf.col("value_id") >= 0, sf.col("value_id")),
     }
 
 
@@ -218,7 +217,7 @@ def _struct(
         column = sf.col(name if part is None else f"{name}.{part}")
         row = shaped_row(column, node, target, naming, lsn)
         if part is None:  # of a key that could not be decoded there is a struct of nulls
-            row = sf.when(sf.col(f"{name}.{DECODED_FIELD}").isNotNull(), row)
+            row = sf.when(~group.is_undecoded(name), row)
         shaped.append(row)
     return _first(shaped)
 

@@ -190,7 +190,7 @@ def _run(options: argparse.Namespace) -> int:
         health.set("streams", ok=False, detail="starting")
         prepare_warehouse(settings)
         health.set("registry", ok=False, detail="connecting")
-        schemas = Registry(settings.registry_access)
+        schemas = Registry(settings.optional_registry)
         schemas.check()
         health.set("registry", ok=True)
         lock = lock_warehouse(settings)

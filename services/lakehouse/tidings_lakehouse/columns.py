@@ -22,6 +22,7 @@ from pyspark.sql import types as st
 from tidings_envelope.decimals import EXACT, decimal_from_int
 from tidings_envelope.toast import UNAVAILABLE, UNAVAILABLE_UUID
 from tidings_lakehouse.avro_nodes import Node, UnsupportedSchemaError
+from tidings_lakehouse.json_records import unscaled_decimal
 from tidings_lakehouse.naming import Interval, Naming
 from tidings_lakehouse.tables import target_name
 
@@ -145,7 +146,11 @@ def column_type(node: Node) -> ColumnType:
 
 def _decimal(node: Node) -> ColumnType:
     if node.is_native_decimal:
-        return ColumnType(st.DecimalType(node.precision, node.scale))
+        precision, scale = node.precision, node.scale
+        return ColumnType(
+            st.DecimalType(precision, scale),
+            (lambda c: unscaled_decimal(c, precision, scale)) if node.is_unscaled else None,
+        )
     scale = node.scale
     return ColumnType(st.StringType(), lambda c: decimal_text(c, sf.lit(scale)))
 
@@ -192,7 +197,7 @@ def is_placeholder(node: Node, column: Column) -> Column | None:
     if node.items.kind == "string":
         placeholder = UNAVAILABLE_UUID if node.items.logical == "io.debezium.data.Uuid" else PLACEHOLDER
         return column == sf.array(sf.lit(placeholder))
-    if node.items.kind == "bytes":
+    if node.items.kind == "bytes" and not node.items.is_native_decimal:
         return column == sf.array(sf.lit(_PLACEHOLDER_BYTES))
     if node.items.kind in {"int", "long"}:
         return column == sf.array(*[sf.lit(byte).cast(node.items.kind) for byte in _PLACEHOLDER_BYTES])

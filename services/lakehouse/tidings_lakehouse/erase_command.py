@@ -109,7 +109,7 @@ def _run(
     selections = _selections(options)
     settings = read_settings(ErasureSettings)
     lock = _locked(settings, is_stopped=options.job_is_stopped) if options.yes else None
-    schemas = Registry(settings.registry_access)
+    schemas = Registry(settings.optional_registry)
     try:
         held = () if lock is None else (lock.fileno(),)
         session = create_session(settings, "tidings-lakehouse-erase", inherit=held)

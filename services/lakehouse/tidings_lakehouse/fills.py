@@ -33,6 +33,13 @@ def row_fields(schema: Any) -> dict[str, Any]:
     return {}
 
 
+def required_fields(schema: Any) -> frozenset[str]:
+    """The outermost record's fields that may not be null."""
+    if not isinstance(schema, dict):
+        return frozenset()
+    return frozenset(one["name"] for one in schema.get("fields", ()) if not isinstance(one["type"], list))
+
+
 def required_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Defaults, as Avro's JSON has them, of the fields that may not be null."""
     return {

@@ -1,4 +1,4 @@
-"""Kafka records as both streams see them: the wire format split, what cannot be decoded named. No I/O.
+"""Kafka records as both streams see them: their schemas' ids, what cannot be decoded named. No I/O.
 
 Wire format: magic byte 0, a big-endian 4-byte schema id, Avro's binary encoding (Confluent, "Wire format").
 """
@@ -14,17 +14,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro
 
+from tidings_lakehouse import json_records
 from tidings_lakehouse.avro_nodes import DECODED_FIELD, Node, reader_schema
 
 JSON_REASON = (
-    "JSON where Avro in the wire format is expected: without a schema in the registry a value has no types; "
-    "give the connector an Avro converter"
+    "JSON without a schema, which has no types: give the connector an Avro converter, or a JsonConverter with "
+    "schemas.enable=true"
 )
-FRAMING_REASON = "not in the wire format: no magic byte 0 and schema id"
+FRAMING_REASON = "neither in the wire format, with magic byte 0 and schema id, nor JSON with its schema"
 
 
 def with_schema_ids(records: DataFrame) -> DataFrame:
-    """Kafka's columns and the schema ids of key and value; an id is null where there is no wire format."""
+    """Kafka's columns and the schema ids of key and value; an id is null where there is no schema, and below zero where
+    the record brings it (`json_records`)."""
     return records.select(
         "topic",
         "partition",
@@ -40,10 +42,9 @@ def with_schema_ids(records: DataFrame) -> DataFrame:
 
 def _schema_id(name: str) -> Column:
     # bigint: an id above 2^31 is garbage, and must not end the batch as an overflow.
-    return sf.expr(
-        f"CASE WHEN length({name}) >= 5 AND substring({name}, 1, 1) = X'00' "
-        f"THEN cast(conv(hex(substring({name}, 2, 4)), 16, 10) AS bigint) END"
-    )
+    in_wire_format = sf.expr(f"length({name}) >= 5 AND substring({name}, 1, 1) = X'00'")
+    id_ = sf.expr(f"cast(conv(hex(substring({name}, 2, 4)), 16, 10) AS bigint)")
+    return sf.when(in_wire_format, id_).otherwise(json_records.schema_id(name))
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,35 @@ class ReaderGroup:
             raise ValueError("a reader without a writer")
         return decoded
 
+    def is_undecoded(self, decoded: str) -> Column:
+        """Whether the bytes of a record that `matches` do not fit its schema."""
+        return sf.col(f"{decoded}.{DECODED_FIELD}").isNull()
+
+    def unfit(self, id_column: str) -> Column:
+        """What is said of such a record."""
+        return sf.concat(sf.lit("the bytes do not fit schema "), sf.col(id_column).cast("string"))
+
+
+@dataclass(frozen=True)
+class JsonReaderGroup(ReaderGroup):
+    """Schema ids below zero, of records that bring their schema."""
+
+    required: tuple[str, ...] = ()
+    """Fields of the outermost record that no schema lets be null."""
+
+    def decode(self, column: str, id_column: str) -> Column:
+        """See `ReaderGroup`; `is_undecoded` says of which records there is nothing."""
+        payload = json_records.decode(column, self.reader, self.keep or {})
+        return sf.when(self.matches(id_column), payload)
+
+    def is_undecoded(self, decoded: str) -> Column:
+        """See `ReaderGroup`."""
+        return json_records.is_undecoded(decoded, self.required)
+
+    def unfit(self, id_column: str) -> Column:  # noqa: ARG002 - it is in the record, and no registry's
+        """See `ReaderGroup`."""
+        return sf.lit(json_records.UNFIT_REASON)
+
 
 def failure(
     what: str, id_column: str, groups: Sequence[tuple[ReaderGroup, str]], refused: Mapping[int, str]
@@ -84,22 +114,20 @@ def failure(
 
     `groups` name the column that holds what each group decoded; `refused` says why an id cannot be used.
     """
-    is_json = sf.expr(f"substring(ltrim(decode({what}, 'ISO-8859-1')), 1, 1) = '{{'")
     no_id = sf.col(id_column).isNull()
     reason = (
         sf.when(sf.col(what).isNull(), sf.lit(None).cast("string"))
-        .when(no_id & is_json, f"{what}: {JSON_REASON}")
+        .when(no_id & json_records.is_json(what), f"{what}: {JSON_REASON}")
         .when(no_id, f"{what}: {FRAMING_REASON}")
     )
     for schema_id, why in refused.items():
         reason = reason.when(sf.col(id_column) == schema_id, sf.lit(f"{what}: {why}"))
     for group, decoded in groups:
-        unfit = group.matches(id_column) & sf.col(f"{decoded}.{DECODED_FIELD}").isNull()
-        text = sf.lit(f"{what}: the bytes do not fit schema ")
-        reason = reason.when(unfit, sf.concat(text, sf.col(id_column).cast("string")))
+        undecoded = group.matches(id_column) & group.is_undecoded(decoded)
+        reason = reason.when(undecoded, sf.concat(sf.lit(f"{what}: "), group.unfit(id_column)))
         broken = [
             test
-            for name, node in group.reader.fields
+            for name, node in (() if isinstance(group, JsonReaderGroup) else group.reader.fields)
             if name not in (group.keep or ())
             and (test := _is_broken(node, sf.col(decoded)[name])) is not None
         ]

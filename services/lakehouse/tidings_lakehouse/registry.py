@@ -1,11 +1,13 @@
 """Schemas from the registry, as the batches need them: by id, and a subject's newest version; null when there is none."""
 
 import json
+import sys
 from typing import Any, Protocol
 
 from tidings_envelope.errors import RegistryError
 from tidings_envelope.registry import RegistryClient
 from tidings_lakehouse.errors import RegistryUnreachableError
+from tidings_lakehouse.json_records import is_json_id
 from tidings_service import SettingsError
 from tidings_service.registry_settings import RegistryAccess
 
@@ -29,16 +31,27 @@ class SchemaSource(Protocol):
     def latest(self, subject: str) -> Any | None:
         """The newest version's schema of a subject as JSON, or None when the registry has none."""
 
+    def age(self, schema_id: int) -> tuple[int, int]:
+        """Sorts ids, the oldest schema first."""
+
+    def missing(self, schema_id: int) -> str:
+        """What is said of an id that `by_id` does not know."""
+
 
 class Registry:
     """A `SchemaSource`, with its login.
+
+    Args:
+        access: None when there is no registry: then every id of one is an error.
 
     Raises:
         SettingsError: it is no URL.
     """
 
-    def __init__(self, access: RegistryAccess) -> None:
-        self._access = access
+    def __init__(self, access: RegistryAccess | None) -> None:
+        self._client: RegistryClient | None = None
+        if access is None:
+            return
         try:
             self._client = RegistryClient(access.url, **access.client_arguments())
         except RegistryError as error:
@@ -46,7 +59,8 @@ class Registry:
 
     def close(self) -> None:
         """See `SchemaSource`."""
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
 
     def check(self) -> None:
         """See `SchemaSource`; asks for a subject that there need not be."""
@@ -54,6 +68,13 @@ class Registry:
 
     def by_id(self, schema_id: int) -> Any | None:
         """See `SchemaSource`."""
+        if is_json_id(schema_id):
+            return None
+        if self._client is None:
+            raise RegistryUnreachableError(
+                f"TIDINGS_REGISTRY is not set, and a record is of its schema {schema_id}",
+                hint="set it; nothing was skipped, the job goes on where it stopped",
+            )
         try:
             return _plain(self._client.schema_by_id(schema_id))
         except RegistryError as error:
@@ -62,11 +83,23 @@ class Registry:
 
     def latest(self, subject: str) -> Any | None:
         """See `SchemaSource`."""
+        if self._client is None:
+            return None
         try:
             return _plain(self._client.latest(subject)[1])
         except RegistryError as error:
             self._raise_unless_missing(error)
             return None
+
+    def age(self, schema_id: int) -> tuple[int, int]:
+        """See `SchemaSource`."""
+        return sys.maxsize, schema_id
+
+    def missing(self, schema_id: int) -> str:
+        """See `SchemaSource`."""
+        if is_json_id(schema_id):
+            return "JSON where Avro in the wire format is expected"
+        return f"schema {schema_id} is not in the registry"
 
     def _raise_unless_missing(self, error: RegistryError) -> None:
         """The registry does not have it, or it is no Avro schema: that is an answer."""

@@ -10,9 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidings_lakehouse.avro_nodes import Node, UnsupportedSchemaError, group_by_reader, parse_schema
-from tidings_lakehouse.fills import required_defaults, row_fields
-from tidings_lakehouse.records import ReaderGroup
+from tidings_lakehouse.avro_nodes import (
+    Node,
+    UnsupportedSchemaError,
+    group_by_reader,
+    merge_exactly,
+    parse_schema,
+)
+from tidings_lakehouse.fills import required_defaults, required_fields, row_fields
+from tidings_lakehouse.json_records import is_json_id
+from tidings_lakehouse.records import JsonReaderGroup, ReaderGroup
 from tidings_lakehouse.registry import SchemaSource
 
 Check = Callable[[Node], str | None]
@@ -29,12 +36,17 @@ class DecodingPlan:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the row's fields that may not be null in the newest schema seen; see `fills`."""
     rows: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    """The row's fields by schema id."""
+    """The row's fields by schema id, the oldest first."""
 
     @property
     def ids(self) -> frozenset[int]:
         """The ids it knows, refused ones included."""
         return frozenset(self.refused).union(*(group.writers for group in self.groups))
+
+    @property
+    def newest_row(self) -> frozenset[str]:
+        """The row's fields in the newest schema seen."""
+        return next(reversed(list(self.rows.values())), frozenset())
 
 
 class Planner:
@@ -68,37 +80,62 @@ class Planner:
         texts: dict[int, str] = {}
         refused: dict[int, str] = {}
         rows: dict[int, dict[str, Any]] = {}
-        for schema_id in sorted(ids):
+        required: dict[int, frozenset[str]] = {}
+        for schema_id in sorted(ids, key=self._schemas.age):
+            named = "its schema" if is_json_id(schema_id) else f"schema {schema_id}"
             try:
                 schema = self._schemas.by_id(schema_id)
             except RecursionError:
-                refused[schema_id] = f"schema {schema_id} is too deep to be read"
+                refused[schema_id] = f"{named} is too deep to be read"
+                continue
+            except UnsupportedSchemaError as error:
+                refused[schema_id] = f"{named} has {error}"
                 continue
             if schema is None:
-                refused[schema_id] = f"schema {schema_id} is not in the registry"
+                refused[schema_id] = self._schemas.missing(schema_id)
                 continue
             try:
                 node = parse_schema(schema)
             except UnsupportedSchemaError as error:
-                refused[schema_id] = f"schema {schema_id} has {error}"
+                refused[schema_id] = f"{named} has {error}"
                 continue
             why = self._check(node)
             if why is not None:
-                refused[schema_id] = f"schema {schema_id} {why}"
+                refused[schema_id] = f"{named} {why}"
                 continue
             writers[schema_id] = node
             texts[schema_id] = json.dumps(schema)
             rows[schema_id] = row_fields(schema)
-        groups = tuple(
-            ReaderGroup(reader, {schema_id: texts[schema_id] for schema_id in group}, self._keep)
-            for reader, group in group_by_reader(self._newest(subject, writers), writers)
-        )
+            required[schema_id] = required_fields(schema)
         return DecodingPlan(
-            groups,
+            (*self._avro_groups(subject, writers, texts), *self._json_groups(writers, texts, required)),
             refused,
-            required_defaults(rows[max(rows)]) if rows else {},
+            required_defaults(next(reversed(rows.values()))) if rows else {},
             {schema_id: frozenset(fields) for schema_id, fields in rows.items()},
         )
+
+    def _avro_groups(
+        self, subject: str, writers: Mapping[int, Node], texts: Mapping[int, str]
+    ) -> list[ReaderGroup]:
+        own = {schema_id: node for schema_id, node in writers.items() if not is_json_id(schema_id)}
+        return [
+            ReaderGroup(reader, {schema_id: texts[schema_id] for schema_id in group}, self._keep)
+            for reader, group in group_by_reader(self._newest(subject, own), own)
+        ]
+
+    def _json_groups(
+        self, writers: Mapping[int, Node], texts: Mapping[int, str], required: Mapping[int, frozenset[str]]
+    ) -> list[JsonReaderGroup]:
+        own = {schema_id: node for schema_id, node in writers.items() if is_json_id(schema_id)}
+        return [
+            JsonReaderGroup(
+                reader,
+                {schema_id: texts[schema_id] for schema_id in group},
+                self._keep,
+                tuple(sorted(frozenset.intersection(*(required[schema_id] for schema_id in group)))),
+            )
+            for reader, group in group_by_reader(None, own, merge_exactly)
+        ]
 
     def _newest(self, subject: str, writers: Mapping[int, Node]) -> Node | None:
         if not writers:

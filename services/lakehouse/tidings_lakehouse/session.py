@@ -194,6 +194,8 @@ def _conf(settings: WarehouseSettings) -> dict[str, str]:
         "spark.locality.wait": "0",
         # Batches and the maintenance of tables share the cores.
         "spark.scheduler.mode": "FAIR",
+        # Of a JSON payload that does not fit its schema nothing is taken.
+        "spark.sql.json.enablePartialResults": "false",
         # Of every plan there is a text for the UI, which is off.
         "spark.sql.maxPlanStringLength": "1000",
         "spark.sql.ui.explainMode": "simple",

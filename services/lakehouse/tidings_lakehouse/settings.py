@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from tidings_service import ServiceSettings, SettingsError
 from tidings_service.kafka_settings import File, Hidden, KafkaSettings
-from tidings_service.registry_settings import RegistrySettings
+from tidings_service.registry_settings import OptionalRegistrySettings
 from tidings_service.secret import chosen, read_file
 
 
@@ -138,11 +138,11 @@ class LossSettings(WarehouseSettings, KafkaSettings):
     """What `tidings-lakehouse accept-loss` can be told."""
 
 
-class ErasureSettings(WarehouseSettings, RegistrySettings):
+class ErasureSettings(WarehouseSettings, OptionalRegistrySettings):
     """What `tidings-lakehouse erase` can be told."""
 
 
-class LakehouseSettings(AuditedSettings, KafkaSettings, RegistrySettings):
+class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings):
     """What the streaming job can be told."""
 
     lakehouse_java_options: str = ""

@@ -48,6 +48,7 @@ from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.completeness import has_read
 from tidings_lakehouse.erased import ERASED_PROPERTY
 from tidings_lakehouse.failpoints import Failpoint
+from tidings_lakehouse.json_schemas import JsonSchemas
 from tidings_lakehouse.kafka import Brokers, Offsets
 from tidings_lakehouse.metrics import QUARANTINED
 from tidings_lakehouse.names import Names
@@ -108,6 +109,7 @@ class TechnicalWriter:
             position: asks for the commit up to which everything is on the topics; None when that is not known.
         """
         self._session = session
+        self._schemas = schemas = JsonSchemas(schemas)
         self._source = source
         self._checkpoint = checkpoint
         self._transactions = TransactionLog(
@@ -150,7 +152,7 @@ class TechnicalWriter:
             RegistryUnreachableError, KafkaUnreachableError: nothing of the batch is lost, it will be read again.
         """
         session = batch.sparkSession
-        with surveyed(batch, self._local) as (kept, topics):
+        with surveyed(batch, self._local, self._schemas) as (kept, topics):
             self._failpoint("survey")
             if not topics:
                 return []
@@ -180,7 +182,7 @@ class TechnicalWriter:
         """Write what a topic has missed that is set aside; raises what goes wrong, also by its own trouble."""
         topic, topic_id = missed.topic, missed.topic_id
         self._targets.pop(topic, None)
-        with surveyed(records, self._local) as (kept, topics):
+        with surveyed(records, self._local, self._schemas) as (kept, topics):
             survey = topics.get(topic)
             if survey is None:
                 return

@@ -194,6 +194,17 @@ class Lab:
             )
         }
 
+    def json(self) -> dict[str, str]:
+        """Options of a connector that writes JSON with schemas."""
+        return {
+            f"{side}.converter{setting}": value
+            for side in ("key", "value")
+            for setting, value in (
+                ("", "org.apache.kafka.connect.json.JsonConverter"),
+                (".schemas.enable", "true"),
+            )
+        }
+
     def last_words(self) -> str:
         """What everybody said and is doing, for the report of a test that failed."""
         servers = "\n".join(f"{server.title}: {server.log_tail(40)}" for server in (self.kafka, self.pg))

@@ -141,7 +141,7 @@ class LakeJob:
             job = Job(
                 self.session,
                 self._settings,
-                Registry(self._settings.registry_access),
+                Registry(self._settings.optional_registry),
                 Health(),
                 streams=["technical"],
                 failpoint=self._pass,

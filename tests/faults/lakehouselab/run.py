@@ -112,7 +112,7 @@ class Run(LabFaults):
             made.result(60)
         config = {
             **lab.connector(name, "|".join((*self._store.tables(), f"signals_{name}"))),
-            **lab.avro(),
+            **(lab.json() if self._schedule.format == "json" else lab.avro()),
             "snapshot.mode": "initial",
             "skipped.operations": "none",
             # The gap is one to the task that starts while the table is not in the publication.

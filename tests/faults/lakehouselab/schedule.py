@@ -16,6 +16,10 @@ KINDS = (
 )
 
 
+FORMATS = ("avro", "json")
+"""Of the topics: Avro with schemas in the registry, JSON that brings them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """What a seed stands for."""
@@ -26,10 +30,18 @@ class Schedule:
     """Kinds of tables that are captured; every one takes its time in a batch."""
     transactions: int = 200
     """Of a phase; the writers go on slowly behind them."""
+    format: str = "avro"
+    """Of `FORMATS`."""
 
 
-def make_schedule(seed: int, *, faults: int = 5, transactions: int = 200) -> Schedule:
-    """The schedule of a seed, of `faults` faults at most, and so many transactions in a phase."""
+def make_schedule(
+    seed: int, *, faults: int = 5, transactions: int = 200, topic_format: str | None = None
+) -> Schedule:
+    """The schedule of a seed, of `faults` faults at most, and so many transactions in a phase.
+
+    Args:
+        topic_format: None has the seed choose it.
+    """
     chance = random.Random(seed)
     kinds = [chance.choice(KINDS) for _ in range(chance.randint(2, faults))]
     return Schedule(
@@ -47,4 +59,5 @@ def make_schedule(seed: int, *, faults: int = 5, transactions: int = 200) -> Sch
             for kind in kinds
         ),
         transactions=transactions,
+        format=topic_format or random.Random(f"{seed} format").choice(FORMATS),
     )

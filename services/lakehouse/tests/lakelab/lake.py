@@ -33,7 +33,7 @@ class Lake:
         return Job(
             self.session,
             self.settings,
-            Registry(self.settings.registry_access),
+            Registry(self.settings.optional_registry),
             Health(),
             streams=self.streams,
             failpoint=failpoint,
