@@ -15,6 +15,7 @@ from typing import Self
 
 import psycopg
 import pytest
+from confluent_kafka.admin import AdminClient
 from psycopg.conninfo import conninfo_to_dict
 
 from tidings_cli.main import main
@@ -262,6 +263,30 @@ def test_it_goes_on_where_it_was_until_the_connector_fails(
     assert main(["up", str(project), "--drop"]) == 0
     assert replication(left) == []
     assert not (project / ".tidings").exists()
+
+
+def test_servers_that_are_given_are_used(
+    project: Path,
+    left: psycopg.Connection[tuple[object, ...]],
+    tmp_path: Path,
+    kafka_bootstrap: str,
+    registry_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIDINGS_KAFKA", kafka_bootstrap)
+    monkeypatch.setenv("TIDINGS_REGISTRY", registry_url)
+    with Up(project, tmp_path / "up.txt") as up:
+        # Rows of the first snapshot are no news; one of these comes after it.
+        up.until("first business event", lambda: left.execute(INSERT))
+        assert "starting Kafka" not in up.said
+        assert f"Kafka        {kafka_bootstrap}, topics {project.name}.*" in up.said
+        topics = AdminClient({"bootstrap.servers": kafka_bootstrap}).list_topics(timeout=60).topics
+        assert f"{project.name}.member-created.v1" in topics
+        up.process.send_signal(signal.SIGINT)
+        # Kafka keeps what was published, so the slot is kept, too, until somebody says otherwise.
+        assert f"slot tidings_{project.name} and publication tidings_{project.name} stay" in up.ends(130)
+    assert len(replication(left)) == 2
+    left.execute("SELECT pg_drop_replication_slot(%s)", (f"tidings_{project.name}",))
 
 
 def test_a_slot_of_somebody_else_is_not_read_by(
