@@ -180,7 +180,7 @@ def _described(columns: list[LoggedColumn], more: dict[int, Reader]) -> list[Log
             raise more[_SIGNS].error("has too few signs")
         for place, index in enumerate(numeric):
             columns[index] = replace(columns[index], unsigned=bool(bits[place // 8] >> (7 - place % 8) & 1))
-    _put(columns, _is_text, _collations(more, _DEFAULT_CHARSET, _COLUMN_CHARSET))
+    _put(columns, _has_collation, _collations(more, _DEFAULT_CHARSET, _COLUMN_CHARSET))
     _put(columns, _is_label, _collations(more, _LABEL_DEFAULT_CHARSET, _LABEL_CHARSET))
     for field, kind in ((_SET_LABELS, SET), (_ENUM_LABELS, ENUM)):
         if field in more:
@@ -196,8 +196,9 @@ def _described(columns: list[LoggedColumn], more: dict[int, Reader]) -> list[Log
     return columns
 
 
-def _is_text(column: LoggedColumn) -> bool:
-    return column.type in {STRING, VARCHAR, BLOB}
+def _has_collation(column: LoggedColumn) -> bool:
+    """Whether the lists of collations count a column: a geometry is binary, and counted."""
+    return column.type in {STRING, VARCHAR, BLOB, GEOMETRY}
 
 
 def _is_label(column: LoggedColumn) -> bool:
