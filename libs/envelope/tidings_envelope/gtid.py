@@ -8,7 +8,9 @@ from tidings_envelope.errors import DecodeError
 ROWS: Final = 1 << 24
 """Positions between two commits."""
 MAX_SEQUENCE: Final = (1 << 63) // ROWS - 1
-_TEXT: Final = re.compile(r"([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,12})")
+PATTERN: Final = "([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,12})"
+"""Domain, server and sequence, as a regular expression of Python and of Java."""
+_TEXT: Final = re.compile(PATTERN)
 
 
 class Gtid(NamedTuple):

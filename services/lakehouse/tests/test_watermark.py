@@ -119,10 +119,20 @@ def test_it_follows_the_stored_position_while_the_database_rests(
         (OURS | {"lsn": 100, "lsn_proc": 100}, 100),
         ({"lsn": 90, "lsn_proc": 90}, None),  # of real Debezium: it may be a row's
         ({"lsn": 90, "lsn_proc": 90, "lsn_commit": 80}, 80),
+        # of MariaDB
+        ({"gtids": "0-1-42", "pos": 4, "tidings_rows": "0-1-43:7"}, 42 << 24),
+        ({"gtids": "0-1-42", "snapshot": "INITIAL"}, None),
+        ({"gtids": "0-1-42,7-1-3"}, None),
+        ({"gtids": ""}, None),
     ],
 )
 def test_which_commit_a_stored_offset_is_behind(offset: dict[str, object], position: int | None) -> None:
     assert position_of(json.dumps(offset)) == position
+
+
+def test_of_several_replication_domains_the_sources_one_counts() -> None:
+    offset = json.dumps({"gtids": "0-1-42,7-1-3"})
+    assert [position_of(offset, domain) for domain in (0, 7, 8)] == [42 << 24, 3 << 24, None]
 
 
 def test_without_transaction_metadata_a_table_speaks_for_itself(

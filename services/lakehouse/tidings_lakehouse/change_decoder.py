@@ -10,13 +10,14 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.avro_nodes import Node
 from tidings_lakehouse.columns import column_type, is_placeholder, shaped_row
+from tidings_lakehouse.mariadb import Limits, Place, is_of_mariadb, place_of
 from tidings_lakehouse.naming import Naming, Rename
 from tidings_lakehouse.poison import Poison, is_among, why
 from tidings_lakehouse.records import ReaderGroup, failure
 from tidings_lakehouse.schemas import DecodingPlan
 from tidings_lakehouse.tables import evolve
 
-SOURCE_FIELDS = ("ts_ms", "ts_us", "snapshot", "sequence", "txId", "lsn")
+SOURCE_FIELDS = ("ts_ms", "ts_us", "snapshot", "sequence", "txId", "lsn", "gtid")
 HEADERS = st.ArrayType(
     st.StructType([st.StructField("key", st.StringType()), st.StructField("value", st.BinaryType())])
 )
@@ -43,8 +44,9 @@ _TRAILING = (
 def check_envelope(node: Node) -> str | None:
     """Why a schema is not that of a change event, or None."""
     source = node.field("source")
-    if node.kind != "record" or source is None or node.field("op") is None or source.field("lsn") is None:
-        return "is not that of a PostgreSQL change event"
+    has_position = source is not None and (source.field("lsn") is not None or is_of_mariadb(node))
+    if node.kind != "record" or node.field("op") is None or not has_position:
+        return "is not that of a change event of PostgreSQL or MariaDB"
     row = node.field("after")
     if row is None or row.kind != "record":
         return "is not that of a change event with rows"
@@ -82,27 +84,39 @@ class ChangeDecoder:
     """Decodes the records of one topic by the schemas it was made for; made once, used for every batch."""
 
     def __init__(
-        self, topic_id: str, values: DecodingPlan, keys: DecodingPlan, log: st.StructType, naming: Naming
+        self,
+        topic_id: str,
+        values: DecodingPlan,
+        keys: DecodingPlan,
+        log: st.StructType,
+        naming: Naming,
+        limits: Limits,
     ) -> None:
-        self.made_for = (topic_id, values, keys, log, naming)
+        self.made_for = (topic_id, values, keys, log, naming, limits)
         value_groups = [(group, f"v{number}") for number, group in enumerate(values.groups)]
         key_groups = [(group, f"k{number}") for number, group in enumerate(keys.groups)]
         self._decoded = [
             *[group.decode("value", "value_id").alias(name) for group, name in value_groups],
             *[group.decode("key", "key_id").alias(name) for group, name in key_groups],
         ]
+        places = [
+            place_of(group.reader, name, limits) if is_of_mariadb(group.reader) else _place(name)
+            for group, name in value_groups
+        ]
         reason = sf.coalesce(
             failure("value", "value_id", value_groups, values.refused),
             failure("key", "key_id", key_groups, keys.refused),
+            *[place.reason for place in places],
         )
-        lsn = _first([_lsn(name) for _, name in value_groups])
-        columns = _log_columns(topic_id, values, value_groups, key_groups, log, naming, lsn)
+        lsn = _first([place.lsn for place in places])
+        columns = _log_columns(topic_id, values, value_groups, key_groups, log, naming, places)
         self._columns = [
             *[
                 columns.get(field.name, sf.col(field.name)).cast(field.dataType).alias(field.name)
                 for field in log.fields
             ],
             _unavailable(value_groups, naming, lsn).alias("unavailable"),
+            _first([place.domain for place in places]).cast("bigint").alias("domain"),
             reason.alias("reason"),
             sf.col("key").alias("record_key"),
             sf.col("value").alias("record_value"),
@@ -111,6 +125,7 @@ class ChangeDecoder:
         self._last = [
             *[sf.col(field.name) for field in log.fields],
             sf.col("unavailable"),
+            sf.col("domain"),
             sf.col("reason"),
             sf.when(failed, sf.col("record_key")).alias("raw_key"),
             sf.when(failed, sf.col("record_value")).alias("raw_value"),
@@ -119,8 +134,8 @@ class ChangeDecoder:
     def decode(self, records: DataFrame, poison: Sequence[Poison] = ()) -> DataFrame:
         """Rows of the log, and of what could not be decoded; `poison` is not tried.
 
-        Ends in the log's columns, then `unavailable` (names of fields that stand for a value not logged), `reason` (why
-        it could not be decoded, else null) with `raw_key` and `raw_value`.
+        Ends in the log's columns, then `unavailable` (names of fields that stand for a value not logged), `domain` (MariaDB's
+        replication domain), `reason` (why it could not be decoded, else null) with `raw_key` and `raw_value`.
         """
         if poison:
             good = self.decode(records.where(~is_among(poison)))
@@ -128,13 +143,14 @@ class ChangeDecoder:
         return records.select("*", *self._decoded).select(*self._columns).select(*self._last)
 
     def _put_aside(self, records: DataFrame, poison: Sequence[Poison]) -> DataFrame:
-        topic_id, _, _, log, _ = self.made_for
+        topic_id, _, _, log, *_ = self.made_for
         kept = {"topic_id": sf.lit(topic_id)} | {
             name: sf.col(name) for name in ("partition", "offset", "timestamp", "headers")
         }
         return records.select(
             *[kept.get(f.name, sf.lit(None)).cast(f.dataType).alias(f.name) for f in log.fields],
             sf.array().cast("array<string>").alias("unavailable"),
+            sf.lit(None).cast("bigint").alias("domain"),
             why(poison).alias("reason"),
             sf.col("key").alias("raw_key"),
             sf.col("value").alias("raw_value"),
@@ -148,9 +164,10 @@ def _log_columns(
     key_groups: Sequence[tuple[ReaderGroup, str]],
     log: st.StructType,
     naming: Naming,
-    lsn: Column,
+    places: Sequence[Place],
 ) -> dict[str, Column]:
     fits = {field.name: field.dataType for field in log.fields}
+    lsn = _first([place.lsn for place in places])
 
     def value(path: str) -> Column:
         return _first([sf.col(f"{name}.{path}") for _, name in value_groups])
@@ -165,9 +182,9 @@ def _log_columns(
             value("op").isNotNull(), sf.coalesce(value("source.snapshot") != "false", sf.lit(False))
         ),
         "incremental": value("source.snapshot") == "incremental",
-        "tx_id": value("source.txId"),
+        "tx_id": _first([place.tx_id for place in places]),
         "total_order": value("transaction.total_order") if _have(values, "transaction") else sf.lit(None),
-        "last_commit_lsn": sf.get_json_object(value("source.sequence"), "$[0]").try_cast("bigint"),
+        "last_commit_lsn": _first([place.last_commit_lsn for place in places]),
         "lsn": lsn,
         "changed_at": sf.timestamp_micros(
             sf.coalesce(value("source.ts_us"), value("source.ts_ms") * 1000)
@@ -178,9 +195,20 @@ def _log_columns(
     }
 
 
-def _lsn(decoded: str) -> Column:
-    sequence = sf.get_json_object(sf.col(f"{decoded}.source.sequence"), "$[1]").try_cast("bigint")
-    return sf.coalesce(sf.col(f"{decoded}.source.lsn"), sequence)
+def _place(decoded: str) -> Place:
+    """Where a change of PostgreSQL stands."""
+    source, none = f"{decoded}.source", sf.lit(None)
+
+    def of_sequence(number: int) -> Column:
+        return sf.get_json_object(sf.col(f"{source}.sequence"), f"$[{number}]").try_cast("bigint")
+
+    return Place(
+        sf.col(f"{source}.txId"),
+        of_sequence(0),
+        sf.coalesce(sf.col(f"{source}.lsn"), of_sequence(1)),
+        none.cast("bigint"),
+        none.cast("string"),
+    )
 
 
 def _have(plan: DecodingPlan, *path: str) -> bool:
@@ -226,7 +254,8 @@ def _unavailable(groups: Sequence[tuple[ReaderGroup, str]], naming: Naming, lsn:
     """Present names of the fields of `after` that hold the placeholder."""
     names: list[Column] = []
     for group, decoded in groups:
-        row = group.reader.field("after")
+        # MariaDB logs whole rows: a text that reads like the placeholder is a text.
+        row = None if is_of_mariadb(group.reader) else group.reader.field("after")
         for name, node in () if row is None else row.fields:
             test = is_placeholder(node, sf.col(f"{decoded}.after")[name])
             if test is None:

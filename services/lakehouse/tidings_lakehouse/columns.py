@@ -4,7 +4,7 @@ Debezium represents what SQL has types for by numbers and strings with a name (d
 "Data type mappings"); tables get the SQL type back:
 
     Date -> date, Timestamp/MicroTimestamp/NanoTimestamp -> timestamp_ntz, ZonedTimestamp -> timestamp,
-    Time/MicroTime/NanoTime -> string hh:mm:ss.ffffff (Spark has no such column type that Iceberg can store),
+    Time/MicroTime/NanoTime -> string [-]hh:mm:ss.ffffff (Spark has no such column type that Iceberg can store),
     Decimal -> decimal(p,s), VariableScaleDecimal and more than 38 digits -> string (exact), Json/Uuid/Enum -> string
 
 Infinity becomes the year 294247 (and -290308) in both timestamp types, which sorts as it should.
@@ -77,15 +77,18 @@ def _time_of_day(column: Column, per_second: int) -> Column:
     micros = (
         _div(value, per_second // 1_000_000) if per_second > 1_000_000 else value * (1_000_000 // per_second)
     )
-    seconds = _div(micros, 1_000_000)
+    # MariaDB's TIME is an interval: up to 838 hours, and negative.
+    size = sf.abs(micros)
+    seconds = _div(size, 1_000_000)
     return sf.when(
         column.isNotNull(),
         sf.format_string(
-            "%02d:%02d:%02d.%06d",
+            "%s%02d:%02d:%02d.%06d",
+            sf.when(micros < 0, "-").otherwise(""),
             _div(seconds, 3600),
             _div(seconds, 60) % 60,
             seconds % 60,
-            micros % 1_000_000,
+            size % 1_000_000,
         ),
     )
 

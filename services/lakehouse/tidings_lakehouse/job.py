@@ -286,11 +286,11 @@ class Job:
                         f"the stored offsets cannot be read: {_first_line(error)}"
                     ) from error
 
-    def _stored_position(self) -> int | None:
+    def _stored_position(self, domain: int | None) -> int | None:
         topic, settings = self._settings.lakehouse_offsets_topic, self._settings
         if not topic or not self._brokers.has(topic):
             return None
-        return stored_position(self._session, self._login, topic, settings.source)
+        return stored_position(self._session, self._login, topic, settings.source, domain)
 
     def stop(self) -> None:
         """End the batches that have begun, then the queries."""

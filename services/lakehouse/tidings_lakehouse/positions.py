@@ -93,6 +93,8 @@ def statistics() -> list[Column]:
         sf.max(sf.when(first, lsn)).alias("first_max"),
         sf.min(sf.when(placed, at)).alias("placed_min"),
         sf.max(sf.when(placed, at)).alias("placed_max"),
+        sf.min(sf.when(placed, sf.col("offset"))).alias("begun"),
+        sf.max(sf.when(snapshot & (lsn == 0), sf.col("offset"))).alias("unplaced"),
     ]
 
 
@@ -108,6 +110,8 @@ class Span:
     """Of a stream's first transaction, and rows read before it ended, which do not know the last commit."""
     placed: tuple[Position, Position] | None
     """Of rows that know the last commit."""
+    begun: int | None = None
+    """Offset of the first of them."""
 
     @classmethod
     def of(cls, row: Any) -> Span:
@@ -121,6 +125,7 @@ class Span:
             _pair(row["snapshot_min"], row["snapshot_max"]),
             _pair(row["first_min"], row["first_max"]),
             placed,
+            row["begun"],
         )
 
     def least(self, snapshot_lsn: int) -> Position | None:
@@ -164,6 +169,8 @@ class Progress:
     """Whether there are rows of a stream's first transaction."""
     topic_id: str = ""
     """The incarnation of the topic that was read last."""
+    begun: dict[PartitionId, int] = field(default_factory=dict)
+    """Offset of the first row in each partition that knows a commit before it."""
 
     def is_late(self, spans: Mapping[PartitionId, Span]) -> bool:
         """Whether some of a batch's rows are older than what the table has: redelivered, or read again."""
@@ -206,6 +213,8 @@ class Progress:
             if span.placed is not None:
                 last_commit = span.placed[1].commit_lsn
                 self.complete[partition] = max(self.complete.get(partition, 0), last_commit)
+            if span.begun is not None:
+                self.begun[partition] = min(self.begun.get(partition, span.begun), span.begun)
 
     def note(self, spans: Mapping[PartitionId, Span]) -> dict[str, Any]:
         """What a log is to note with rows, of which `spans` tell; see `of_note`."""
@@ -219,6 +228,7 @@ class Progress:
             "snapshots": note_of(after.snapshots),
             "truncated": None if after.truncated is None else list(after.truncated),
             "has_first": after.has_first,
+            "begun": note_of(after.begun),
         }
 
     @classmethod
@@ -233,6 +243,7 @@ class Progress:
             None if truncated is None else Position(*truncated),
             bool(note["has_first"]),
             note["topic_id"],
+            offsets_noted(note.get("begun", {})),
         )
 
     def complete_lsn(self, partitions: Iterable[int]) -> int | None:

@@ -14,6 +14,7 @@ What fails by one topic's own trouble sets that topic aside (`set_aside`): it is
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from collections.abc import Callable
@@ -50,6 +51,7 @@ from tidings_lakehouse.erased import ERASED_PROPERTY
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.json_schemas import JsonSchemas
 from tidings_lakehouse.kafka import Brokers, Offsets
+from tidings_lakehouse.mariadb import Limits
 from tidings_lakehouse.metrics import QUARANTINED
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.parallel import Workers
@@ -74,6 +76,7 @@ from tidings_lakehouse.technical_tables import TablesWriter
 from tidings_lakehouse.topics import TECHNICAL, TRANSACTION_LOG, log_of, transaction_topic
 from tidings_lakehouse.transactions import Markers, TransactionLog
 from tidings_lakehouse.troubles import trouble_of_topic
+from tidings_lakehouse.unordered import decoded_again, unordered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +101,7 @@ class TechnicalWriter:
         pattern: str,
         checkpoint: str,
         deadline: float,
-        position: Callable[[], int | None],
+        position: Callable[[int | None], int | None],
     ) -> None:
         """
         Args:
@@ -106,7 +109,8 @@ class TechnicalWriter:
             pattern: of the topics that the query reads, as a whole.
             checkpoint: URI of the query's.
             deadline: seconds after which the watermark passes a commit without rows that do not come.
-            position: asks for the commit up to which everything is on the topics; None when that is not known.
+            position: asks for the commit up to which everything is on the topics, of the replication domain that is given;
+                None when that is not known.
         """
         self._session = session
         self._schemas = schemas = JsonSchemas(schemas)
@@ -192,6 +196,8 @@ class TechnicalWriter:
             one = self._decode(kept, topic, topic_id, survey)
             try:
                 found = survey_one(one, statistics_of)
+                for again, limits in unordered([one], found, self._transactions):
+                    found |= decoded_again(again, limits)
                 self._tables.begin()
                 self._write_one(session, one, found.get(topic, []))
                 self._put_in_quarantine([one], {topic: topic_id}, found)
@@ -230,7 +236,7 @@ class TechnicalWriter:
         read = committed_offsets(self._session, self._checkpoint)
         if self._transactions.topic not in read or not has_read(read, self._brokers.ends(self._pattern)):
             return
-        position = self._position()
+        position = self._position(self._transactions.domain)
         # What was committed up to there had been sent before the position was stored: so these ends are behind it.
         if position is None or not has_read(read, self._brokers.ends(self._pattern)):
             return
@@ -312,8 +318,9 @@ class TechnicalWriter:
         )
         if is_new:
             note_renames(target.log, naming.renames)
-        if target.decoder is None or target.decoder.made_for != (topic_id, values, keys, schema, naming):
-            target.decoder, target.plan = ChangeDecoder(topic_id, values, keys, schema, naming), None
+        made_for = topic_id, values, keys, schema, naming, Limits(self._transactions.domain)
+        if target.decoder is None or target.decoder.made_for != made_for:
+            target.decoder, target.plan = ChangeDecoder(*made_for), None
         own = kept.records.where(sf.col("topic") == topic)
         changes = self._decoded_here(target, target.decoder, kept.here)
         if changes is None:
@@ -358,6 +365,9 @@ class TechnicalWriter:
     ) -> tuple[list[str], list[Watermark], dict[str, list[Any]]]:
         """Tables that were changed, their watermarks, and the rows' statistics."""
         found = self._survey_rows(decoded, read)
+        for one, limits in unordered(decoded, found, self._transactions):
+            again = functools.partial(decoded_again, one, limits)
+            found |= self._attempt(one.target.topic, read, one.survey, again) or {}
         written: list[str] = []
         watermarks: list[Watermark] = []
         self._tables.begin()

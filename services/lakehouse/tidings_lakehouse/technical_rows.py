@@ -53,6 +53,7 @@ def statistics_of(decoded: list[Decoded]) -> dict[str, list[Any]]:
             "changed_at",
             "reason",
             "unavailable",
+            "domain",
         )
         for one in decoded
     ]
@@ -61,7 +62,11 @@ def statistics_of(decoded: list[Decoded]) -> dict[str, list[Any]]:
         whole = whole.coalesce(1)
     rows = (
         whole.groupBy("topic", "topic_id", "partition")
-        .agg(*statistics(), sf.array_distinct(sf.flatten(sf.collect_set("unavailable"))).alias("unavailable"))
+        .agg(
+            *statistics(),
+            sf.array_distinct(sf.flatten(sf.collect_set("unavailable"))).alias("unavailable"),
+            sf.collect_set("domain").alias("domains"),
+        )
         .collect()
     )
     found: dict[str, list[Any]] = {}

@@ -19,16 +19,19 @@ from tidings_lakehouse.avro_nodes import Node
 from tidings_lakehouse.batches import TopicSurvey
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.completeness import End
+from tidings_lakehouse.mariadb import GtidColumns
 from tidings_lakehouse.positions import NEVER, PartitionId, beyond, note_of, offsets_noted, offsets_of
 from tidings_lakehouse.records import failure
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.tables import Table
 from tidings_lakehouse.topics import TRANSACTION_LOG, technical_topic
+from tidings_service import get_logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG = get_logger("tidings_lakehouse.transactions")
 _COLLECTIONS = st.ArrayType(
     st.StructType(
         [st.StructField("data_collection", st.StringType()), st.StructField("event_count", st.LongType())]
@@ -51,6 +54,8 @@ SCHEMA = st.StructType(
     ]
 )
 _NOTED = "offsets"
+_DOMAIN = "tidings.replication-domain"
+"""Property of the table, with the transaction topic behind it: the domain of MariaDB whose commits the source has."""
 _LEFT_OUT = "tidings.left.out"
 """Header of an END record: JSON, by ``filtered`` and ``failed`` and by table how many of the counted events are not there."""
 
@@ -94,7 +99,12 @@ class TransactionLog:
         self._plans = Planner(schemas, check_marker)
         self._table = Table(session, TRANSACTION_LOG, "", commits)
         self._held: dict[PartitionId, int] = {}
+        self.domain: int | None = None
+        """MariaDB's replication domain, whose commits are the source's; None: not known yet, or of PostgreSQL."""
+        self._has_looked = False
         if self._table.exists:
+            known = self._table.property(f"{_DOMAIN}.{topic}")
+            self.domain = int(known) if known else None
             noted = self._table.noted().get(_NOTED)
             held = session.table(TRANSACTION_LOG)
             self._held = offsets_of(held) if noted is None else offsets_noted(noted)
@@ -102,7 +112,7 @@ class TransactionLog:
     def append(self, records: DataFrame, topic_id: str, survey: TopicSurvey) -> Markers:
         """Write the topic's part of a batch."""
         self._table.ensure(SCHEMA, partitioned_by=["days(timestamp)"])
-        decoded = self._decoded(records.where(sf.col("topic") == self.topic), survey)
+        decoded = self._in_domain(self._decoded(records.where(sf.col("topic") == self.topic), survey))
         new = decoded.withColumn("topic_id", sf.lit(topic_id))
         condition = beyond(self._held, topic_id)
         if condition is not None:
@@ -113,7 +123,39 @@ class TransactionLog:
             held[key] = max(held.get(key, NEVER), last)
         self._table.append(new.select(*SCHEMA.names), {_NOTED: note_of(held)})
         self._held = held
-        return self._markers(decoded)
+        return self._markers(decoded.where("NOT is_foreign"))
+
+    def learn(self, domain: int) -> None:
+        """Note the source's replication domain for ever, before anything of it is written: others do not compare with it."""
+        self._table.ensure(SCHEMA, partitioned_by=["days(timestamp)"])
+        self._table.set_property(f"{_DOMAIN}.{self.topic}", str(domain))
+        self.domain = domain
+
+    def _in_domain(self, decoded: DataFrame) -> DataFrame:
+        """Markers of another replication domain without what they say of positions, and `is_foreign`."""
+        if self.domain is None and not self._has_looked:
+            self._has_looked = True
+            first = sf.min_by("domain", sf.struct("partition", "offset"))
+            found = decoded.where("domain IS NOT NULL").agg(first).collect()[0][0]
+            if found is not None:
+                self.learn(found)
+        if self.domain is None:
+            return decoded.withColumn("is_foreign", sf.lit(False))
+        is_foreign = sf.coalesce(sf.col("domain") != self.domain, sf.lit(False))
+        told = decoded.withColumn("is_foreign", is_foreign)
+        if others := [row[0] for row in told.where("is_foreign").select("domain").distinct().collect()]:
+            _LOG.warning(
+                "transactions of other replication domains are left out: their commits have no common order",
+                topic=self.topic,
+                domain=self.domain,
+                others=sorted(others),
+            )
+        return told.withColumns(
+            {
+                name: sf.when(~sf.col("is_foreign"), sf.col(name))
+                for name in ("tx_id", "commit_lsn", "data_collections")
+            }
+        )
 
     def after(self, commit_lsn: int | None) -> list[End]:
         """The END markers in the table behind a commit."""
@@ -135,12 +177,15 @@ class TransactionLog:
             return sf.coalesce(*found, sf.lit(None).cast(type_))
 
         id_ = sf.split(part("id", st.StringType()), ":")
+        gtid = GtidColumns.of(part("id", st.StringType()))
+        tx_id, commit_lsn = (sf.get(id_, sf.lit(number)).try_cast("bigint") for number in (0, 1))
         return decoded.select(
             "*",
             part("status", st.StringType()).alias("status"),
-            sf.get(id_, sf.lit(0)).try_cast("bigint").alias("tx_id"),
+            gtid.domain.alias("domain"),
+            sf.coalesce(gtid.sequence, tx_id).alias("tx_id"),
             sf.when(
-                part("status", st.StringType()) == "END", sf.get(id_, sf.lit(1)).try_cast("bigint")
+                part("status", st.StringType()) == "END", sf.coalesce(gtid.commit_position, commit_lsn)
             ).alias("commit_lsn"),
             part("data_collections", _COLLECTIONS).alias("data_collections"),
             sf.expr(f"decode(get(filter(headers, h -> h.key = '{_LEFT_OUT}'), 0).value, 'UTF-8')").alias(

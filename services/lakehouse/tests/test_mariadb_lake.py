@@ -1,0 +1,266 @@
+"""What a real capture tells of a real MariaDB is in the lake as the database has it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+import pytest
+
+from tidings_envelope.gtid import ROWS, gtid_of
+from tidings_lakehouse.kafka import Brokers
+from tidings_lakehouse.kafka_login import KafkaLogin
+from tidings_stack.capture import CaptureWorker, CaptureWorkers
+from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.waiting import wait_for
+
+if TYPE_CHECKING:
+    from lakelab.lake import Lake
+    from lakelab.topics import Topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(900)]
+AVRO = "io.confluent.connect.avro.AvroConverter"
+_TYPES = """
+    CREATE TABLE things (
+        id INT PRIMARY KEY AUTO_INCREMENT, n INT UNSIGNED NOT NULL, large BIGINT UNSIGNED, born YEAR, kind ENUM('a','b,c'),
+        marks SET('x','y','z'), bits BIT(10), flag BIT(1), price DECIMAL(12,3), huge DECIMAL(50,2), ratio FLOAT, exact DOUBLE,
+        day DATE, at DATETIME(6), seen TIMESTAMP(3) NULL, lasts TIME(3), doc JSON, place POINT, raw VARBINARY(20),
+        name VARCHAR(50) CHARACTER SET latin1, mark UUID, address INET6)
+"""
+_IN_MARIADB = """
+    SELECT id, n, CAST(large AS CHAR), born, kind, marks, bits + 0, flag + 0, CAST(price AS CHAR), CAST(huge AS CHAR), ratio,
+        exact, DATE_FORMAT(NULLIF(day, 0), '%Y-%m-%d'), DATE_FORMAT(NULLIF(at, 0), '%Y-%m-%d %H:%i:%s.%f'),
+        DATE_FORMAT(NULLIF(seen, 0), '%Y-%m-%d %H:%i:%s.%f'), CAST(CAST(lasts AS TIME(6)) AS CHAR), doc,
+        HEX(ST_AsBinary(place)), HEX(raw), name, mark, address
+    FROM things ORDER BY id
+"""
+_IN_THE_LAKE = """
+    SELECT id, n, cast(large AS string), born, kind, marks, bits, cast(flag AS int), cast(price AS string), huge, ratio, exact,
+        date_format(day, 'yyyy-MM-dd'), date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'),
+        date_format(seen, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), lasts, doc, hex(place.wkb), hex(raw), name, mark, address
+    FROM technical.{name}_things ORDER BY id
+"""
+_BITS = 6
+"""Place of the column whose bytes begin with the least."""
+
+
+class Store:
+    """A database with a table of all types and one that changes much, and a writer of random transactions."""
+
+    def __init__(self, server: MariaDbServer, name: str) -> None:
+        self.name, self._chance = name, random.Random(name)
+        self._connection = pymysql.connect(
+            host="127.0.0.1", port=server.port, user="admin", password=server.password, autocommit=True
+        )
+        self.sql("SET sql_mode = '', time_zone = '+00:00'")  # zero dates
+        self.sql(f"CREATE DATABASE {name}")
+        self.sql(f"USE {name}")
+        self.sql(_TYPES)
+        self.sql("CREATE TABLE few (id INT PRIMARY KEY, n INT NOT NULL)")
+
+    def sql(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement, values or None)
+            return list(cursor.fetchall())
+
+    def things(self, count: int) -> None:
+        """Rows of every kind of value, those at the ends among them."""
+        pick = self._chance.choice
+        for _ in range(count):
+            self.sql(
+                "INSERT INTO things (n, large, born, kind, marks, bits, flag, price, huge, ratio, exact, day, at, seen, lasts,"
+                " doc, place, raw, name, mark, address) VALUES"
+                " (%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,ST_GeomFromText(%s),%s,%s,%s,%s)",
+                *(pick((0, 4294967295)), pick((None, 7, 18446744073709551615)), pick((None, 1901, 2155, 0))),
+                *(pick((None, "a", "b,c")), pick((None, "", "x", "x,z")), pick((None, 0, 1, 1023))),
+                *(
+                    pick((None, 0, 1)),
+                    pick((None, "-123456789.123", "0.001")),
+                    pick((None, "9" * 48 + ".99")),
+                ),
+                *(pick((None, 1.5, -0.25)), pick((None, 0.1, 1e300))),
+                *(
+                    pick((None, "0000-00-00", "2024-02-29")),
+                    pick((None, "0000-00-00", "2024-02-29 23:59:59.000001")),
+                ),
+                *(
+                    pick((None, "2024-02-29 23:59:59.120")),
+                    pick((None, "-00:00:00.5", "-838:59:59.5", "838:59:59", "12:30:00")),
+                ),
+                *(
+                    pick((None, '{"a": [1, "ü"]}')),
+                    pick((None, "POINT(1 -2)")),
+                    pick((None, b"", b"\x00\xff")),
+                ),
+                *(
+                    pick((None, "Zoë", "__debezium_unavailable_value")),
+                    pick((None, "6ccd780c-baba-1026-9564-5b8c656024db")),
+                ),
+                pick((None, "2001:db8::ff")),
+            )
+
+    def transactions(self, count: int) -> None:
+        """Inserts, several updates of a row, deletes, changes of keys, rollbacks."""
+        for _ in range(count):
+            self.sql("START TRANSACTION")
+            for _ in range(self._chance.choice((1, 2, 5))):
+                key = self._chance.randrange(30)
+                match self._chance.choice(("put", "put", "count", "count", "delete", "move", "thing")):
+                    case "put":
+                        self.sql("INSERT IGNORE INTO few VALUES (%s, 0)", key)
+                    case "count":
+                        self.sql("UPDATE few SET n = n + 1 WHERE id < %s", key)
+                    case "delete":
+                        self.sql("DELETE FROM few WHERE id = %s", key)
+                    case "move":
+                        self.sql(
+                            "UPDATE IGNORE few SET id = %s WHERE id = %s", self._chance.randrange(30), key
+                        )
+                    case _:
+                        self.things(1)
+                        self.sql("UPDATE things SET n = n DIV 2, name = 'né' WHERE id %% 7 = %s", key % 7)
+            self.sql("ROLLBACK" if self._chance.random() < 0.1 else "COMMIT")
+
+    def position(self) -> int:
+        """Of the last commit."""
+        ((text,),) = self.sql("SELECT @@gtid_binlog_pos")
+        return max(gtid_of(one).commit_position for one in str(text).split(",") if one.startswith("0-"))
+
+
+class Pipeline:
+    """A store whose tables are captured, and the lake."""
+
+    def __init__(self, store: Store, lake: Lake, worker: CaptureWorker) -> None:
+        self.store, self.lake, self.worker = store, lake, worker
+        self._brokers = Brokers(lake.session, KafkaLogin(lake.settings.kafka_access, local=False))
+
+    def records(self, topic: str) -> int:
+        """Written to a topic so far."""
+        name = f"{self.store.name}.{topic}"
+        return sum(self._brokers.ends(name.replace(".", r"\.")).get(name, {}).values())
+
+    def watermark(self) -> int | None:
+        found = self.lake.rows(
+            f"SELECT DISTINCT commit_lsn FROM tidings.watermark WHERE topic LIKE '{self.store.name}.%'"
+        )
+        assert len(found) <= 1
+        return found[0][0] if found else None
+
+    def settle(self) -> None:
+        """The watermark passes the last commit, and then the tables are the database's."""
+        wanted = self.store.position()
+
+        def has_passed() -> bool:
+            self.lake.drain()
+            return (self.watermark() or 0) >= wanted
+
+        wait_for("the watermark", has_passed, seconds=120)
+        name = self.store.name
+        held = self.lake.rows(f"SELECT id, n FROM technical.{name}_few ORDER BY id")
+        assert held == self.store.sql("SELECT id, n FROM few ORDER BY id")
+        things = [
+            tuple(
+                int.from_bytes(v, "little") if n == _BITS and v is not None else v for n, v in enumerate(row)
+            )
+            for row in self.lake.rows(_IN_THE_LAKE.format(name=name))
+        ]
+        assert things == self.store.sql(_IN_MARIADB)
+
+
+@pytest.fixture
+def pipeline(
+    lake: Lake,
+    topics: Topics,
+    mariadb: MariaDbServer,
+    kafka_bootstrap: str,
+    registry_url: str,
+    unique_name: str,
+    tmp_path: Path,
+) -> Iterator[Pipeline]:
+    """With rows in the first snapshot; few records a batch, so that transactions are cut."""
+    store = Store(mariadb, unique_name)
+    store.things(30)
+    store.transactions(10)
+    topics.create(f"{unique_name}.transaction")
+    converters = {
+        f"{kind}.converter{more}": value
+        for kind in ("key", "value")
+        for more, value in (("", AVRO), (".schema.registry.url", registry_url))
+    }
+    config = {
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(mariadb.port),
+        "database.user": "admin",
+        "database.password": mariadb.password,
+        "database.include.list": unique_name,
+        "include.schema.changes": "false",
+        "topic.prefix": unique_name,
+        "provide.transaction.metadata": "true",
+        "bigint.unsigned.handling.mode": "precise",
+        **converters,
+    }
+    lake.settings = lake.settings.model_copy(
+        update={"lakehouse_offsets_topic": f"{unique_name}-offset", "lakehouse_max_records": 250}
+    )
+    with CaptureWorkers(tmp_path, kafka_bootstrap) as workers:
+        properties = workers.properties(unique_name, {"offset.flush.interval.ms": "100"})
+        worker = workers.start(properties)
+        status, body = worker.request("PUT", f"/connectors/{unique_name}/config", config)
+        assert status == 201, body
+        worker.wait_task(unique_name, "RUNNING")
+        yield Pipeline(store, lake, worker)
+        worker.request("DELETE", f"/connectors/{unique_name}")
+
+
+def test_the_lake_is_what_the_database_is(pipeline: Pipeline) -> None:
+    """Also when the job dies and forgets, the connector starts anew, and a transaction is cut over batches."""
+    store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
+    pipeline.settle()  # by the position that the worker stores: no END marker follows the snapshot
+
+    read = pipeline.records(f"{name}.few")
+    store.transactions(12)
+    wait_for("the stream", lambda: pipeline.records(f"{name}.few") > read)
+    lake.drain_and_crash(f"log:technical.{name}_few_log")
+    status, _ = pipeline.worker.request("POST", f"/connectors/{name}/restart?includeTasks=true")
+    assert status in (200, 202, 204)
+    store.transactions(12)
+    pipeline.settle()
+
+    lake.forget()
+    store.sql("INSERT INTO few VALUES (1000, 0)")
+    store.sql("START TRANSACTION")
+    for _ in range(300):  # more than a batch takes, of one key
+        store.sql("UPDATE few SET n = n + 1 WHERE id = 1000")
+    store.sql("COMMIT")
+    pipeline.settle()
+    assert lake.rows(f"SELECT count(*) FROM tidings.quarantine WHERE topic LIKE '{name}.%'") == [(0,)]
+
+
+def test_a_second_replication_domain_is_refused_by_name(pipeline: Pipeline) -> None:
+    store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
+    pipeline.settle()
+    store.sql("INSERT INTO few VALUES (2000, 1)")
+    store.sql("SET SESSION gtid_domain_id = 7")
+    store.sql("INSERT INTO few VALUES (2001, 1)")
+    store.sql("SET SESSION gtid_domain_id = 0")
+    store.sql("INSERT INTO few VALUES (2002, 1)")
+    wanted = store.position()
+
+    def has_passed() -> bool:
+        lake.drain()
+        return (pipeline.watermark() or 0) >= wanted
+
+    wait_for("the watermark", has_passed)
+    assert lake.rows(f"SELECT id FROM technical.{name}_few WHERE id >= 2000 ORDER BY id") == [
+        (2000,),
+        (2002,),
+    ]
+    ((reason,),) = lake.rows(f"SELECT reason FROM tidings.quarantine WHERE topic = '{name}.{name}.few'")
+    assert "replication domain 7" in reason
+    assert pipeline.watermark() is not None
+    assert pipeline.watermark() // ROWS == wanted // ROWS  # type: ignore[operator]
