@@ -17,6 +17,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parent.parent
 ELSEWHERE = {
     "libs/client/README.md": "client.md",
+    "examples/read-models/README.md": "read-models.md",
     "examples/rental/README.md": "rental.md",
     "examples/shop/README.md": "shop.md",
     "helm/tidings/README.md": "helm.md",

@@ -2,7 +2,8 @@
 
 The truth it holds: after SIGKILL of capture (its worker, and its task alone), the sequencer, the translator and the
 lakehouse under traffic, a subscriber that reads committed records finds every business event id once, as many events as
-PostgreSQL has facts, and the lake equals the database row by row. Kills are keyed off progress that is read back.
+PostgreSQL has facts, and the lake equals the database row by row. So do read models in PostgreSQL, which sinks on capture's
+worker write from the events. Kills are keyed off progress that is read back.
 """
 
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.e2e.read_models import start_read_models
 
 from tidings_shop.demo.pipeline import LAKEHOUSE
 
@@ -64,6 +66,8 @@ def test_nothing_is_lost_or_repeated_when_services_are_killed(shop: "Shop") -> N
             os.kill(task, signal.SIGKILL)
 
     grown(events, EVENTS_BETWEEN_KILLS, "the first business events")
+    models = start_read_models(pipeline)
+    grown(models.placed, 10, "orders in a read model")
     pipeline.until(pipeline.services[LAKEHOUSE].is_ready, PROGRESS_SECONDS, "the lakehouse")
     grown(lambda: figures.lake.total, 50, "rows in the lake")
     kill(LAKEHOUSE)  # its Spark takes longest to be back: meanwhile the others are killed
@@ -84,3 +88,14 @@ def test_nothing_is_lost_or_repeated_when_services_are_killed(shop: "Shop") -> N
     verdict = demo._compare(summary, demo._drain(summary))
     assert summary.facts["OrderPlaced"] > 100
     assert verdict.problems() == []
+    pipeline.until(
+        lambda: models.placed() >= summary.facts["OrderPlaced"],
+        PROGRESS_SECONDS,
+        "every order in its read model",
+    )
+    assert models.placed() == summary.facts["OrderPlaced"]
+    pipeline.until(
+        lambda: models.problems(pipeline.database_url) == [],
+        PROGRESS_SECONDS,
+        "every price in its read model",
+    )
