@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.maintenance import Maintenance
-from tidings_lakehouse.table_counts import row_count
+from tidings_lakehouse.table_counts import row_count, table_size
 
 
 def local(*parts: int) -> dt.datetime:
@@ -359,6 +359,30 @@ def test_rows_are_counted_without_reading_them(lake: Lake, orders: TableTopic) -
     lake.drain()
     assert row_count(lake.session, orders.table) == 1
     assert row_count(lake.session, f"{orders.table}_log") == 8
+
+
+def test_rows_are_counted_where_a_truncate_took_a_file_and_left_its_marks(
+    lake: Lake, topics: Topics, unique_name: str
+) -> None:
+    """The mark of a deleted row outlives its data file while an older file stays, and counts no row."""
+    from_many = topics.table(f"{unique_name}.public.t_{unique_name}", partitions=2)
+    for what, number, commit, partition in (
+        ("c", 9, 65, 1),
+        ("c", 1, 10, 0),
+        ("c", 2, 15, 0),
+        ("d", 1, 45, 0),
+    ):
+        value = order(number) if what == "c" else {"id": number}
+        from_many.change(what, value, commit, commit + 5, partition=partition)
+        topics.flush()
+        if number != 1 or what == "d":
+            lake.drain()
+    from_many.truncate(55, 60)
+    topics.flush()
+    lake.drain()
+    assert current(lake, from_many) == [(9, "n")]
+    size = table_size(lake.session, from_many.table)
+    assert (size.rows, size.deleted_rows) == (1, 0)
 
 
 def _changes(orders: TableTopic) -> None:

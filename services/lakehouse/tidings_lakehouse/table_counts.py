@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _LOG = get_logger("tidings_lakehouse.table_counts")
 
+# Tables of up to so many data and delete files are counted by planning a scan; each file costs some calls to Java.
+_FEW_FILES = 64
+
 
 class TableCounts:
     """The newest counts, kept for the pages and metrics; may be read from any thread."""
@@ -79,7 +82,11 @@ class TableSize:
     rows: int = 0
     """Those of its data files less those that its delete files mark."""
     deleted_rows: int = 0
-    """Those that delete files mark."""
+    """Those that delete files mark.
+
+    A delete file that a TRUNCATE left behind without its data file is counted in tables of more than 64 files, until
+    maintenance removes it.
+    """
     bytes: int = 0
     files: int = 0
     delete_files: int = 0
@@ -110,6 +117,26 @@ def table_size(session: SparkSession, name: str) -> TableSize:
         return int(summary.get(f"total-{what}") or 0)
 
     deleted = total("position-deletes") + total("equality-deletes")
+    if deleted and total("data-files") + total("delete-files") <= _FEW_FILES:
+        deleted = _deletes_of_live_files(table)
     return TableSize(
         total("records") - deleted, deleted, total("files-size"), total("data-files"), total("delete-files")
     )
+
+
+def _deletes_of_live_files(table: Any) -> int:
+    """Rows that delete files mark in data files that are still there.
+
+    The summary's totals count a delete file also when a TRUNCATE has removed the data file that it marks: Iceberg
+    drops such a delete file only once no older data file is left.
+    """
+    marks: dict[str, int] = {}
+    tasks = table.newScan().planFiles()
+    try:
+        found = tasks.iterator()
+        while found.hasNext():
+            for file in found.next().deletes():
+                marks[file.location()] = file.recordCount()
+    finally:
+        tasks.close()
+    return sum(marks.values())
