@@ -114,7 +114,7 @@ def _measure(name: str, messages: list[bytes], key_converter: Converter, value_c
 
 def _by_message(plan: Plan, messages: list[bytes], context: EventContext) -> None:
     for number, data in enumerate(messages):
-        context.lsn = number
+        context.position = number
         if not number & 255:
             context.now_ns = time.time_ns()
         plan.change(data, XLOG_HEADER_BYTES, context)

@@ -237,18 +237,18 @@ def write_backlog(
     for txid, steps in enumerate(Shop().transactions(large), 700):
         context.begin(txid, now // 1000, last)
         context.now_ns = now
-        context.lsn = lsn
+        context.position = lsn
         send(markers.transaction_topic, markers.begin(context))
         for table, op, cells in steps:
             lsn += 100
-            context.lsn = lsn
+            context.position = lsn
             plan = plans[table]
             made = plan.insert(cells, context) if op == "c" else plan.update(None, None, cells, context)
             for record in made:
                 send(plan.topic, record)
             written += 1
         lsn += 100
-        context.lsn = last = lsn
+        context.position = last = lsn
         send(markers.transaction_topic, markers.end(context))
         producer.poll(0)
         if written >= rows:

@@ -361,13 +361,13 @@ def convert(scenario: Scenario, raw: list[tuple[int, bytes]], catalog_session: S
     context.now_ns = time.time_ns()
     last_commit_lsn = None
     for lsn, data in raw:
-        context.lsn = lsn
+        context.position = lsn
         match decode_message(data):
             case Begin() as begin:
                 context.begin(begin.xid, begin.commit_ts_us, last_commit_lsn)
                 records[markers.transaction_topic].append(markers.begin(context))
             case Commit() as commit:
-                context.lsn = last_commit_lsn = commit.end_lsn
+                context.position = last_commit_lsn = commit.end_lsn
                 records[markers.transaction_topic].append(markers.end(context))
             case Relation() as relation if tables.captures(relation.schema, relation.name):
                 table = catalog.table_of_relation(relation)

@@ -73,7 +73,7 @@ def plan_for(table: Table = TABLE, *, checked_only: bool = False, **options: Any
 def context() -> EventContext:
     made = EventContext()
     made.begin(99, 1_767_225_600_123_456, 500)
-    made.lsn = 600
+    made.position = 600
     made.now_ns = 1_767_225_601_000_000_001
     return made
 

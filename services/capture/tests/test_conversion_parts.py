@@ -41,13 +41,13 @@ def test_markers_to_the_byte() -> None:
     plan = markers(provide_transaction_metadata=True)
     context = EventContext()
     context.begin(813, 1_795_218_281_648_999, None)
-    context.lsn = 27086176
+    context.position = 27086176
     assert plan.begin(context) == (
         b'{"id":"813:27086176"}',
         b'{"status":"BEGIN","id":"813:27086176","event_count":null,"data_collections":null,"ts_ms":1795218281648}',
         None,
     )
-    context.lsn, context.total_order = 27087064, 6
+    context.position, context.total_order = 27087064, 6
     context.event_counts = {
         "public.composite_key": 2,
         "public.no_key": 1,

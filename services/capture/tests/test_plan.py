@@ -68,7 +68,7 @@ def test_without_transaction_metadata_events_are_not_numbered() -> None:
 def test_the_first_transaction_of_a_stream_has_no_last_commit() -> None:
     here = EventContext()
     here.begin(1, 2, None)
-    here.lsn = 3
+    here.position = 3
     assert value(plan_for().insert(cells(), here)[0])["source"]["sequence"] == '[null,"3"]'
 
 

@@ -161,10 +161,10 @@ def test_avro_records_are_those_fastavro_reads_and_equal_both_ways() -> None:
     )
     source = read["source"]
     assert (source["snapshot"], source["lsn"], source["txId"]) == ("incremental", None, None)
-    assert source["sequence"].endswith(f',"{here.lsn}"]')
+    assert source["sequence"].endswith(f',"{here.position}"]')
     assert (source["ts_ms"], source["ts_ns"]) == (1_700_000_000_123, chunk.now_ns)
     assert (read["op"], read["transaction"], read["ts_ns"]) == ("r", None, chunk.now_ns)
-    here.lsn = (
+    here.position = (
         1000  # a digit more, so that what stands before the digits is written anew, within the transaction
     )
     ((_, row, _),) = plan.insert(cells(), here)

@@ -40,12 +40,12 @@ class CountingPlan:
     def change(self, data, start, context):
         context.total_order += 1
         context.event_counts["public.a"] = context.event_counts.get("public.a", 0) + 1
-        value = f"{context.tx_id} {context.total_order} {context.lsn} {chr(data[start])}"
+        value = f"{context.tx_id} {context.total_order} {context.position} {chr(data[start])}"
         return [(b"k", value.encode(), None)]
 
     def truncate(self, context):
         context.total_order += 1
-        return [(None, f"{context.tx_id} {context.total_order} {context.lsn} T".encode(), None)]
+        return [(None, f"{context.tx_id} {context.total_order} {context.position} T".encode(), None)]
 
 
 class FakeRoute:
@@ -81,10 +81,10 @@ class Markers:
     transaction_topic = "p.transaction"
 
     def begin(self, context):
-        return (b"t", f"{context.tx_id} BEGIN {context.lsn}".encode(), None)
+        return (b"t", f"{context.tx_id} BEGIN {context.position}".encode(), None)
 
     def end(self, context):
-        value = f"{context.tx_id} END {context.lsn} {context.total_order}"
+        value = f"{context.tx_id} END {context.position} {context.total_order}"
         return (b"t", value.encode(), context.left_out.headers())
 
 
@@ -94,9 +94,9 @@ class FakeMessages:
     def records(self, message, context):
         if message.transactional:
             context.total_order += 1
-            value = f"{context.tx_id} {context.total_order} {context.lsn} M"
+            value = f"{context.tx_id} {context.total_order} {context.position} M"
         else:
-            value = f"{context.tx_id} {context.last_commit_lsn} {context.lsn} {context.ts_us} M"
+            value = f"{context.tx_id} {context.last_commit} {context.position} {context.ts_us} M"
         return [(b"m", value.encode(), None)]
 
 

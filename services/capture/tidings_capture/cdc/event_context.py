@@ -22,12 +22,12 @@ class EventContext:
         "epoch",
         "event_counts",
         "in_transaction",
-        "last_commit_lsn",
+        "last_commit",
         "left_out",
-        "lsn",
         "now_ns",
         "origin",
-        "origin_lsn",
+        "origin_position",
+        "position",
         "repeats",
         "snapshot",
         "total_order",
@@ -37,14 +37,14 @@ class EventContext:
 
     def __init__(self, left_out: LeftOut | None = None) -> None:
         self.epoch = next(_EPOCHS)
-        """Changes whenever anything but `lsn`, `now_ns` and the counts has changed, and is never that of another
+        """Changes whenever anything but `position`, `now_ns` and the counts has changed, and is never that of another
         context; plans cache what they have rendered by it."""
         self.snapshot = "false"
         """``source.snapshot``: false, first, first_in_data_collection, true, last_in_data_collection, last."""
-        self.lsn = 0
-        """``source.lsn``: the change's LSN (XLogData's start)."""
-        self.last_commit_lsn: int | None = None
-        """The first part of ``source.sequence``: the LSN of the last commit before this transaction."""
+        self.position = 0
+        """Where the change stands in its database's log; of PostgreSQL its LSN in bytes (XLogData's start)."""
+        self.last_commit: int | None = None
+        """Where the last commit before this transaction stands; of PostgreSQL the first part of ``source.sequence``."""
         self.tx_id: int | None = None
         """``source.txId``."""
         self.ts_us = 0
@@ -52,7 +52,9 @@ class EventContext:
         self.now_ns = 0
         """The envelope's own ``ts_ns``: the wall clock in nanoseconds. The task sets it as often as it reads."""
         self.origin: str | None = None
-        self.origin_lsn: int | None = None
+        """The server that the transaction came from by replication; None where this server ran it."""
+        self.origin_position: int | None = None
+        """Where the transaction's commit stands in that server's log."""
         self.repeats = False
         """Whether a change that was sent before is converted again, for its numbering alone."""
         self.in_transaction = False
@@ -67,18 +69,18 @@ class EventContext:
 
     def follow(self, other: "EventContext") -> None:
         """An incremental snapshot's rows stand behind the change that `other` is about."""
-        self.lsn = other.lsn
-        self.last_commit_lsn = other.last_commit_lsn
+        self.position = other.position
+        self.last_commit = other.last_commit
         self.epoch = next(_EPOCHS)
 
-    def begin(self, tx_id: int, ts_us: int, last_commit_lsn: int | None) -> None:
+    def begin(self, tx_id: int, ts_us: int, last_commit: int | None) -> None:
         """A streamed transaction starts: numbering starts at one, the source is no snapshot."""
         self.snapshot = "false"
         self.tx_id = tx_id
         self.ts_us = ts_us
-        self.last_commit_lsn = last_commit_lsn
+        self.last_commit = last_commit
         self.origin = None
-        self.origin_lsn = None
+        self.origin_position = None
         self.in_transaction = True
         self.total_order = 0
         self.event_counts = {}
@@ -100,22 +102,22 @@ class EventContext:
         if not known:
             self.left_out.fail(table)
 
-    def from_origin(self, name: str, origin_lsn: int) -> None:
+    def from_origin(self, name: str, origin_position: int) -> None:
         """The transaction came to this server by replication."""
         self.origin = name
-        self.origin_lsn = origin_lsn
+        self.origin_position = origin_position
         self.epoch = next(_EPOCHS)
 
     def snapshot_row(
-        self, snapshot: str, lsn: int, tx_id: int | None, ts_us: int, last_commit_lsn: int | None = None
+        self, snapshot: str, position: int, tx_id: int | None, ts_us: int, last_commit: int | None = None
     ) -> None:
         """The next row is read by the snapshot and belongs to no transaction."""
-        former = (self.snapshot, self.tx_id, self.ts_us, self.last_commit_lsn)
-        if (snapshot, tx_id, ts_us, last_commit_lsn) != former or self.in_transaction:
+        former = (self.snapshot, self.tx_id, self.ts_us, self.last_commit)
+        if (snapshot, tx_id, ts_us, last_commit) != former or self.in_transaction:
             self.snapshot = snapshot
             self.tx_id = tx_id
             self.ts_us = ts_us
-            self.last_commit_lsn = last_commit_lsn
+            self.last_commit = last_commit
             self.in_transaction = False
             self.epoch = next(_EPOCHS)
-        self.lsn = lsn
+        self.position = position

@@ -1,4 +1,4 @@
-"""The heartbeat's round trip: how long until the stream has reached where the database's WAL ended at the heartbeat.
+"""The heartbeat's round trip: how long until the stream has reached where the database's log ended at the heartbeat.
 
 That is what a change committed at that moment would take to get here, on an idle database too, where the age of the last
 change says nothing.
@@ -11,7 +11,7 @@ class HeartbeatLag:
     """Measures one heartbeat at a time; seconds."""
 
     def __init__(self) -> None:
-        self._lsn: int | None = None
+        self._position: int | None = None
         self._began = 0.0
         self.seconds: float | None = None
         """The last one's; None before the first."""
@@ -19,22 +19,22 @@ class HeartbeatLag:
     @property
     def waiting(self) -> bool:
         """Whether a heartbeat is under way."""
-        return self._lsn is not None
+        return self._position is not None
 
     @property
     def pending_seconds(self) -> float:
         """How long the heartbeat that is under way has been; 0 while none is."""
-        return 0.0 if self._lsn is None else time.monotonic() - self._began
+        return 0.0 if self._position is None else time.monotonic() - self._began
 
-    def begin(self, lsn: int) -> None:
-        """A heartbeat, with the end of the database's WAL."""
-        self._lsn, self._began = lsn, time.monotonic()
+    def begin(self, position: int) -> None:
+        """A heartbeat, with the end of the database's log."""
+        self._position, self._began = position, time.monotonic()
 
-    def reached(self, lsn: int) -> None:
+    def reached(self, position: int) -> None:
         """The stream has come up to here."""
-        if self._lsn is not None and lsn >= self._lsn:
-            self.seconds, self._lsn = time.monotonic() - self._began, None
+        if self._position is not None and position >= self._position:
+            self.seconds, self._position = time.monotonic() - self._began, None
 
     def forget(self) -> None:
         """The stream ended."""
-        self._lsn = None
+        self._position = None

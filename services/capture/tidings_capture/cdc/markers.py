@@ -28,11 +28,12 @@ class MarkerPlan:
         self._heartbeat: tuple[Any, Any] | None = None
 
     def begin(self, context: EventContext) -> Record:
-        """The BEGIN marker; `context.lsn` is the Begin message's LSN. Its id is ``txid:lsn``."""
+        """The BEGIN marker; `context.position` is where the database tells of its start. Its id is
+        ``txid:position``."""
         return self._marker(context, {"status": "BEGIN", "event_count": None, "data_collections": None})
 
     def end(self, context: EventContext) -> Record:
-        """The END marker; `context.lsn` is the position after the commit; counts are taken from `context`, and what of
+        """The END marker; `context.position` is the position after the commit; counts are taken from `context`, and what of
         them did not come out is told in a header, which Debezium does not have."""
         counts = context.event_counts
         collections = [
@@ -46,7 +47,7 @@ class MarkerPlan:
     def _marker(self, context: EventContext, fields: dict[str, Any]) -> Record:
         if self._key is None or self._value is None:
             raise RuntimeError("transaction markers need provide.transaction.metadata")
-        transaction_id = f"{context.tx_id}:{context.lsn}"
+        transaction_id = f"{context.tx_id}:{context.position}"
         value = {**fields, "id": transaction_id, "ts_ms": context.ts_us // 1_000}
         return self._key({"id": transaction_id}), self._value(value), None
 

@@ -70,7 +70,7 @@ class MessagePlan:
         context.event_counts[COLLECTION] = context.event_counts.get(COLLECTION, 0) + 1
         # To Debezium every message is a collection of its own, so that each is its first event.
         return {
-            "id": f"{context.tx_id}:{context.lsn}",
+            "id": f"{context.tx_id}:{context.position}",
             "total_order": context.total_order,
             "data_collection_order": 1,
         }

@@ -44,8 +44,8 @@ class LoneMessages:
             return
         context.now_ns = stream.now_ns
         context.ts_us = stream.ts_us or context.ts_us
-        context.origin, context.origin_lsn = stream.origin, stream.origin_lsn
-        context.lsn = context.last_commit_lsn = position.commit_lsn = lsn
+        context.origin, context.origin_position = stream.origin, stream.origin_position
+        context.position = context.last_commit = position.commit_lsn = lsn
         records = self._plan.records(message, context)
         if records:
             self._send(self._plan.topic, records)

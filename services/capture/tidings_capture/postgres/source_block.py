@@ -25,7 +25,7 @@ OPERATIONS: Final = ("c", "u", "d", "r", "t")
 
 def _last_commit(context: EventContext) -> str:
     """How ``sequence`` begins."""
-    return "[null," if context.last_commit_lsn is None else f'["{context.last_commit_lsn}",'
+    return "[null," if context.last_commit is None else f'["{context.last_commit}",'
 
 
 def source_of(
@@ -40,16 +40,16 @@ def source_of(
         # not set outside a snapshot: the schema has the default "false", unless converters keep nulls
         "snapshot": None if context.snapshot == "false" else context.snapshot,
         "db": options.database,
-        "sequence": f'{_last_commit(context)}"{context.lsn}"]',
+        "sequence": f'{_last_commit(context)}"{context.position}"]',
         "ts_us": context.ts_us,
         "ts_ns": context.ts_us * 1_000,
         "schema": schema,
         "table": table,
         "txId": context.tx_id,
-        "lsn": context.lsn,
+        "lsn": context.position,
         "xmin": None,
         "origin": context.origin,
-        "origin_lsn": context.origin_lsn,
+        "origin_lsn": context.origin_position,
     }
 
 
@@ -175,7 +175,7 @@ class JsonSourceWriter(PostgresSourceWriter):
             self._render(context)
         if context.now_ns != self._now_ns:
             self._render_time(context.now_ns)
-        lsn = b"%d" % context.lsn
+        lsn = b"%d" % context.position
         if not self._in_block:
             return b"".join(
                 (
@@ -237,7 +237,7 @@ class AvroSourceWriter(PostgresSourceWriter):
             self._render(context)
         if context.now_ns != self._now_ns:
             self._render_time(context.now_ns)
-        lsn = b"%d" % context.lsn
+        lsn = b"%d" % context.position
         if len(lsn) != self._digits:
             self._render_digits(len(lsn))
         if not self._in_block:
@@ -248,7 +248,7 @@ class AvroSourceWriter(PostgresSourceWriter):
                     self._before_lsn,
                     lsn,
                     self._between_lsns,
-                    long_avro(context.lsn),
+                    long_avro(context.position),
                     self._endings.get(op) or self._ending(op),
                 )
             )
@@ -263,7 +263,7 @@ class AvroSourceWriter(PostgresSourceWriter):
                 self._before_lsn,
                 lsn,
                 self._between_lsns,
-                long_avro(context.lsn),
+                long_avro(context.position),
                 self._before_id,
                 lsn,
                 self._block_1,

@@ -190,7 +190,7 @@ class Stream:
                             ) from error
                         if route is None:
                             continue
-                        context.lsn = lsn
+                        context.position = lsn
                         records = route.plan.change(data, TAG, context)
                         route.records += len(records)
                         send(route.topic, records)
@@ -269,7 +269,7 @@ class Stream:
         # Converted for the numbering alone: a plan counts the events that a row becomes.
         route = self._routes.by_oid.get(_U32(data, _OID)[0])
         if route is not None:
-            (self._context.lsn,) = _U64(data, 1)
+            (self._context.position,) = _U64(data, 1)
             self._context.repeats = True
             try:
                 route.plan.change(data, TAG, self._context)
@@ -326,7 +326,7 @@ class Stream:
         )
         self._phase = following(self._phase, phase)
         context.begin(begin.xid, begin.commit_ts_us, position.commit_lsn)
-        context.lsn = lsn
+        context.position = lsn
         if phase.leaves_out:
             return
         self._resumption.begin(begin.xid)
@@ -345,7 +345,7 @@ class Stream:
         if former.leaves_out:
             return
         self._send_held()
-        context.lsn = commit.end_lsn
+        context.position = commit.end_lsn
         if self._markers is not None:
             self._send(self._markers.transaction_topic, [self._markers.end(context)])
         self._resumption.end()
@@ -356,7 +356,7 @@ class Stream:
         if not self._truncates or self._phase.leaves_out:
             return
         context = self._context
-        (context.lsn,) = _U64(data, 1)
+        (context.position,) = _U64(data, 1)
         repeated = self._phase is Phase.REPEATING and not self._is_new(data)
         for oid in message.relation_oids:
             route = self._routes.by_oid.get(oid)
@@ -371,7 +371,7 @@ class Stream:
         if self._phase.leaves_out:
             return
         context = self._context
-        context.lsn = message.lsn
+        context.position = message.lsn
         repeated = self._phase is Phase.REPEATING and not self._is_new(data)
         changes = self._schema_changes if message.prefix == MESSAGE_PREFIX else None
         if changes is not None:
