@@ -20,9 +20,6 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -36,22 +33,11 @@ from tidings_lakehouse.batches import (
     tune,
     union,
 )
-from tidings_lakehouse.change_decoder import (
-    SOURCE_FIELDS,
-    ChangeDecoder,
-    check_envelope,
-    check_key,
-    log_schema,
-    naming_of,
-)
-from tidings_lakehouse.column_renames import note_renames, rename_columns
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.completeness import has_read
-from tidings_lakehouse.erased import ERASED_PROPERTY
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.json_schemas import JsonSchemas
 from tidings_lakehouse.kafka import Brokers, Offsets
-from tidings_lakehouse.mariadb import Limits
 from tidings_lakehouse.metrics import QUARANTINED
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.parallel import Workers
@@ -59,13 +45,11 @@ from tidings_lakehouse.poison import survey_one
 from tidings_lakehouse.positions import PartitionId, spans_of
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.renames import Renames
-from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.set_aside import Missed, SetAside, first_offsets
 from tidings_lakehouse.small import LocalRows
 from tidings_lakehouse.source_watermark import SourceWatermark, countable
 from tidings_lakehouse.system_tables import QuarantineTable, Watermark, WatermarkTable
-from tidings_lakehouse.tables import Table
-from tidings_lakehouse.targets import Decoded, Target, held_rows, progress_of
+from tidings_lakehouse.targets import Decoded, Target, held_rows
 from tidings_lakehouse.technical_rows import (
     statistics_of,
     tell_freshness,
@@ -73,7 +57,8 @@ from tidings_lakehouse.technical_rows import (
     without_values,
 )
 from tidings_lakehouse.technical_tables import TablesWriter
-from tidings_lakehouse.topics import TECHNICAL, TRANSACTION_LOG, log_of, transaction_topic
+from tidings_lakehouse.topic_decoders import TopicDecoders
+from tidings_lakehouse.topics import TECHNICAL, TRANSACTION_LOG, transaction_topic
 from tidings_lakehouse.transactions import Markers, TransactionLog
 from tidings_lakehouse.troubles import trouble_of_topic
 from tidings_lakehouse.unordered import decoded_again, unordered
@@ -124,14 +109,14 @@ class TechnicalWriter:
             commits,
         )
         self._renames = Renames(session, source, schemas, commits)
-        self._values = Planner(schemas, check_envelope, keep={"source": SOURCE_FIELDS})
-        self._keys = Planner(schemas, check_key)
         self._brokers = brokers
         self._failpoint = failpoint
         self._commits = commits
         self._names = names
-        self._targets: dict[str, Target] = {}
         self._local = local
+        self._decoders = TopicDecoders(
+            session, schemas, commits, names, local, self._renames, self._transactions, found=self._count_log
+        )
         self._tables = TablesWriter(session, failpoint, self._local)
         self._workers = Workers(session)
         self._counting = threading.Lock()
@@ -185,7 +170,7 @@ class TechnicalWriter:
     def write_missed(self, session: SparkSession, records: DataFrame, missed: Missed) -> None:
         """Write what a topic has missed that is set aside; raises what goes wrong, also by its own trouble."""
         topic, topic_id = missed.topic, missed.topic_id
-        self._targets.pop(topic, None)
+        self._decoders.forget(topic)
         with surveyed(records, self._local, self._schemas) as (kept, topics):
             survey = topics.get(topic)
             if survey is None:
@@ -193,7 +178,7 @@ class TechnicalWriter:
             self._commits.mark(session)
             tune(session, survey.records)
             mark_commits(session, query_id="set-aside", batch_id=self._batch_id, topics=topics)
-            one = self._decode(kept, topic, topic_id, survey)
+            one = self._decoders.decode(kept, topic, topic_id, survey)
             try:
                 found = survey_one(one, statistics_of)
                 for again, limits in unordered([one], found, self._transactions):
@@ -216,7 +201,7 @@ class TechnicalWriter:
         if self.aside:
             return
         self._complete.resume()
-        self._targets.clear()  # so that their logs are counted
+        self._decoders.forget_all()  # so that their logs are counted
         read = committed_offsets(self._session, self._checkpoint)
         if read:
             self._count_held(None, read, {})
@@ -267,8 +252,10 @@ class TechnicalWriter:
         """Have tables that there are follow at once, also those that rest."""
         for topic in sorted(renamed & read.keys()):
             if topic not in self.aside:
-                self._targets.pop(topic, None)
-                self._attempt(topic, read, topics.get(topic), lambda topic=topic: self._target(topic))
+                self._decoders.forget(topic)
+                self._attempt(
+                    topic, read, topics.get(topic), lambda topic=topic: self._decoders.target(topic)
+                )
 
     def _count_held(self, markers: Markers | None, read: Offsets, topics: dict[str, TopicSurvey]) -> None:
         """Have the logs counted, too, of tables that END markers name and that rest since this process began."""
@@ -276,7 +263,13 @@ class TechnicalWriter:
             return
         named = {topic for end in (markers.ends if markers else ()) for topic in end.events}
         for topic in sorted((named | self._complete.awaited) & read.keys()):
-            self._attempt(topic, read, topics.get(topic), lambda topic=topic: self._target(topic))
+            self._attempt(topic, read, topics.get(topic), lambda topic=topic: self._decoders.target(topic))
+
+    def _count_log(self, target: Target) -> None:
+        """Have the watermark count the rows of a log that was there before this process began."""
+        if not self._complete.is_new:
+            with self._counting:
+                self._complete.count(countable(held_rows(self._session, target.log), target.topic))
 
     def _attempt(self, topic: str, read: Offsets, survey: TopicSurvey | None, action: Any) -> Any:
         """Do something for a topic, which is set aside if that fails by its own trouble."""
@@ -287,7 +280,7 @@ class TechnicalWriter:
             action,
         )
         if topic in self.aside:
-            self._targets.pop(topic, None)  # what is known of it may not be true any more
+            self._decoders.forget(topic)  # what is known of it may not be true any more
             with self._counting:
                 self._complete.pause()
         return result
@@ -298,67 +291,12 @@ class TechnicalWriter:
         def decode(topic: str) -> Decoded | None:
             survey = topics[topic]
             found: Decoded | None = self._attempt(
-                topic, read, survey, lambda: self._decode(kept, topic, ids[topic], survey)
+                topic, read, survey, lambda: self._decoders.decode(kept, topic, ids[topic], survey)
             )
             return found
 
         found = self._workers.each(kept.records.sparkSession, topics, decode)
         return [one for one in found if one is not None]
-
-    def _decode(self, kept: Kept, topic: str, topic_id: str, survey: TopicSurvey) -> Decoded:
-        values = self._values.plan(f"{topic}-value", survey.value_ids)
-        keys = self._keys.plan(f"{topic}-key", survey.key_ids)
-        target = self._target(topic)
-        naming = naming_of(values, self._renames.of(topic))
-        is_new = not target.log.exists
-        schema = target.log.ensure(
-            log_schema(values, keys, naming),
-            partitioned_by=["days(timestamp)"],
-            ordered_by=["partition", "offset"],
-        )
-        if is_new:
-            note_renames(target.log, naming.renames)
-        made_for = topic_id, values, keys, schema, naming, Limits(self._transactions.domain)
-        if target.decoder is None or target.decoder.made_for != made_for:
-            target.decoder, target.plan = ChangeDecoder(*made_for), None
-        own = kept.records.where(sf.col("topic") == topic)
-        changes = self._decoded_here(target, target.decoder, kept.here)
-        if changes is None:
-            changes = target.decoder.decode(own).persist(StorageLevel.MEMORY_AND_DISK)
-        return Decoded(target, survey, own, changes)
-
-    def _decoded_here(
-        self, target: Target, decoder: ChangeDecoder, records: DataFrame | None
-    ) -> DataFrame | None:
-        """A topic's part of a small batch; None when the batch is not, or a record ends the decoder."""
-        if records is None:
-            return None
-        try:
-            if target.plan is None:
-                target.plan = self._local.plan(
-                    records, lambda rows: decoder.decode(rows.where(sf.col("topic") == target.topic))
-                )
-            return target.plan.of(records)
-        except (PySparkException, Py4JJavaError) as error:
-            if trouble_of_topic(error) is None:
-                raise
-            return None  # a job finds the record
-
-    def _target(self, topic: str) -> Target:
-        target = self._targets.get(topic)
-        if target is None:
-            name = self._names.of(TECHNICAL, topic)
-            log = Table(self._session, log_of(name), topic, self._commits)
-            target = Target(topic, log, Table(self._session, name, topic, self._commits))
-            rename_columns(self._session, target, self._renames.of(topic))
-            if log.exists:
-                target.progress = progress_of(self._session, log)
-                target.is_erased = bool(log.property(ERASED_PROPERTY))
-                if not self._complete.is_new:
-                    with self._counting:
-                        self._complete.count(countable(held_rows(self._session, log), topic))
-            self._targets[topic] = target
-        return target
 
     def _write(
         self, session: SparkSession, decoded: list[Decoded], ids: dict[str, str], read: Offsets
