@@ -47,7 +47,7 @@ def figures() -> Figures:
     figures.capture_lag = Lag(seconds=0.12, bytes=12_345)
     figures.sequencer_lag, figures.translator_lag = Lag(records=3), Lag(records=12)
     figures.lakehouse_lag = Lag(records=240, seconds=2.2)
-    figures.retained_wal_bytes = 1_234_567
+    figures.retained_log_bytes = 1_234_567
     figures.latency_seconds = 0.028
     figures.first_event_seconds = 14.2
     figures.latest.append(

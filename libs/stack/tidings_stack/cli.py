@@ -18,7 +18,13 @@ from tidings_stack.keeper import FAILED, READY, Settings, State, is_held, keep, 
 from tidings_stack.members import DEFAULT_MEMBERS, MEMBERS, PG_VERSIONS, configurations_of, with_requirements
 from tidings_stack.server import wait_for
 
-TITLES = {"pg": "PostgreSQL", "kafka": "Kafka", "registry": "Schema registry", "connect": "Kafka Connect"}
+TITLES = {
+    "pg": "PostgreSQL",
+    "mariadb": "MariaDB 11.4",
+    "kafka": "Kafka",
+    "registry": "Schema registry",
+    "connect": "Kafka Connect",
+}
 STOP_SECONDS = 60.0
 
 

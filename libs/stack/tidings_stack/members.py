@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidings_stack.errors import StackError
+from tidings_stack.mariadb import is_published
 
-MEMBERS = ("pg", "kafka", "registry", "connect")
+MEMBERS = ("pg", "mariadb", "kafka", "registry", "connect")
 PG_VERSIONS = ("14", "15", "16", "17", "18")
 DEFAULT_MEMBERS = ("pg", "kafka", "registry")
 REQUIREMENTS = {"connect": ("kafka",)}
 CONFIGURATIONS = {
+    "mariadb": ("mariadb",),
     "kafka": ("kafka",),
     "registry": ("registry",),
     "connect": ("debezium", "scripting", "converters"),
@@ -29,13 +31,18 @@ def with_requirements(members: Iterable[str]) -> tuple[str, ...]:
 
 
 def configurations_of(members: Iterable[str], pg_version: str) -> list[str]:
-    """Return the download configurations for some members."""
+    """Return the download configurations for some members. Raises StackError for one that this machine cannot run."""
     if pg_version not in PG_VERSIONS:
         raise StackError(
             f"there is no PostgreSQL {pg_version} here", hint=f"choose one of {', '.join(PG_VERSIONS)}"
         )
+    chosen = list(members)
+    if "mariadb" in chosen and not is_published():
+        raise StackError(
+            "MariaDB's binaries are published for Linux on x86-64 only", hint="use PostgreSQL on this machine"
+        )
     found: list[str] = []
-    for member in members:
+    for member in chosen:
         found += [f"pg-{pg_version}"] if member == "pg" else CONFIGURATIONS[member]
     return found
 

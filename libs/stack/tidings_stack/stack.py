@@ -30,6 +30,7 @@ from tidings_stack.server import Place, Server
 if TYPE_CHECKING:
     from tidings_stack.connect import ConnectServer
     from tidings_stack.kafka import KafkaServer
+    from tidings_stack.mariadb import MariaDbServer
     from tidings_stack.postgres import PostgresServer
     from tidings_stack.registry import RegistryServer
 
@@ -89,6 +90,13 @@ class Stack:
         from tidings_stack.postgres import PostgresServer  # noqa: PLC0415 (psycopg is loaded by who needs it)
 
         return self._member("pg", PostgresServer)
+
+    @property
+    def mariadb(self) -> MariaDbServer:
+        """MariaDB. Raises StackError when it is not a started member."""
+        from tidings_stack.mariadb import MariaDbServer  # noqa: PLC0415
+
+        return self._member("mariadb", MariaDbServer)
 
     @property
     def kafka(self) -> KafkaServer:
@@ -208,6 +216,7 @@ class Stack:
         """Return the `TIDINGS_*` variables that point at this stack."""
         variables = {
             "pg": "TIDINGS_PG",
+            "mariadb": "TIDINGS_MARIADB",
             "kafka": "TIDINGS_KAFKA",
             "registry": "TIDINGS_REGISTRY",
             "connect": "TIDINGS_CONNECT",
@@ -241,6 +250,10 @@ class Stack:
                     settings=self._pg_settings,
                     extensions=self._pg_extensions,
                 )
+            case "mariadb":
+                from tidings_stack.mariadb import MariaDbServer  # noqa: PLC0415
+
+                return MariaDbServer(place)
             case "kafka":
                 from tidings_stack.kafka import KafkaServer  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Fills the figures, from the services' /metrics and from the replication slot, twice a second, in a thread."""
+"""Fills the figures, from the services' /metrics and from the database, twice a second, in a thread."""
 
 import threading
 import time
@@ -21,8 +21,8 @@ class Feed:
 
     Args:
         urls: base addresses of the services, by name: capture, sequencer, translator, lakehouse.
-        look: asks the database for the bytes of WAL that the slot retains, and of those that are not confirmed; None while
-            nobody knows.
+        look: asks the database for the bytes of its log that it keeps, and of those that are not confirmed, which a server
+            without slots is not told (then capture's metrics say so); None while nobody knows.
         prefix: of the tables' topics, such as ``shop.public.``.
     """
 
@@ -31,7 +31,7 @@ class Feed:
         figures: Figures,
         urls: Mapping[str, str],
         *,
-        look: Callable[[], tuple[int, int] | None],
+        look: Callable[[], tuple[int, int | None] | None],
         prefix: str,
     ) -> None:
         self._figures = figures
@@ -62,7 +62,9 @@ class Feed:
             if seen is None:
                 continue
             with self._figures.lock:
-                self._figures.retained_wal_bytes, self._figures.capture_lag.bytes = seen
+                self._figures.retained_log_bytes, unconfirmed = seen
+                if unconfirmed is not None:
+                    self._figures.capture_lag.bytes = unconfirmed
             self.readings += 1
 
 
@@ -82,6 +84,8 @@ def take_metrics(figures: Figures, samples: Mapping[str, Samples], *, prefix: st
     figures.capture_lag.seconds = _or(
         capture.highest("tidings_capture_lag_seconds"), figures.capture_lag.seconds
     )
+    behind = capture.count("tidings_binlog_behind_bytes")
+    figures.capture_lag.bytes = _or(behind, figures.capture_lag.bytes)
     for lag, service, stage in (
         (figures.sequencer_lag, sequencer, "sequencer"),
         (figures.translator_lag, translator, "translator"),

@@ -43,7 +43,7 @@ class LatestEvent:
     subject: str
     text: str
     latency_seconds: float | None
-    """From the commit in PostgreSQL to the consumer that watches."""
+    """From the commit in the database to the consumer that watches."""
 
 
 @dataclass(slots=True)
@@ -82,6 +82,10 @@ class Figures:
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     title: str = ""
     """What the picture is of."""
+    database: str = "PostgreSQL"
+    """What the database is called."""
+    log: str = "WAL"
+    """What its log is called."""
     events: Sequence[tuple[str, Sequence[int]]] = ()
     """The business events and their live versions."""
     tables: Sequence[str] = ()
@@ -112,7 +116,7 @@ class Figures:
     lakehouse_lag: Lag = field(default_factory=Lag)
     latency_seconds: float | None = None
     """Median from commit to the consumer that watches, of the newest business events."""
-    retained_wal_bytes: int | None = None
+    retained_log_bytes: int | None = None
     dead_letters: int = 0
     first_event_seconds: float | None = None
     """From the start to the first business event."""

@@ -21,7 +21,7 @@ from tidings_stack.pipeline.services import Service
 from tidings_stack.ports import PortReservations, accepts
 from tidings_stack.stack import Stack
 
-SERVERS: Final = {"pg": "PostgreSQL", "kafka": "Kafka", "registry": "registry"}
+SERVERS: Final = {"pg": "PostgreSQL", "mariadb": "MariaDB", "kafka": "Kafka", "registry": "registry"}
 STAGES: Final = ("capture", "sequencer", "translator")
 LAKEHOUSE: Final = "lakehouse"
 
@@ -197,7 +197,7 @@ class LocalPipeline(ABC):
             capture: address of capture's REST API.
             worker: its properties.
             config: the connector's.
-            consistent: whether the replication slot says so.
+            consistent: whether the database says so.
         """
         self._figures.phase = "starting the services"
         self._add("capture", ["tidings-capture", str(worker)], url=capture)
@@ -215,7 +215,7 @@ class LocalPipeline(ABC):
             refuse_failed_task(capture, self._connector_name, log=self.services["capture"].log)
             return consistent()
 
-        self.until(streaming, START_SECONDS, "the replication slot")
+        self.until(streaming, START_SECONDS, "capture to read the log")
 
     def _add(self, name: str, command: list[str], *, url: str | None = None) -> None:
         environment = self.environment()

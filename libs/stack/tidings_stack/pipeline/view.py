@@ -53,7 +53,7 @@ def line(figures: Figures) -> str:
             f"{figures.lake.total:,} rows in the lake; "
             f"lag: capture {_lag(figures.capture_lag)}, sequencer {_lag(figures.sequencer_lag)}, "
             f"translator {_lag(figures.translator_lag)}, lakehouse {_lag(figures.lakehouse_lag)}; "
-            f"WAL kept {size(figures.retained_wal_bytes)}"
+            f"{figures.log} kept {size(figures.retained_log_bytes)}"
         )
 
 
@@ -97,9 +97,12 @@ def _parts(figures: Figures) -> Text:
 def _stages(figures: Figures) -> RenderableType:
     stages = (
         (
-            "PostgreSQL",
+            figures.database,
             ("transactions", figures.transactions),
-            (("rolled back", f"{figures.rolled_back:,}"), ("WAL kept", size(figures.retained_wal_bytes))),
+            (
+                ("rolled back", f"{figures.rolled_back:,}"),
+                (f"{figures.log} kept", size(figures.retained_log_bytes)),
+            ),
         ),
         (
             "capture",
