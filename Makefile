@@ -1,6 +1,8 @@
 # Tidings: every command a developer needs. `make help` lists them.
 SHELL := /bin/bash
 PYTHON ?= python3
+# The demo's database: postgresql or mariadb.
+SOURCE ?= postgresql
 BIN := .venv/bin
 DISTRIBUTIONS := libs/service libs/envelope libs/domain libs/connect libs/client libs/jvm libs/stack libs/cli services/capture services/translator services/lakehouse services/sinks examples/shop
 STAMP := .venv/.installed
@@ -39,8 +41,8 @@ $(STAMP): $(INPUTS)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(DISTRIBUTIONS))
 	@touch $(STAMP)
 
-demo: $(STAMP) ## the whole pipeline under a minute of shop traffic (KEEP=1 stays up)
-	@$(BIN)/tidings-demo $(if $(KEEP),--keep) $(ARGS)
+demo: $(STAMP) ## the whole pipeline under a minute of shop traffic (KEEP=1 stays up; SOURCE=mariadb)
+	@$(BIN)/tidings-demo --source $(SOURCE) $(if $(KEEP),--keep) $(ARGS)
 
 demo-data: $(STAMP) ## shop traffic against an existing database: make demo-data DATABASE=postgresql://...
 	@test -n "$(DATABASE)" || { echo 'DATABASE is not set: make demo-data DATABASE=postgresql://user:password@host/db'; exit 2; }

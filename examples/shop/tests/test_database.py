@@ -189,11 +189,11 @@ def test_messages_name_the_database_and_never_the_password(
 def test_a_slot_is_seen_with_the_wal_it_retains(
     shop: ShopDatabase, pg_database: str, unique_name: str
 ) -> None:
-    assert shop.slot(unique_name) is None
+    assert shop.log_reader(unique_name) is None
     with psycopg.connect(pg_database, autocommit=True) as connection:
         connection.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", (unique_name,))
         traffic(shop, 50)
-        state = shop.slot(unique_name)
+        state = shop.log_reader(unique_name)
         connection.execute("select pg_drop_replication_slot(%s)", (unique_name,))
     assert state is not None
     assert state.consistent

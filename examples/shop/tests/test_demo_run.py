@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tidings_shop.demo import run
+from tidings_shop.demo import cli, run
 from tidings_shop.demo.pipeline import Options
 from tidings_shop.demo.run import Demo
 from tidings_shop.errors import DemoError
 from tidings_shop.traffic import TrafficSummary
+from tidings_stack import members
+from tidings_stack.mariadb import is_published
 from tidings_stack.pipeline.figures import Figures, Lag, State
 from tidings_stack.pipeline.screen import Stopped
 
@@ -117,13 +119,30 @@ def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def test_a_machine_without_mariadb_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(members, "is_published", lambda: False)
+    monkeypatch.setattr(cli, "stop_on_signals", lambda _stop: None)
+    assert cli.main(["--source", "mariadb", "--directory", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert "published for Linux on x86-64 only" in printed.out + printed.err
+    assert "PostgreSQL" in printed.out + printed.err
+
+
 @pytest.mark.e2e
 @pytest.mark.stack
 @pytest.mark.spark
 @pytest.mark.timeout(1500)
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_the_whole_demo(tmp_path: Path) -> None:
-    demo = start(tmp_path, "--seconds", "8", "--rate", "30", "--seed", "3")
+@pytest.mark.parametrize(
+    ("source", "title", "seconds"), [("postgresql", "PostgreSQL", "8"), ("mariadb", "MariaDB", "4")]
+)
+def test_the_whole_demo(tmp_path: Path, source: str, title: str, seconds: str) -> None:
+    if source == "mariadb" and not is_published():
+        pytest.skip("MariaDB's binaries are published for Linux on x86-64 only")
+    more = ("--source", source) if source != "postgresql" else ()
+    demo = start(tmp_path, "--seconds", seconds, "--rate", "30", "--seed", "3", *more)
     try:
         output, _ = demo.communicate(timeout=1400)
     finally:
@@ -131,6 +150,7 @@ def test_the_whole_demo(tmp_path: Path) -> None:
     print(output)
     assert demo.returncode == 0
     assert "first business event" in output
+    assert f"expected: the orders in {title};" in output
     assert "every order is one event of each version, and the lake equals the database" in output
     assert "✗" not in output
     assert processes_in(tmp_path) == []

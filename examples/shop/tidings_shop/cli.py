@@ -137,7 +137,9 @@ def parser() -> argparse.ArgumentParser:
     }.items():
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument(
-            "--database", required=True, help="postgresql://user:password@host:port/database"
+            "--database",
+            required=True,
+            help="postgresql://user:password@host:port/database, or mysql://... for MariaDB",
         )
         if name == "schema":
             continue

@@ -27,7 +27,7 @@ class EventCheck:
     name: str
     version: int
     expected: int
-    """OrderPlaced: the rows of orders in PostgreSQL. Others: what the committed transactions amount to."""
+    """OrderPlaced: the rows of orders in the database. Others: what the committed transactions amount to."""
     records: int
     """On the topic, for a reader of committed records."""
     distinct: int
@@ -52,7 +52,7 @@ class EventCheck:
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
-    """One table: its rows in PostgreSQL and as the lake's current state has them."""
+    """One table: its rows in the database and as the lake's current state has them."""
 
     table: str
     rows: int
@@ -122,7 +122,7 @@ def compare_table(table: str, rows: Iterable[Row], in_lake: Sequence[Row]) -> Ta
 
 
 def canonical(value: object) -> object:
-    """A value in the form in which PostgreSQL's and the lake's can be compared.
+    """A value in the form in which the database's and the lake's can be compared.
 
     Numbers compare as numbers (a price of 9.50 is 9.5), moments in UTC with microseconds, JSON by its content.
     """

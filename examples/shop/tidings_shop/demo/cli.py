@@ -20,12 +20,14 @@ from tidings_service.errors import TidingsError
 from tidings_shop.demo.pipeline import Options
 from tidings_shop.demo.run import Demo
 from tidings_shop.demo.shown import shop_figures
+from tidings_shop.demo.source import POSTGRESQL, SOURCES
 from tidings_shop.demo.summary_view import draw_summary
 from tidings_stack.errors import StackError
+from tidings_stack.members import configurations_of
 from tidings_stack.pipeline.screen import EXIT_STOPPED, Stopped, report, stop_on_signals, watched
 
 EXIT_OFF = 1
-_PARTS = ("pg-16", "kafka", "registry", "lakehouse")
+_PG_VERSION = "16"
 _QUERY = "select * from business.order_placed_v2 limit 10"
 _CLOSE_SECONDS = 60.0
 
@@ -38,12 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop_on_signals(stop)
     directory = _directory(options.directory)
     figures = shop_figures()
+    source = SOURCES[options.source]
     try:
         # Before the picture, because a first download is long and has progress of its own.
-        prefetch(_PARTS)
-        demo = Demo(
-            Options(directory, seconds=options.seconds, rate=options.rate, seed=options.seed), figures, stop
+        prefetch((*configurations_of((source.member, "kafka", "registry"), _PG_VERSION), "lakehouse"))
+        asked = Options(
+            directory, seconds=options.seconds, rate=options.rate, seed=options.seed, source=source
         )
+        demo = Demo(asked, figures, stop)
     except (JvmError, StackError, TidingsError) as error:
         return report(console, error)
     keep_files = options.directory is not None
@@ -85,7 +89,9 @@ def _where_to_look(demo: Demo, console: Console, directory: Path) -> None:
         "".join(f"export {name}='{value}'\n" for name, value in pipeline.settings().items()), "utf-8"
     )
     lines = {
-        "PostgreSQL": f"psql {pipeline.database_url}",
+        pipeline.source.title: f"psql {pipeline.database_url}"
+        if pipeline.source is POSTGRESQL
+        else pipeline.database_url,
         "more traffic": f"tidings-shop traffic --database {pipeline.database_url}",
         "Kafka": f"{pipeline.stack.kafka.bootstrap}, topics shop.public.*, shop.transaction, shop.<event>.v<major>",
         "schema registry": f"{pipeline.stack.registry.url}/subjects",
@@ -111,6 +117,12 @@ def parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
         prog="tidings-demo", description="The whole pipeline under shop traffic."
+    )
+    parser.add_argument(
+        "--source",
+        choices=SOURCES,
+        default="postgresql",
+        help="the shop's database (default: %(default)s); MariaDB runs on Linux on x86-64 only",
     )
     parser.add_argument("--keep", action="store_true", help="stay up afterwards, and say where to look")
     parser.add_argument("--seconds", type=_positive, default=60.0, help="of traffic (default 60)")

@@ -1,4 +1,4 @@
-"""Gathers what the verdict compares: from PostgreSQL, from the topics, and from the lake."""
+"""Gathers what the verdict compares: from the database, from the topics, and from the lake."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

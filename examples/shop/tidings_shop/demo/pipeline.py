@@ -10,10 +10,11 @@ from pathlib import Path
 
 from tidings_service.errors import Retry
 from tidings_shop.database import ShopDatabase, create_database
+from tidings_shop.demo.source import POSTGRESQL, Source
 from tidings_shop.errors import ShopError
 from tidings_shop.traffic import seed_shop
 from tidings_stack.pipeline.figures import Figures, State
-from tidings_stack.pipeline.local import LAKEHOUSE, SERVERS, STAGES, START_SECONDS, LocalPipeline
+from tidings_stack.pipeline.local import LAKEHOUSE, STAGES, START_SECONDS, LocalPipeline
 
 __all__ = ["CONNECTOR", "LAKEHOUSE", "SLOT", "STAGES", "Options", "Pipeline"]
 
@@ -33,14 +34,17 @@ class Options:
     seconds: float = 60.0
     rate: float = 20.0
     seed: int = 1
+    source: Source = POSTGRESQL
 
 
 class Pipeline(LocalPipeline):
     """Servers, the shop and the services."""
 
     def __init__(self, options: Options, figures: Figures, pause: Callable[[float], None]) -> None:
-        super().__init__(options.directory, figures, pause, connector=CONNECTOR, members=tuple(SERVERS))
-        self._options = options
+        members = (options.source.member, "kafka", "registry")
+        super().__init__(options.directory, figures, pause, connector=CONNECTOR, members=members)
+        self._options, self.source = options, options.source
+        figures.database, figures.log = self.source.title, self.source.log
         self.database_url = ""
 
     def bring_up(self) -> None:
@@ -51,14 +55,15 @@ class Pipeline(LocalPipeline):
             TidingsError, StackError: when a server or the database cannot be had.
         """
         shop: concurrent.futures.Future[str] | None = None
+        member, title = self.source.member, self.source.title
 
         def prepare() -> None:
             nonlocal shop
-            if shop is None and self._figures.part("PostgreSQL").state is State.READY:
-                shop = self._pool.submit(self._prepare_shop, self.stack.pg.url)
+            if shop is None and self._figures.part(title).state is State.READY:
+                shop = self._pool.submit(self._prepare_shop, self.stack.servers[member].url)
 
         self._start_servers(prepare)
-        shop = shop or self._pool.submit(self._prepare_shop, self.stack.pg.url)
+        shop = shop or self._pool.submit(self._prepare_shop, self.stack.servers[member].url)
         self.until(shop.done, START_SECONDS, "the shop's database")
         self.database_url = shop.result()
         capture = f"http://127.0.0.1:{self._ports.reserve()}"
@@ -67,8 +72,8 @@ class Pipeline(LocalPipeline):
         with ShopDatabase(self.database_url) as database:
 
             def consistent() -> bool:
-                slot = database.slot(SLOT)
-                return slot is not None and slot.consistent
+                reader = database.log_reader(SLOT)
+                return reader is not None and reader.consistent
 
             self._start_stages(capture, worker, self.connector(), consistent)
 
@@ -77,7 +82,7 @@ class Pipeline(LocalPipeline):
         deadline, url = time.monotonic() + START_SECONDS, None
         while url is None:
             try:
-                url = create_database(server_url, "shop")
+                url = create_database(server_url, self.source.database)
             except ShopError as error:  # it listens a moment before it lets anybody in
                 if error.retry is not Retry.TIMED or time.monotonic() > deadline:
                     raise
@@ -112,12 +117,12 @@ class Pipeline(LocalPipeline):
 
     def connector(self) -> dict[str, str]:
         """The connector's configuration."""
-        pg = self.stack.pg
-        config: dict[str, str] = json.loads(_resource("connector.json"))
+        server = self.stack.pg if self.source is POSTGRESQL else self.stack.mariadb
+        config: dict[str, str] = json.loads(_resource(self.source.connector))
         return config | {
             "database.hostname": "127.0.0.1",
-            "database.port": str(pg.port),
-            "database.password": pg.password,
+            "database.port": str(server.port),
+            "database.password": server.password,
         }
 
 

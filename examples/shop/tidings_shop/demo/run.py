@@ -32,22 +32,22 @@ _STABLE_SECONDS = 2.0
 _STABLE_BUT_OFF_SECONDS = 20.0
 
 
-class SlotWatch:
-    """Asks for a replication slot's WAL on a connection of its own, which it opens again when it is lost."""
+class LogWatch:
+    """Asks for the log that capture reads on a connection of its own, which it opens again when it is lost."""
 
     def __init__(self, url: str, slot: str) -> None:
         self._url, self._slot = url, slot
         self._database: ShopDatabase | None = None
 
-    def look(self) -> tuple[int, int] | None:
-        """Bytes retained and unconfirmed; None while nobody knows."""
+    def look(self) -> tuple[int, int | None] | None:
+        """Bytes retained, and unconfirmed where the server is told; None while nobody knows."""
         try:
             self._database = self._database or ShopDatabase(self._url)
-            slot = self._database.slot(self._slot)
+            reader = self._database.log_reader(self._slot)
         except TidingsError:  # shown as an old figure; whoever needs the database reports it
             self._database = None
             return None
-        return None if slot is None else (slot.retained_bytes, slot.unconfirmed_bytes)
+        return None if reader is None else (reader.retained_bytes, reader.unconfirmed_bytes)
 
     def close(self) -> None:
         """Close the connection."""
@@ -114,9 +114,9 @@ class Demo:
         topics = {
             topic_of(name, version): (name, version) for name, versions in EVENTS for version in versions
         }
-        slot = SlotWatch(self.pipeline.database_url, SLOT)
-        self._threads.callback(slot.close)  # after the feed, which asks it
-        feed = Feed(self._figures, self.pipeline.urls, look=slot.look, prefix="shop.public.")
+        log = LogWatch(self.pipeline.database_url, SLOT)
+        self._threads.callback(log.close)  # after the feed, which asks it
+        feed = Feed(self._figures, self.pipeline.urls, look=log.look, prefix="shop.public.")
         tap = EventTap(stack.kafka.bootstrap, stack.registry.url, topics, _TOPICS, sentence, self._on_events)
         for thread in (feed, tap):
             thread.start()

@@ -29,9 +29,9 @@ def draw_summary(verdict: Verdict, figures: Figures) -> RenderableType:
         tables.add_row(_mark(one), one.table, *(f"{count:,}" for count in counts))
     lines: list[RenderableType] = [
         events,
-        Text("  expected: the orders in PostgreSQL; else what was committed amounts to", "dim"),
+        Text(f"  expected: the orders in {figures.database}; else what was committed amounts to", "dim"),
         tables,
-        Text("  compared row by row: PostgreSQL, and the lake's current state", "dim"),
+        Text(f"  compared row by row: {figures.database}, and the lake's current state", "dim"),
         Text(),
         *_figures(figures),
     ]

@@ -1,0 +1,29 @@
+"""Which database the demo's shop is in, and what differs because of it. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A kind of database."""
+
+    name: str
+    """As the command's argument has it."""
+    member: str
+    """Of the stack."""
+    title: str
+    """For people."""
+    database: str
+    """The shop's."""
+    log: str
+    """What capture reads, in a word."""
+    connector: str
+    """The file with the connector's configuration."""
+
+
+POSTGRESQL: Final = Source("postgresql", "pg", "PostgreSQL", "shop", "WAL", "connector.json")
+# A MariaDB database is what a schema is to PostgreSQL. With this name topics, tables of the lake and the domain are the same.
+MARIADB: Final = Source("mariadb", "mariadb", "MariaDB", "public", "log", "connector.mariadb.json")
+SOURCES: Final[Mapping[str, Source]] = {one.name: one for one in (POSTGRESQL, MARIADB)}
