@@ -1,7 +1,8 @@
 """Business events from MariaDB: what the rules tell is what SQL tells of the store's own history, each event once.
 
 The domain is the translator's lab's, and the database is the only thing that differs. Processes are killed under traffic. A
-second connector reads a snapshot anew after a while of which nobody was told: events go on from what it has read.
+second connector reads a snapshot anew after a while of which nobody was told: events go on from what it has read. Beside
+PostgreSQL, in one worker, one Kafka and one registry, each source's events are its own.
 """
 
 import secrets
@@ -10,12 +11,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.servers import Lab
 from mariadblab.store import TABLES, Customer, create_store
+from translatorlab.pipeline import open_pipeline
 from translatorlab.processes import StageProcess, Supervisor
 from translatorlab.published import Published
+from translatorlab.store import Customers
 from translatorlab.truth import count, expected_of_history
 
 from tidings_stack.mariadb import MariaDbServer
@@ -111,6 +114,8 @@ class Pipeline:
         try:
             places = [TopicPartition(f"{self.name}.{self.name}.orders", n) for n in range(_PARTITIONS)]
             return sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
+        except KafkaException:
+            return 0  # a new topic has no leader yet
         finally:
             consumer.close()
 
@@ -150,3 +155,28 @@ def test_events_are_those_of_the_database_whoever_is_killed(run: Pipeline) -> No
     run.connect(f"{run.name}-again")
     run.traffic(60)
     run.settle()
+
+
+def test_both_databases_at_once_in_one_kafka(lab: Lab, run: Pipeline) -> None:
+    """Their orders have the same numbers, their connectors one worker, and that is killed while both write."""
+    run.customer.transactions(10)
+    run.connect(run.name)
+    run.start()
+    with open_pipeline(lab, "avro") as postgres:
+        with Customers(postgres.url, 23) as customers:
+            run.traffic(40)
+            wait_for("events of PostgreSQL", lambda: postgres.published.read() > 20, _CATCH_UP_SECONDS)
+            wait_for("events of MariaDB", lambda: run.published.read() > 20, _CATCH_UP_SECONDS)
+            lab.worker.kill()
+            run.traffic(20)
+            lab.worker.start()
+            run.traffic(20)
+        assert customers.transactions > 0
+        run.settle()
+        verdict = postgres.settle()
+        assert verdict.problems == [], postgres.logs()
+        assert verdict.found == verdict.expected > 0
+        there, here = postgres.published, run.published
+        assert not there.ids & here.ids
+        numbers = {name: set(there.events[name]) & set(here.events[name]) for name in there.events}
+        assert numbers["order-placed.v2"], "the same numbers of orders"

@@ -45,6 +45,11 @@ class Published:
         self.events: Expected = {topic.removeprefix(self._prefix): {} for topic in self._contracts}
         self.records = 0
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the events that were read."""
+        return frozenset(self._ids)
+
     def read(self) -> int:
         """Read what is new; how many records there are by now."""
         consumer = Consumer(
