@@ -219,6 +219,8 @@ OF_WARNINGS: Final = {
     "records are skipped whose loss is accepted": "Nothing: somebody has accepted it.",
     "rows from before a column was added may lack its default, which cannot be read": "Update the rows, or install the DDL trigger.",
     "rows of the lake are not what the database has": "See the runbook on a wrong row; an incremental snapshot of the table mends it.",
+    "rows are kept longer than TIDINGS_LAKEHOUSE_RETENTION says: the watermark has not passed them": "See why the watermark rests; they "
+    "go within an hour after it has passed them.",
     "the audit could not be run": "Mend what the error says, and run it again.",
     "the audit failed; it is tried again later": "Nothing, if it was once; else see whether the database answers.",
     "the watermark has passed commits without all of the rows that their END markers count": "See which rows were left out: the "

@@ -8,6 +8,7 @@ deletes, renamed and widened columns.
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,6 +88,11 @@ class DuckLake:
     def columns(self, name: str) -> dict[str, str]:
         """The columns of a table with their types in DuckDB's words."""
         return {row[0]: row[1] for row in self.execute(f"DESCRIBE {self.view(name)}")}
+
+    def property(self, name: str, key: str) -> str:
+        """A property of a table; empty when it has none of that name."""
+        text = self.execute("SELECT content FROM read_text(?)", [self.tables[name]])[0][0]
+        return str(json.loads(text).get("properties", {}).get(key, ""))
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run any statement of our own.

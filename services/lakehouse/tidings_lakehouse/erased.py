@@ -1,7 +1,7 @@
-"""Rows that were erased do not come back when their records are read again, as after a lost checkpoint.
+"""Rows that were erased, or that their retention let go, do not come back when their records are read again, as after a lost checkpoint.
 
 The log and the quarantine note the offsets up to which they hold everything, so they take none of it twice. A current state and the
-tables of business events are told by what they hold themselves, which is less after an erasure. Therefore it is noted:
+tables of business events are told by what they hold themselves, which is less afterwards. Therefore it is noted:
 
 - on a log, that rows of it were erased. A record that the log has read and does not hold any more then changes no current state.
 - on a table of business events, the offsets up to which everything had been written by then.
@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from tidings_lakehouse.positions import PartitionId, Span, beyond, note_of, offsets_noted
+from tidings_lakehouse.positions import PartitionId, Span, beyond, note_of, offsets_noted, offsets_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ERASED_PROPERTY = "tidings.erased"
-"""Property of a log: when rows of it were erased last, ISO 8601; of a table of business events: offsets as JSON, see `offsets_text`."""
+"""Property of a log: when rows of it went last, ISO 8601; of a table of business events: offsets as JSON, see `offsets_text`."""
 
 
 def offsets_text(offsets: Mapping[PartitionId, int]) -> str:
@@ -29,6 +33,16 @@ def offsets_text(offsets: Mapping[PartitionId, int]) -> str:
 def offsets_of_text(text: str) -> dict[PartitionId, int]:
     """What `offsets_text` says; nothing when the table has no such property."""
     return offsets_noted(json.loads(text)) if text else {}
+
+
+def written_offsets(session: SparkSession, table: str) -> dict[PartitionId, int]:
+    """The largest offset per partition that a table of business events holds."""
+    places = session.table(table).select(
+        sf.col("__topic_id").alias("topic_id"),
+        sf.col("__partition_no").alias("partition"),
+        sf.col("__offset").alias("offset"),
+    )
+    return offsets_of(places)
 
 
 def has_read_again(spans: Mapping[PartitionId, Span], held: Mapping[PartitionId, int]) -> bool:

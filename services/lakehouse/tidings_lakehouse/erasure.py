@@ -29,7 +29,7 @@ from tidings_lakehouse.erase_selection import (
     condition_on_log,
     condition_on_rows,
 )
-from tidings_lakehouse.erased import ERASED_PROPERTY, offsets_of_text, offsets_text
+from tidings_lakehouse.erased import ERASED_PROPERTY, offsets_of_text, offsets_text, written_offsets
 from tidings_lakehouse.errors import ErasureError
 from tidings_lakehouse.names import known_names
 from tidings_lakehouse.positions import PartitionId, note_of, offsets_noted, offsets_of
@@ -238,7 +238,7 @@ class Erasure:
         note: dict[str, Any] = {}
         if name.startswith(f"{BUSINESS}."):
             noted = offsets_of_text(table.property(ERASED_PROPERTY))
-            for place, last in self._written(name).items():
+            for place, last in written_offsets(self._session, name).items():
                 noted[place] = max(noted.get(place, last), last)
             table.set_property(ERASED_PROPERTY, offsets_text(noted))
         elif name.endswith("_log") and name not in self._topics:
@@ -246,14 +246,6 @@ class Erasure:
             table.set_property(ERASED_PROPERTY, dt.datetime.now(dt.UTC).isoformat(timespec="seconds"))
         whole = " OR ".join(f"({one})" for one in conditions)
         table.write(lambda staged: self._delete_where(staged, [whole]), note)
-
-    def _written(self, name: str) -> dict[PartitionId, int]:
-        places = self._session.table(name).select(
-            sf.col("__topic_id").alias("topic_id"),
-            sf.col("__partition_no").alias("partition"),
-            sf.col("__offset").alias("offset"),
-        )
-        return offsets_of(places)
 
     def _erase_quarantined(self, commits: Commits) -> None:
         table = Table(self._session, QUARANTINE, "", commits)

@@ -13,6 +13,7 @@ times of day as ``hh:mm:ss.ffffff``, bytes as base64.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from tidings_lakehouse.changes import is_incremental
 from tidings_lakehouse.columns import INFINITY_MICROSECONDS, MINUS_INFINITY_MICROSECONDS
 from tidings_lakehouse.errors import HistoryError
 from tidings_lakehouse.names import known_names
+from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.tables import TOPIC_PROPERTY, target_name
 from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, log_of, transaction_topic
 
@@ -59,6 +61,7 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
             f"the lakehouse has no log of a table of source {source}",
             hint="set TIDINGS_SOURCE to the connector's topic.prefix",
         )
+    _check_whole(session, logs)
     topics = [transaction_topic(source), *logs.values()]
     for table, condition in (
         (TRANSACTION_LOG, sf.lit(True)),
@@ -97,6 +100,17 @@ def _logs(session: SparkSession, source: str) -> dict[str, str]:
         ):
             found[name] = topic
     return found
+
+
+def _check_whole(session: SparkSession, logs: Iterable[str]) -> None:
+    held = [QUARANTINE] if session.catalog.tableExists(QUARANTINE) else []
+    for name in [*sorted(logs), *held]:
+        properties = {row["key"]: row["value"] for row in session.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+        if first := properties.get(RETAINED_PROPERTY):
+            raise HistoryError(
+                f"{name} has no rows of records before {first}, by TIDINGS_LAKEHOUSE_RETENTION, so history is not whole",
+                hint="begin from the topics if they hold all of it, or from a new snapshot under another topic.prefix",
+            )
 
 
 def _manifest(places: DataFrame, source: str) -> dict[str, Any]:

@@ -127,6 +127,7 @@ class Job:
             commits=settings.lakehouse_compact_commits,
             keep_snapshots=settings.lakehouse_keep_snapshots,
             keep_seconds=settings.lakehouse_keep_seconds,
+            retention=settings.retention,
         )
         self._streams: list[_Stream] = []
         self._queries: dict[str, StreamingQuery] = {}

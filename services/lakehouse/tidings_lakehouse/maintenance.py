@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -18,6 +19,8 @@ from pyspark.errors import PySparkException
 
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.metrics import MAINTAINED, MAINTENANCE_FAILING
+from tidings_lakehouse.retention import Retention
+from tidings_lakehouse.retention_rules import RetentionRule
 from tidings_lakehouse.session import use_in_thread
 from tidings_lakehouse.table_counts import table_size
 from tidings_lakehouse.topics import CATALOG, WATERMARK
@@ -51,6 +54,7 @@ _ORPHANS_EVERY = dt.timedelta(days=1)
 _ORPHANS_AGE = dt.timedelta(days=3)
 """A file that is younger may be one that is just being written."""
 _LOOK_SECONDS = 1.0
+_TRIM_SECONDS = 3600.0
 _STOP_SECONDS = 30.0
 
 
@@ -65,12 +69,14 @@ class Maintenance:
         commits: int,
         keep_snapshots: int,
         keep_seconds: float,
+        retention: Sequence[RetentionRule] = (),
     ) -> None:
         """
         Args:
             commits: after how many commits a table is looked after; 0: never.
             keep_snapshots: that are kept at least.
             keep_seconds: snapshots that are not older are kept, too.
+            retention: which tables let old rows go; looked at each hour.
         """
         self._session = session.newSession()
         guard.mark(self._session)
@@ -78,6 +84,8 @@ class Maintenance:
         self._commits = commits
         self._keep = keep_snapshots
         self._keep_for = dt.timedelta(seconds=keep_seconds)
+        self._retention = Retention(self._session, guard, retention)
+        self._trimmed_at: float | None = None
         self._since: dict[str, int] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -119,11 +127,29 @@ class Maintenance:
             self._thread.join(_STOP_SECONDS)
 
     def run_due(self) -> None:
-        """Look after all tables that are due."""
+        """Look after all tables that are due, once old rows have gone."""
+        self._trim_all()
         for table in self.due():
             if self._stopping.is_set():
                 return
-            self._look_after(table)
+            self._attempt(table, self.compact)
+
+    def _trim_all(self) -> None:
+        now = time.monotonic()
+        if self._trimmed_at is not None and now - self._trimmed_at < _TRIM_SECONDS:
+            return
+        self._trimmed_at = now
+        for table in self._retention.due():
+            if self._stopping.is_set():
+                return
+            self._attempt(table, self._trim)
+
+    def _trim(self, table: str) -> None:
+        if self._retention.trim(table) and self._commits:
+            with self._lock:
+                self._since[table] = (
+                    self._commits
+                )  # so that its former snapshots expire, also when nobody writes to it
 
     def _run(self) -> None:
         context = self._session.sparkContext
@@ -132,9 +158,9 @@ class Maintenance:
         while not self._stopping.wait(_LOOK_SECONDS):
             self.run_due()
 
-    def _look_after(self, table: str) -> None:
+    def _attempt(self, table: str, action: Callable[[str], None]) -> None:
         try:
-            self.compact(table)
+            action(table)
         except (PySparkException, Py4JError, TidingsError) as error:
             if self._stopping.is_set():
                 return
@@ -151,8 +177,6 @@ class Maintenance:
         else:
             MAINTAINED.labels(table, "done").inc()
             MAINTENANCE_FAILING.labels(table).set(0)
-            with self._lock:
-                self._since[table] = 0
 
     def compact(self, table: str) -> None:
         """Look after one table now."""
@@ -176,6 +200,8 @@ class Maintenance:
         )
         self._remove_orphans(table)
         self._guard.set_properties(table, {_LOOKED_AFTER: str(self._guard.sequence(table))})
+        with self._lock:
+            self._since[table] = 0
         _LOG.info("table compacted", table=table)
 
     def _rewrite_files(self, table: str) -> bool:

@@ -24,6 +24,7 @@ from tidings_lakehouse.history_sql import (
     commits_query,
     history_query,
 )
+from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.topics import (
     CATALOG,
     SYSTEM,
@@ -144,6 +145,7 @@ class SourceTables:
         found = {}
         for name in names:
             if name in self.tables:
+                self._check_whole(name)
                 found[name] = as_of_query(self.shape(name), DUCKDB, moment.position)
             elif name.partition(".")[0] != SYSTEM and name in self._lake.tables:
                 raise MomentError(
@@ -154,6 +156,7 @@ class SourceTables:
 
     def statement(self, table: str, moment: Moment, dialect: Dialect) -> str:
         """The query of a table at a moment for another session, with the catalog's name where Spark needs it."""
+        self._check_whole(table)
         named = "" if dialect is DUCKDB else f"{CATALOG}."
         return as_of_query(self.shape(table, named=named), dialect, moment.position)
 
@@ -188,6 +191,16 @@ class SourceTables:
                 hint="name a later position",
             )
         return Moment(position, watermark, self.tables)
+
+    def _check_whole(self, table: str) -> None:
+        """A row that has not changed since its log lost its oldest rows is in the current state only."""
+        first = self._lake.property(log_of(table), RETAINED_PROPERTY)
+        if first:
+            raise MomentError(
+                f"{log_of(table)} has no rows of records before {first}, by TIDINGS_LAKEHOUSE_RETENTION, so what {table} was as of"
+                " a position is not known",
+                hint="ask for it without --as-of; leave the logs of tables whose past is asked for out of the retention",
+            )
 
     def _first(self) -> int | None:
         found = [

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
+from tidings_lakehouse.retention_rules import RetentionRule, retention_rules
 from tidings_service import ServiceSettings, SettingsError
 from tidings_service.kafka_settings import File, Hidden, KafkaSettings
 from tidings_service.registry_settings import OptionalRegistrySettings
@@ -176,6 +177,10 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     """How many snapshots of a table are kept at least."""
     lakehouse_keep_seconds: float = Field(default=3600.0, ge=0)
     """Snapshots of a table that are not older are kept, too: whoever reads one has that long."""
+    lakehouse_retention: str = ""
+    """``<pattern>=<days>``, separated by semicolons: rows of the logs, of the tables of business events and of the quarantine whose
+    names a pattern matches as a whole, ``technical.orders_log=90;business.*=365``, go when their records are older. The first pattern
+    counts. Current states keep every row. By default everything stays."""
     lakehouse_audit_seconds: float = Field(default=0.0, ge=0)
     """The current states are compared with the database so long after the last time; 0 never."""
     lakehouse_transaction_deadline_seconds: float = Field(default=300.0, gt=0)
@@ -193,6 +198,12 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
                 raise ValueError(f"not a regular expression: {error}") from error
         return value
 
+    @field_validator("lakehouse_retention")
+    @classmethod
+    def _retention(cls, value: str) -> str:
+        retention_rules(value)
+        return value
+
     @field_validator("lakehouse_domains")
     @classmethod
     def _domains(cls, value: str) -> str:
@@ -200,6 +211,11 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 raise ValueError("a domain is letters, digits, - and _; separate domains by commas")
         return value
+
+    @property
+    def retention(self) -> tuple[RetentionRule, ...]:
+        """`lakehouse_retention` taken apart."""
+        return retention_rules(self.lakehouse_retention)
 
     @property
     def technical_pattern(self) -> str:

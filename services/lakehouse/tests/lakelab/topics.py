@@ -25,6 +25,8 @@ class Topics:
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.parsed: dict[int, Any] = {}
+        self.timestamp_ms = 0
+        """Of the records that are written next, since the Unix epoch; 0: now."""
 
     def create(self, topic: str, partitions: int = 1) -> None:
         for future in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
@@ -74,7 +76,9 @@ class Topics:
     def produce(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Any = None, partition: int = 0
     ) -> None:
-        self.producer.produce(topic, key=key, value=value, headers=headers, partition=partition)
+        self.producer.produce(
+            topic, key=key, value=value, headers=headers, partition=partition, timestamp=self.timestamp_ms
+        )
         self.producer.poll(0)
 
     def flush(self) -> None:
