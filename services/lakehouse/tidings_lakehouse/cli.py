@@ -15,6 +15,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from tidings_lakehouse.erase_command import add_erase
+from tidings_lakehouse.replay.command import add_replay
 from tidings_lakehouse.settings import (
     AuditSettings,
     HistorySettings,
@@ -144,6 +145,7 @@ def parser() -> argparse.ArgumentParser:
     _add_format(loss)
     loss.set_defaults(command=_accept_loss)
     add_erase(commands, _add_format, _reader_settings)
+    add_replay(commands, _add_format, _reader_settings)
     return parser
 
 

@@ -67,6 +67,13 @@ class HistoryError(LakehouseError):
     default_retry = Retry.NEVER
 
 
+class ReplayError(LakehouseError):
+    """The rules cannot be evaluated over the logs as the live service would have done it."""
+
+    code = "replay"
+    default_retry = Retry.NEVER
+
+
 class LossError(LakehouseError):
     """The loss of a topic's records cannot be accepted, as there is none."""
 

@@ -50,7 +50,7 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
     """
     if directory.exists():
         raise HistoryError(f"{directory} exists", hint="name a new directory")
-    logs = _logs(session, source)
+    logs = logs_of_source(session, source)
     frames, spans = [], []
     for name, topic in sorted(logs.items()):
         log = session.table(name)
@@ -85,7 +85,7 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
     return found
 
 
-def _logs(session: SparkSession, source: str) -> dict[str, str]:
+def logs_of_source(session: SparkSession, source: str) -> dict[str, str]:
     """Log table to topic, of one source."""
     names = known_names(session)
     found = {}
@@ -136,11 +136,39 @@ def _manifest(places: DataFrame, source: str) -> dict[str, Any]:
 
 
 def _lines(log: DataFrame, topic: str) -> DataFrame:
+    log = with_incremental(log)
     fields = {field.name: field.dataType for field in log.schema.fields}
-    if "incremental" not in fields:  # a log of a former release
-        log = log.withColumn("incremental", sf.lit(None).cast("boolean"))
     for part in ("before", "after", "key"):
         check_columns(topic, fields.get(part))
+    value = sf.when(
+        sf.col("op").isNotNull(), change_of(topic, _part("before", fields), _part("after", fields))
+    )
+    record = sf.struct(
+        sf.col("offset"), _part("key", fields).alias("key"), value.alias("value"), sf.col("headers")
+    )
+    return log.select(
+        sf.lit(topic).alias("topic"),
+        "partition",
+        "offset",
+        sf.to_json(record, {"ignoreNullFields": "false"}).alias("line"),
+    )
+
+
+def with_incremental(log: DataFrame) -> DataFrame:
+    """A log with the column that those of former releases lack."""
+    if "incremental" in log.columns:
+        return log
+    return log.withColumn("incremental", sf.lit(None).cast("boolean"))
+
+
+def change_of(topic: str, before: Column, after: Column) -> Column:
+    """The change event that a row of a log came from, as Debezium's JSON has it.
+
+    Args:
+        topic: of the log.
+        before: the row before, as `plain` gives it.
+        after: the row after.
+    """
     schema, table = topic.split(".")[-2:]
     micros = sf.unix_micros("changed_at")
     lsn = sf.coalesce(sf.col("lsn").cast("string"), sf.lit("0"))
@@ -175,24 +203,12 @@ def _lines(log: DataFrame, topic: str) -> DataFrame:
             sf.lit(1).alias("data_collection_order"),
         ),
     )
-    value = sf.when(
-        sf.col("op").isNotNull(),
-        sf.struct(
-            sf.col("op").alias("op"),
-            source.alias("source"),
-            _part("before", fields).alias("before"),
-            _part("after", fields).alias("after"),
-            transaction.alias("transaction"),
-        ),
-    )
-    record = sf.struct(
-        sf.col("offset"), _part("key", fields).alias("key"), value.alias("value"), sf.col("headers")
-    )
-    return log.select(
-        sf.lit(topic).alias("topic"),
-        "partition",
-        "offset",
-        sf.to_json(record, {"ignoreNullFields": "false"}).alias("line"),
+    return sf.struct(
+        sf.col("op").alias("op"),
+        source.alias("source"),
+        before.alias("before"),
+        after.alias("after"),
+        transaction.alias("transaction"),
     )
 
 
@@ -204,20 +220,20 @@ def _raw_lines(records: DataFrame) -> DataFrame:
 
 
 def _part(name: str, fields: dict[str, st.DataType]) -> Column:
-    return _plain(sf.col(name), fields[name]) if name in fields else sf.lit(None)
+    return plain(sf.col(name), fields[name]) if name in fields else sf.lit(None)
 
 
-def _plain(column: Column, data_type: st.DataType) -> Column:
-    """A value as Debezium's JSON has it."""
+def plain(column: Column, data_type: st.DataType) -> Column:
+    """A value of a log as Debezium's JSON has it."""
     if isinstance(data_type, st.StructType):
-        parts = [_plain(column[field.name], field.dataType).alias(field.name) for field in data_type.fields]
+        parts = [plain(column[field.name], field.dataType).alias(field.name) for field in data_type.fields]
         return sf.when(column.isNotNull(), sf.struct(*parts))
     if isinstance(data_type, st.ArrayType):
         element = data_type.elementType
-        return sf.transform(column, lambda one: _plain(one, element))
+        return sf.transform(column, lambda one: plain(one, element))
     if isinstance(data_type, st.MapType):
         inner = data_type.valueType
-        return sf.transform_values(column, lambda _, one: _plain(one, inner))
+        return sf.transform_values(column, lambda _, one: plain(one, inner))
     if isinstance(data_type, st.DateType):
         return sf.unix_date(column)
     if isinstance(data_type, st.TimestampNTZType):

@@ -54,7 +54,7 @@ SCHEMA = st.StructType(
     ]
 )
 _NOTED = "offsets"
-_DOMAIN = "tidings.replication-domain"
+DOMAIN_PROPERTY = "tidings.replication-domain"
 """Property of the table, with the transaction topic behind it: the domain of MariaDB whose commits the source has."""
 _LEFT_OUT = "tidings.left.out"
 """Header of an END record: JSON, by ``filtered`` and ``failed`` and by table how many of the counted events are not there."""
@@ -103,7 +103,7 @@ class TransactionLog:
         """MariaDB's replication domain, whose commits are the source's; None: not known yet, or of PostgreSQL."""
         self._has_looked = False
         if self._table.exists:
-            known = self._table.property(f"{_DOMAIN}.{topic}")
+            known = self._table.property(f"{DOMAIN_PROPERTY}.{topic}")
             self.domain = int(known) if known else None
             noted = self._table.noted().get(_NOTED)
             held = session.table(TRANSACTION_LOG)
@@ -128,7 +128,7 @@ class TransactionLog:
     def learn(self, domain: int) -> None:
         """Note the source's replication domain for ever, before anything of it is written: others do not compare with it."""
         self._table.ensure(SCHEMA, partitioned_by=["days(timestamp)"])
-        self._table.set_property(f"{_DOMAIN}.{self.topic}", str(domain))
+        self._table.set_property(f"{DOMAIN_PROPERTY}.{self.topic}", str(domain))
         self.domain = domain
 
     def _in_domain(self, decoded: DataFrame) -> DataFrame:

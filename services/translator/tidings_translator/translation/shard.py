@@ -21,6 +21,7 @@ from tidings_domain.changes import ChangeSet, decode_change_set
 from tidings_domain.errors import ChangeSetError
 from tidings_domain.evaluation.cloudevents import former_id
 from tidings_domain.evaluation.evaluate import Evaluation, Evaluator, PublishedEvent, RuleFailure
+from tidings_domain.evaluation.sizes import row_failure, without_too_large
 from tidings_domain.routing.record_sizes import MAX_VALUE_BYTES
 from tidings_translator.base.errors import StopError
 from tidings_translator.base.records import FetchedRecord, Partition
@@ -29,7 +30,7 @@ from tidings_translator.ledger.ledger import Mode
 from tidings_translator.translation.held import PREFIX as HELD_PREFIX
 from tidings_translator.translation.held import ROWS, Failed, Held, HeldAggregates, Waiting
 from tidings_translator.translation.left_out import LeftOut
-from tidings_translator.translation.letters import Letters, row_failure, without_too_large
+from tidings_translator.translation.letters import Letters
 from tidings_translator.translation.policies import Policies
 from tidings_translator.translation.publishing import BatchResult, Publisher
 

@@ -1,0 +1,1 @@
+"""Evaluates a domain's rules over a stored history."""

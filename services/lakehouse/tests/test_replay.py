@@ -1,0 +1,341 @@
+"""The rules over the logs give the live service's events, byte for byte; what the logs do not tell is refused or told."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections import defaultdict
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pytest
+from lakelab.lake import Lake
+from lakelab.schemas import envelope_schema
+from lakelab.topics import MarkerTopic
+from pyspark.sql import functions as sf
+from yard.history import FIELDS, KEYS, End, History, Told
+from yard.live import Live, Record
+
+from tidings_domain.aggregate.rows import time_columns
+from tidings_domain.language.events import contract_of, topic_of
+from tidings_domain.loading.domain import load_domain
+from tidings_envelope.decode import EnvelopeDecoder
+from tidings_envelope.registry import RegistryClient
+from tidings_lakehouse.cli import main
+from tidings_lakehouse.errors import ReplayError
+from tidings_lakehouse.names import known_names
+from tidings_lakehouse.replay.comparison import compare
+from tidings_lakehouse.replay.run import Replayed, replayed, write_table
+from tidings_lakehouse.settings import LakehouseSettings
+from tidings_lakehouse.topics import log_of
+from tidings_translator.base.records import Output, Partition
+
+if TYPE_CHECKING:
+    from lakelab.topics import Topics
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+DOMAIN = load_domain("yard.domain")
+
+
+class Yard:
+    """The topics of a history, and the same records in lists."""
+
+    def __init__(self, topics: Topics, source: str) -> None:
+        self.topics, self.source = topics, source
+        self.markers = MarkerTopic(topics, source)
+        self.records: dict[Partition, list[Record]] = defaultdict(list)
+        self.records[Partition(self.markers.topic, 0)] = []
+        self.ids = {}
+        for table, fields in FIELDS.items():
+            topic = f"{source}.public.{table}"
+            topics.create(topic, 2)
+            key = {"type": "record", "name": "Key", "namespace": topic, "fields": fields[:1]}
+            self.ids[table] = (
+                topics.register(f"{topic}-key", key),
+                topics.register(f"{topic}-value", envelope_schema(topic, fields)),
+            )
+            for number in range(2):
+                self.records[Partition(topic, number)] = []
+
+    @property
+    def tables(self) -> dict[str, str | None]:
+        """Topic to table."""
+        found: dict[str, str | None] = {f"{self.source}.public.{name}": f"public.{name}" for name in KEYS}
+        return {**found, self.markers.topic: None}
+
+    def write(self, records: list[Told | End]) -> None:
+        for one in records:
+            if isinstance(one, End):
+                self._end(one)
+            else:
+                self._told(one)
+        self.topics.flush()
+
+    def _put(self, partition: Partition, record: Record) -> None:
+        self.records[partition].append(record)
+        key, value, headers = record
+        self.topics.produce(partition.topic, key, value, headers, partition.partition)
+
+    def _end(self, end: End) -> None:
+        counts = [{"data_collection": table, "event_count": count} for table, count in end.counts.items()]
+        value = {
+            "status": "END",
+            "id": f"{end.tx_id}:{end.commit}",
+            "ts_ms": 1,
+            "event_count": sum(end.counts.values()),
+            "data_collections": counts or None,
+        }
+        encoded = self.topics.encode(self.markers.value_id, value)
+        self._put(Partition(self.markers.topic, 0), (None, encoded, []))
+
+    def _told(self, told: Told) -> None:
+        key_id, value_id = self.ids[told.table]
+        row = told.after if told.after is not None else told.before
+        key = None if row is None else self.topics.encode(key_id, {"id": row["id"]})
+        is_read = told.tx_id is None
+        value = {
+            "before": told.before,
+            "after": told.after,
+            "source": {
+                "version": "3.7.0.Final",
+                "connector": "postgresql",
+                "name": self.source,
+                "ts_ms": told.ts_us // 1000,
+                "snapshot": told.snapshot,
+                "db": "yard",
+                "sequence": json.dumps(
+                    [None if told.last_commit is None else str(told.last_commit), str(told.lsn)]
+                ),
+                "ts_us": told.ts_us,
+                "schema": "public",
+                "table": told.table,
+                "txId": told.tx_id,
+                "lsn": None if told.snapshot == "incremental" else told.lsn,
+            },
+            "transaction": None
+            if is_read
+            else {
+                "id": f"{told.tx_id}:{told.lsn}",
+                "total_order": told.order,
+                "data_collection_order": 1,
+            },
+            "op": told.op,
+            "ts_ms": told.ts_us // 1000,
+        }
+        headers = [] if told.traceparent is None else [("traceparent", told.traceparent)]
+        partition = Partition(f"{self.source}.public.{told.table}", sum(key or b"") % 2)
+        self._put(partition, (key, self.topics.encode(value_id, value), headers))
+        if told.op == "d":
+            self._put(partition, (key, None, []))
+
+    def live(self, registry: str, chance: random.Random) -> list[Output]:
+        """What the live service publishes."""
+        times = time_columns(DOMAIN.aggregates.values())
+        decoder = EnvelopeDecoder(RegistryClient(registry), times=times)
+        return Live(DOMAIN, decoder, self.records, self.tables).events(chance)
+
+
+def bytes_of(found: Replayed) -> set[tuple[Any, ...]]:
+    """What is published of each event."""
+    return {
+        (
+            row["topic"],
+            row["id"].encode(),
+            bytes(row["body"]),
+            tuple((one["key"], bytes(one["value"])) for one in row["headers"]),
+        )
+        for row in found.events.collect()
+    }
+
+
+def published(outputs: list[Output]) -> set[tuple[Any, ...]]:
+    return {(one.topic, one.key, one.value, tuple(one.headers or ())) for one in outputs}
+
+
+class Written(NamedTuple):
+    """A history in the lake, and what the live service makes of it."""
+
+    lake: Lake
+    yard: Yard
+    history: History
+    live: list[Output]
+
+    @property
+    def session(self) -> SparkSession:
+        return self.lake.session
+
+    def log(self, table: str) -> str:
+        """The name of a table's log."""
+        names = known_names(self.session)
+        return log_of(names["technical", f"{self.yard.source}.public.{table}"])
+
+    def replayed(self, **more: Any) -> AbstractContextManager[Replayed]:
+        return replayed(self.session, self.yard.source, DOMAIN, **more)
+
+
+@pytest.fixture(scope="module")
+def written(
+    session: SparkSession,
+    topics: Topics,
+    kafka_bootstrap: str,
+    registry_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Written:
+    seed = random.randrange(1_000_000)
+    print(f"seed {seed}")
+    source = f"yard{seed}"
+    history = History(seed)
+    history.snapshot()
+    history.grow(150)
+    yard = Yard(topics, source)
+    yard.write(history.records)
+    settings = LakehouseSettings(
+        kafka=kafka_bootstrap,
+        registry=registry_url,
+        source=source,
+        lakehouse_domains="yard",
+        lakehouse_checkpoint=str(tmp_path_factory.mktemp("checkpoints")),
+    )
+    lake = Lake(session, settings)
+    lake.drain()
+    live = yard.live(registry_url, random.Random(seed))
+    assert len(live) > 50
+    return Written(lake, yard, history, live)
+
+
+@pytest.mark.parametrize("shares", [1, 3])
+def test_the_logs_give_the_live_events_byte_for_byte(written: Written, shares: int) -> None:
+    with written.replayed(shares=shares) as found:
+        assert found.range.until == written.history.last
+        assert sorted(bytes_of(found)) == sorted(published(written.live))
+        assert found.events.count() == len(written.live)
+        told = {row["told"] for row in found.rows.where("told IS NOT NULL").collect()}
+        assert told <= {"letter", "partial"}
+
+
+def test_what_was_published_is_compared_and_each_difference_is_found(
+    written: Written,
+    topics: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    contracts = {topic_of(one): contract_of(one) for one in DOMAIN.event_classes()}
+    ids = {topic: topics.register(f"{topic}-value", contract) for topic, contract in contracts.items()}
+    for topic in contracts:
+        topics.create(topic)
+    lost, changed, *others = [one for one in written.live if one.topic == "yard.box-changed.v1"]
+    rest = [one for one in written.live if one.topic != "yard.box-changed.v1"]
+    planted = topics.encode(ids["yard.box-changed.v1"], {"box": "planted", "items": 77})
+    for one in [*rest, *others]:
+        body = struct.pack(">bI", 0, ids[one.topic]) + (one.value or b"")
+        topics.produce(one.topic, one.key, body, one.headers)
+    topics.produce(changed.topic, changed.key, planted, changed.headers)
+    extra = [(name, b"planted" if name == "ce_id" else value) for name, value in changed.headers or ()]
+    topics.produce(changed.topic, changed.key, planted, extra)
+    topics.flush()
+    written.lake.streams = ["business"]
+    written.lake.drain()
+    warehouse = url2pathname(urlsplit(written.session.conf.get("spark.sql.catalog.lake.warehouse")).path)
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_WAREHOUSE", warehouse)
+    monkeypatch.setenv("TIDINGS_SOURCE", written.yard.source)
+    monkeypatch.setattr("tidings_lakehouse.session.create_session", lambda *_: written.session)
+    monkeypatch.setattr(written.session, "stop", lambda: None)
+    capsys.readouterr()
+    assert main(["replay", "--domain", "yard.domain", "--json"]) == 3
+    told = capsys.readouterr()
+    compared = {row["event"]: row for row in map(json.loads, told.out.splitlines())}
+    assert compared.keys() == contracts.keys()
+    one = compared.pop("yard.box-changed.v1")
+    for row in compared.values():
+        assert (row["missing"], row["extra"], row["different"], row["examples"]) == (0, 0, 0, {})
+    assert [one[state] for state in ("equal", "missing", "extra", "different", "told")] == [
+        len(others),
+        1,
+        1,
+        1,
+        0,
+    ]
+    assert one["examples"] == {
+        "missing": [dict(lost.headers or ())["ce_id"].decode()],
+        "extra": ["planted"],
+        "different": [dict(changed.headers or ())["ce_id"].decode()],
+    }
+    assert told.err.startswith("up to commit 0/")
+    assert main(["replay", "--domain", "yard.domain", "--until", "nothing"]) != 0
+    assert "--until is not a position" in capsys.readouterr().err
+
+
+def test_events_become_a_table_of_their_own(written: Written) -> None:
+    with written.replayed(with_data=True, shares=2) as found:
+        name = write_table(written.session, found, f"Tried_{written.yard.source}")
+        with pytest.raises(ReplayError, match="is there already"):
+            write_table(written.session, found, f"tried_{written.yard.source}")
+        with pytest.raises(ReplayError, match="not a table's name"):
+            write_table(written.session, found, "a.b")
+    assert name == f"business_replay.tried_{written.yard.source}"
+    rows = written.session.table(name).collect()
+    assert len(rows) == len(written.live)
+    row = next(one for one in rows if one["event"] == "yard.owner-renamed.v1")
+    assert str(json.loads(row["data"])["owner"]) == row["ce_subject"]
+    assert (row["ce_source"], row["rule"]) == ("/tidings/yard/owner", "renamed")
+
+
+def test_a_range_ends_at_a_commit(written: Written) -> None:
+    """Nothing of what comes behind it is there, and all that comes before it is."""
+    commits = sorted(one.commit for one in written.history.records if isinstance(one, End))
+    middle = commits[len(commits) // 2]
+    position = {one: int(dict(one[3])["ce_sequence"][:16], 16) for one in published(written.live)}
+    with written.replayed(until=middle) as found:
+        assert bytes_of(found) == {one for one, at in position.items() if at <= middle}
+    with pytest.raises(ReplayError, match="complete up to"), written.replayed(until=commits[-1] + 1):
+        pass
+
+
+def test_what_the_logs_do_not_tell_is_refused_by_name(written: Written) -> None:
+    """Last in the module: it takes rows out of the logs."""
+    session, log = written.session, written.log("boxes")
+    rows = session.table(log)
+    newest = rows.where("op = 'u' AND after.state = 'touched'").orderBy(sf.col("lsn").desc()).first()
+    assert newest is not None
+    again = session.createDataFrame([newest], rows.schema)
+
+    def refusal(**more: Any) -> str:
+        with pytest.raises(ReplayError) as refused, written.replayed(**more):
+            pass
+        return f"{refused.value} {refused.value.hint}"
+
+    with pytest.raises(ReplayError, match="no log of public"), replayed(session, "other", DOMAIN):
+        pass
+    # A row is missing.
+    session.sql(f"DELETE FROM {log} WHERE lsn = {newest['lsn']}")
+    assert "1 transactions lack rows" in refusal()
+    with written.replayed(gives_up=True) as found:
+        lost = published(written.live) - bytes_of(found)
+        assert found.range.given_up == 1
+        assert any("left out" in note for note in found.notes())
+    assert lost
+    # An incremental snapshot changes an aggregate: what differs of it from then on is told.
+    healed = again.withColumns(
+        {
+            "op": sf.lit("r"),
+            "snapshot": sf.lit(True),
+            "incremental": sf.lit(True),
+            "tx_id": sf.lit(None).cast("bigint"),
+            "total_order": sf.lit(None).cast("bigint"),
+        }
+    )
+    healed.writeTo(log).append()
+    with written.replayed(gives_up=True) as found:
+        told = found.rows.where("told = 'incremental'").collect()
+        assert [row["id"] for row in told] == [newest["key"]["id"]]
+        compared = compare(session, found.rows, DOMAIN, found.range.until)
+    assert sum(one.counts["told"] for one in compared) > 0
+    # A second snapshot.
+    late = healed.withColumns({"incremental": sf.lit(False), "last_commit_lsn": sf.lit(None).cast("bigint")})
+    late.writeTo(log).append()
+    assert "second snapshot" in refusal(gives_up=True)

@@ -1,0 +1,1 @@
+"""Evaluates a domain's rules over the logs, in Spark."""
