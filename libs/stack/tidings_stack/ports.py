@@ -29,11 +29,15 @@ class PortReservations:
         self._directory = Path(tempfile.gettempdir()) / f"tidings-ports-{os.getuid()}"
         self._held: list[TextIO] = []
 
-    def reserve(self) -> int:
-        """Return a port nobody listens on and no other stack has reserved."""
+    def reserve(self, first: int = FIRST, last: int = LAST) -> int:
+        """Return a port nobody listens on and no other stack has reserved.
+
+        Args:
+            first, last: where from, for a server that takes no other port.
+        """
         self._directory.mkdir(mode=0o700, exist_ok=True)
         for _ in range(200):
-            port = random.randint(FIRST, LAST)  # noqa: S311 (not a secret)
+            port = random.randint(first, last)  # noqa: S311 (not a secret)
             file = (self._directory / str(port)).open("a")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,7 +48,7 @@ class PortReservations:
                 self._held.append(file)
                 return port
             file.close()
-        raise StackError(f"no free port between {FIRST} and {LAST} on {LOOPBACK}")
+        raise StackError(f"no free port between {first} and {last} on {LOOPBACK}")
 
     def release(self) -> None:
         """Give all ports back."""

@@ -1,7 +1,7 @@
 """pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
 
 Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`,
-`connect_server`, `secured_servers`, `mariadb`.
+`connect_server`, `secured_servers`, `mariadb`, `s3`, `opensearch`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
 first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
@@ -21,6 +21,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tidings_stack.mariadb import MariaDbServer
+    from tidings_stack.opensearch import OpenSearchServer
     from tidings_stack.protocols import OwnedServer
     from tidings_stack.provider import Provider
     from tidings_stack.s3 import S3Server
@@ -35,7 +36,15 @@ MEMBER_OF_FIXTURE = {
     "connect_server": "kafka",
 }
 _CALL = pytest.StashKey[pytest.TestReport]()
-FIXTURES = {*MEMBER_OF_FIXTURE, "pg_server", "connect_server", "secured_servers", "mariadb", "stack"}
+FIXTURES = {
+    *MEMBER_OF_FIXTURE,
+    "pg_server",
+    "connect_server",
+    "secured_servers",
+    "mariadb",
+    "opensearch",
+    "stack",
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -180,6 +189,17 @@ def s3(request: pytest.FixtureRequest) -> Iterator[S3Server]:
 
     with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
         yield stack.add(S3Server)
+
+
+@pytest.fixture(scope="session")
+def opensearch(request: pytest.FixtureRequest) -> Iterator[OpenSearchServer]:
+    """An OpenSearch without indexes; a process in any case."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.opensearch import OpenSearchServer  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+        yield stack.add(OpenSearchServer)
 
 
 def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:
