@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_sinks.jdbc.civil import iso_clock, iso_date, iso_timestamp, wall_clock
+from tidings_sinks.civil import iso_clock, iso_date, iso_timestamp, wall_clock
 
 Read = Callable[[Any], Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from tidings_sinks.jdbc.civil import wall_clock
+from tidings_sinks.civil import wall_clock
 from tidings_sinks.jdbc.database import Encode
 from tidings_sinks.jdbc.json_text import bytes_of_base64, json_text
 from tidings_sinks.jdbc.kinds import Base, Kind

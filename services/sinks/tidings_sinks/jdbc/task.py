@@ -11,6 +11,7 @@ from typing import Final
 
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
 from tidings_service import Retry, get_logger
+from tidings_sinks.deprecations import Deprecations
 from tidings_sinks.errors import RowError, TargetError
 from tidings_sinks.jdbc.changes import Changes
 from tidings_sinks.jdbc.database import BusyError, Database, DataProblemError, LostError, MovedError
@@ -40,7 +41,7 @@ class JdbcSinkTask(SinkTask):
         """Where the partitions would go on after a COMMIT whose answer has not come."""
         self._done: dict[TopicPartition, int] = {}
         """Up to where the records of the next batch are written already: that COMMIT was done."""
-        self._deprecated: set[str] = set()
+        self._deprecations = Deprecations()
 
     # What the loop asks for
 
@@ -213,22 +214,8 @@ class JdbcSinkTask(SinkTask):
                     found.append(self._tables.prepare(change))
             except RowError as error:
                 bad.append((record, error))
-            self._tell_deprecated(record)
+            self._deprecations.look(record)
         return found
-
-    def _tell_deprecated(self, record: SinkRecord) -> None:
-        """An event whose version ends says so in a header; said once for a topic."""
-        if not record.headers or record.original.topic in self._deprecated:
-            return
-        said = {header.key: header.value for header in record.headers if header.key.startswith("ce_deprecat")}
-        if said.get("ce_deprecated") in (True, "true"):
-            self._deprecated.add(record.original.topic)
-            _log.warning(
-                "events of a topic are deprecated",
-                topic=record.original.topic,
-                ends=str(said.get("ce_deprecationsunset", "")),
-                see=str(said.get("ce_deprecationmigration", "")),
-            )
 
 
 def _fenced(at: TopicPartition) -> RetriableError:

@@ -1,0 +1,31 @@
+"""Business events whose version ends say so in their headers (CloudEvents' ``deprecated`` extension): said once for a topic."""
+
+from typing import Final
+
+from tidings_connect.task.sink import SinkRecord
+from tidings_service import get_logger
+
+_PREFIX: Final = "ce_deprecat"
+
+_log = get_logger(__name__)
+
+
+class Deprecations:
+    """What one task has said."""
+
+    def __init__(self) -> None:
+        self._topics: set[str] = set()
+
+    def look(self, record: SinkRecord) -> None:
+        """Log a topic's first record that says that its version ends."""
+        if not record.headers or record.original.topic in self._topics:
+            return
+        said = {header.key: header.value for header in record.headers if header.key.startswith(_PREFIX)}
+        if said.get("ce_deprecated") in (True, "true"):
+            self._topics.add(record.original.topic)
+            _log.warning(
+                "events of a topic are deprecated",
+                topic=record.original.topic,
+                ends=str(said.get("ce_deprecationsunset", "")),
+                see=str(said.get("ce_deprecationmigration", "")),
+            )
