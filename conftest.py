@@ -34,6 +34,7 @@ TOGETHER = {
     "tests/e2e/": "spark",
     "libs/stack/tests/test_connect.py": "connect",
     "tests/conformance/": "connect",
+    "services/sinks/tests/test_search": "search",
     "tests/faults/": "faults",
     "services/capture/tests/test_secured": "secured",
     "libs/service/tests/test_kafka_logins": "secured",

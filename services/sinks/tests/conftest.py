@@ -7,11 +7,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from search_parts import Search
 from sink_targets import Sink, ask_mariadb, connection_options, mariadb_options
 
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
+from tidings_sinks.search.connector import OpenSearchSink
 from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.opensearch import OpenSearchServer
 
 
 @pytest.fixture
@@ -69,3 +72,10 @@ def sqlite_sink(tmp_path: Path) -> Iterator[tuple[Sink, Path]]:
     file = tmp_path / "target.db"
     with MemoryWorker(JdbcSinkConnector(), "sink") as worker:
         yield Sink(worker, {"connection.url": f"jdbc:sqlite:{file}"}), file
+
+
+@pytest.fixture
+def search(opensearch: OpenSearchServer, unique_name: str) -> Iterator[Search]:
+    """A sink for an index of its own."""
+    with MemoryWorker(OpenSearchSink(), "sink") as worker:
+        yield Search(worker, opensearch.url, unique_name)
