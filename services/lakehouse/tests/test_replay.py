@@ -25,10 +25,11 @@ from tidings_domain.loading.domain import load_domain
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.registry import RegistryClient
 from tidings_lakehouse.cli import main
-from tidings_lakehouse.errors import ReplayError
+from tidings_lakehouse.errors import HistoryError, ReplayError
 from tidings_lakehouse.names import known_names
 from tidings_lakehouse.replay.comparison import compare
 from tidings_lakehouse.replay.run import Replayed, replayed, write_table
+from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.topics import log_of
 from tidings_translator.base.records import Output, Partition
@@ -311,6 +312,11 @@ def test_what_the_logs_do_not_tell_is_refused_by_name(written: Written) -> None:
 
     with pytest.raises(ReplayError, match="no log of public"), replayed(session, "other", DOMAIN):
         pass
+    # Old rows were let go.
+    session.sql(f"ALTER TABLE {log} SET TBLPROPERTIES ('{RETAINED_PROPERTY}' = '2024-01-01')")
+    with pytest.raises(HistoryError, match="no rows of records before 2024-01-01"), written.replayed():
+        pass
+    session.sql(f"ALTER TABLE {log} UNSET TBLPROPERTIES ('{RETAINED_PROPERTY}')")
     # A row is missing.
     session.sql(f"DELETE FROM {log} WHERE lsn = {newest['lsn']}")
     assert "1 transactions lack rows" in refusal()

@@ -61,7 +61,7 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
             f"the lakehouse has no log of a table of source {source}",
             hint="set TIDINGS_SOURCE to the connector's topic.prefix",
         )
-    _check_whole(session, logs)
+    check_whole(session, logs)
     topics = [transaction_topic(source), *logs.values()]
     for table, condition in (
         (TRANSACTION_LOG, sf.lit(True)),
@@ -102,7 +102,12 @@ def logs_of_source(session: SparkSession, source: str) -> dict[str, str]:
     return found
 
 
-def _check_whole(session: SparkSession, logs: Iterable[str]) -> None:
+def check_whole(session: SparkSession, logs: Iterable[str]) -> None:
+    """See that nothing of these logs, and of the quarantine, has been let go.
+
+    Raises:
+        HistoryError: old rows of one are not there any more.
+    """
     held = [QUARANTINE] if session.catalog.tableExists(QUARANTINE) else []
     for name in [*sorted(logs), *held]:
         properties = {row["key"]: row["value"] for row in session.sql(f"SHOW TBLPROPERTIES {name}").collect()}

@@ -16,7 +16,7 @@ from tidings_domain.loading.domain import Domain
 from tidings_envelope.position import lsn_to_text
 from tidings_lakehouse.batches import union
 from tidings_lakehouse.errors import ReplayError
-from tidings_lakehouse.history import logs_of_source
+from tidings_lakehouse.history import check_whole, logs_of_source
 from tidings_lakehouse.replay.rows import DomainLog, headers_of_trace, placed
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
 from tidings_lakehouse.tables import TOPIC_PROPERTY
@@ -78,8 +78,10 @@ def range_of(
 
     Raises:
         ReplayError: something of the range is not known exactly.
+        HistoryError: old rows of a log have been let go, or a column has changed its type.
     """
     names = _names(session, source, domain)
+    check_whole(session, names.values())
     watermark = _watermark(session, list(names.values()))
     if until is not None and until > watermark:
         raise ReplayError(
@@ -177,7 +179,7 @@ def _count(logs: list[DomainLog]) -> list[Any]:
     frames = [
         log.frame.select(
             sf.lit(log.table).alias("table"),
-            *("kind", "op", "tx_id", "total_order", "last_commit_lsn", "lsn", "commit"),
+            *("kind", "op", "tx_id", "total_order", "last_commit_lsn", "lsn", "commit", "topic_id"),
         )
         for log in logs
     ]
@@ -194,6 +196,7 @@ def _count(logs: list[DomainLog]) -> list[Any]:
             sf.min(sf.when(first, sf.col("lsn"))).alias("first_read"),
             sf.max(sf.when(first, sf.col("lsn"))).alias("last_read"),
             sf.min(sf.when(first, sf.col("last_commit_lsn"))).alias("late"),
+            (sf.min("topic_id") != sf.max("topic_id")).alias("made_again"),
         )
         .collect()
     )
@@ -204,6 +207,11 @@ def _refuse_rows(found: list[Any], begun: int | None) -> None:
     least = min(reads, default=0)
     for row in found:
         table = row["table"]
+        if row["made_again"]:
+            raise ReplayError(
+                f"the topic of {table} was deleted and made again while it was logged, so its history may have a gap",
+                hint="a source under another topic.prefix has a history of its own",
+            )
         if row["alone"]:
             raise ReplayError(
                 f"{row['alone']} rows of {table} do not say which transaction they belong to",
@@ -245,55 +253,61 @@ def _notes(found: list[Any], end: int) -> list[str]:
 
 
 def _transactions(logs: list[DomainLog], ends: DataFrame, trace_column: str | None) -> DataFrame:
-    """By `commit`: the time and the trace of its first row, the number of its times, and whether it lacks rows."""
+    """By `commit`: the time of its first row, the number of its times, whether it lacks rows, and its trace."""
+    frames = [
+        log.frame.where(sf.col("kind") == STREAMED).select(
+            "commit",
+            sf.lit(log.table).alias("table"),
+            "total_order",
+            sf.unix_micros("changed_at").alias("ts_us"),
+        )
+        for log in logs
+    ]
+    # One shuffle for all that follows. A row that was written again after a crash counts once.
+    rows = union(frames).repartition("commit")
+    rows = rows.groupBy("commit", "table", "total_order").agg(sf.min("ts_us").alias("ts_us"))
+    by_table = rows.groupBy("commit", "table").agg(
+        sf.count("*").alias("have"),
+        sf.min("total_order").alias("total_order"),
+        sf.min_by("ts_us", "total_order").alias("ts_us"),
+        sf.min("ts_us").alias("least"),
+        sf.max("ts_us").alias("most"),
+    )
+    counted = (
+        by_table.join(_wanted(ends, [log.table for log in logs]), ["commit", "table"], "full_outer")
+        .groupBy("commit")
+        .agg(
+            sf.bool_or(sf.coalesce("have", sf.lit(0)) < sf.coalesce("wanted", sf.lit(0))).alias("lost"),
+            sf.min_by("ts_us", "total_order").alias("ts_us"),
+            (sf.when(sf.min("least") < sf.max("most"), 2).otherwise(1)).alias("times"),
+        )
+    )
+    return counted.join(_traces(logs, trace_column), "commit", "left")
+
+
+def _traces(logs: list[DomainLog], trace_column: str | None) -> DataFrame:
+    """By `commit`, the trace context in the headers, and in the column, of the first row that has one."""
     frames = []
     for log in logs:
         names = {field.name for field in getattr(log.frame.schema["after"].dataType, "fields", ())}
-        traced = (
-            sf.col("after")[trace_column].cast("string")
-            if trace_column is not None and trace_column in names
-            else sf.lit(None).cast("string")
-        )
+        has_column = trace_column is not None and trace_column in names
+        traced = sf.col("after")[trace_column] if has_column else sf.lit(None)
         frames.append(
-            log.frame.where(sf.col("kind") == STREAMED).select(
+            log.frame.where(sf.col("kind") == STREAMED)
+            .select(
                 "commit",
-                sf.lit(log.table).alias("table"),
                 "total_order",
-                sf.unix_micros("changed_at").alias("ts_us"),
                 headers_of_trace().alias("trace_headers"),
-                traced.alias("trace_column"),
+                traced.cast("string").alias("trace_column"),
             )
+            .where("trace_headers IS NOT NULL OR trace_column IS NOT NULL")
         )
 
     def first(name: str) -> Column:
         known = sf.when(sf.col(name).isNotNull(), sf.col("total_order"))
         return sf.min_by(name, known).alias(name)
 
-    by_table = (
-        union(frames)
-        .groupBy("commit", "table")
-        .agg(
-            sf.size(sf.collect_set("total_order")).alias("have"),
-            sf.min("total_order").alias("total_order"),
-            first("ts_us"),
-            sf.min("ts_us").alias("least"),
-            sf.max("ts_us").alias("most"),
-            first("trace_headers"),
-            first("trace_column"),
-        )
-    )
-    wanted = _wanted(ends, [log.table for log in logs])
-    return (
-        by_table.join(wanted, ["commit", "table"], "full_outer")
-        .groupBy("commit")
-        .agg(
-            sf.bool_or(sf.coalesce("have", sf.lit(0)) < sf.coalesce("wanted", sf.lit(0))).alias("lost"),
-            first("ts_us"),
-            (sf.when(sf.min("least") < sf.max("most"), 2).otherwise(1)).alias("times"),
-            first("trace_headers"),
-            first("trace_column"),
-        )
-    )
+    return union(frames).groupBy("commit").agg(first("trace_headers"), first("trace_column"))
 
 
 def _wanted(ends: DataFrame, tables: list[str]) -> DataFrame:
