@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import random
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,22 +13,24 @@ from urllib.request import url2pathname
 
 import pytest
 from confluent_kafka import TopicPartition
-from lakelab.topics import MarkerTopic
+from lakelab.lake import Lake
+from lakelab.random_changes import WIDE, DatedTopics, random_changes
+from lakelab.topics import MarkerTopic, TableTopic
 
 from tidings_lakehouse.duck import duck_lake
 from tidings_lakehouse.errors import HistoryError, MomentError
 from tidings_lakehouse.history import write_history
 from tidings_lakehouse.moments import SourceTables
-from tidings_lakehouse.retention_rules import retention_days, retention_rules
+from tidings_lakehouse.retention_rules import RETAINED_PROPERTY, retention_days, retention_rules
 from tidings_lakehouse.settings import HistorySettings
 from tidings_lakehouse.table_counts import table_size
 
 if TYPE_CHECKING:
-    from lakelab.lake import Lake
-    from lakelab.topics import TableTopic, Topics
+    from lakelab.topics import Topics
 
 spark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(600)]
 DAY = 86_400_000
+SEEDS = [int(seed) for seed in os.environ.get("TIDINGS_RETENTION_SEEDS", "1").split(",")]
 EVENT: dict[str, Any] = {
     "type": "record",
     "name": "Moved",
@@ -70,6 +75,52 @@ def test_the_first_pattern_counts(table: str, days: int | None) -> None:
 def test_what_is_no_rule_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"at least one day|not a regular expression"):
         retention_rules(text)
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_current_states_are_those_without_retention(
+    lake: Lake, topics: Topics, unique_name: str, tmp_path: Path, seed: int
+) -> None:
+    """Whatever has come before old rows go, and also when all of it is read again; a log keeps what is young."""
+    dated = DatedTopics(topics.bootstrap, topics.registry)
+    lakes, tables = [], []
+    for letter in "ab":
+        source = f"{unique_name}{letter}"
+        update = {
+            "source": source,
+            "lakehouse_checkpoint": str(tmp_path / letter),
+            "lakehouse_small_records": 10_000 * (seed % 2),
+        }
+        lakes.append(Lake(lake.session, lake.settings.model_copy(update=update)))
+        tables.append(TableTopic(dated, f"{source}.public.o_{source}", WIDE, partitions=2))
+    for turn in (0, 1, 3):  # nothing of the last one is older than what has gone
+        for one, table in zip(lakes, tables, strict=True):
+            if turn == 3:
+                one.forget()
+            random_changes(random.Random(f"{seed} {turn}"), table, turn)
+            if turn == 1 and one is lakes[1]:
+                keep(one, rf"technical\.o_{one.settings.source}_log={1 + seed % 2}")
+            one.drain()
+
+    def held(one: Lake, name: str, where: str = "true") -> list[str]:
+        columns = [
+            name for name in one.session.table(name).columns if not re.search(r"(topic|schema)_id$", name)
+        ]
+        whole = (
+            f"to_json(struct({', '.join(f'`{name}`' for name in columns)}), map('ignoreNullFields', 'false'))"
+        )
+        rows = one.rows(f"select {whole} from {name} where {where}")
+        return sorted(row[0].replace(one.settings.source, "S") for row in rows)
+
+    assert held(lakes[1], tables[1].table) == held(lakes[0], tables[0].table) != []
+    log = f"{tables[1].table}_log"
+    [(_, first)] = lake.rows(f"show tblproperties {log}('{RETAINED_PROPERTY}')")
+    kept = held(lakes[1], log)
+    assert kept == held(lakes[0], f"{tables[0].table}_log", f"timestamp >= '{first}'")
+    assert len(kept) < len(held(lakes[0], f"{tables[0].table}_log"))
 
 
 @pytest.mark.usefixtures("lake")

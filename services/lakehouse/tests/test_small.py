@@ -7,15 +7,14 @@ import json
 import os
 import random
 import re
-import time
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from lakelab.json_topics import JsonTopics
 from lakelab.lake import Lake
-from lakelab.schemas import ORDERS
+from lakelab.random_changes import DAY, LATER, NOON, WIDE, DatedTopics, random_changes
 from lakelab.topics import MarkerTopic, TableTopic, Topics
 
 from tidings_lakehouse.batches import surveyed
@@ -32,44 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SEEDS = [int(seed) for seed in os.environ.get("TIDINGS_SMALL_SEEDS", "3").split(",")]
-PLACEHOLDER = "__debezium_unavailable_value"
-DAY = 86_400_000
-NOON = int(time.time() * 1000) // DAY * DAY - 3 * DAY + DAY // 2
-"""Of three days ago: brokers remove what is much older."""
-WIDE: list[dict[str, Any]] = [
-    *ORDERS,
-    {"name": "ratio", "type": ["null", "double"], "default": None},
-    {"name": "part", "type": ["null", "float"], "default": None},
-    {"name": "open", "type": ["null", "boolean"], "default": None},
-    {"name": "raw", "type": ["null", "bytes"], "default": None},
-    {
-        "name": "at",
-        "type": ["null", {"type": "long", "connect.name": "io.debezium.time.MicroTime"}],
-        "default": None,
-    },
-    {"name": "tags", "type": ["null", {"type": "array", "items": ["null", "string"]}], "default": None},
-    {"name": "more", "type": ["null", {"type": "map", "values": ["null", "string"]}], "default": None},
-    {
-        "name": "place",
-        "type": [
-            "null",
-            {
-                "type": "record",
-                "name": "Place",
-                "fields": [
-                    {"name": "x", "type": "double"},
-                    {"name": "srid", "type": ["null", "int"], "default": None},
-                ],
-            },
-        ],
-        "default": None,
-    },
-]
-LATER = [
-    *(field for field in WIDE if field["name"] not in {"part", "amount"}),
-    {"name": "amount", "type": ["null", "string"], "default": None},
-    {"name": "channel", "type": "string", "default": "shop"},
-]
 EVENT = {
     "type": "record",
     "name": "Placed",
@@ -98,20 +59,6 @@ EVENT = {
 }
 
 
-class _Dated(Topics):
-    """Records have times that the test gives them."""
-
-    at = NOON
-
-    def produce(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Any = None, partition: int = 0
-    ) -> None:
-        self.producer.produce(
-            topic, key=key, value=value, headers=headers, partition=partition, timestamp=self.at
-        )
-        self.producer.poll(0)
-
-
 @pytest.fixture
 def lakes(lake: Lake, unique_name: str, tmp_path: Path) -> list[Lake]:
     """Two jobs with a source each; the first one's batches are small, the second one's are not."""
@@ -130,7 +77,7 @@ def _lake_of(lake: Lake, source: str, checkpoint: Path, records: int) -> Lake:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: int) -> None:
     """Late, repeated and broken records, TRUNCATE, values not logged, columns that come, go and change; a start anew."""
-    dated = _Dated(topics.bootstrap, topics.registry)
+    dated = DatedTopics(topics.bootstrap, topics.registry)
     tables = [
         TableTopic(dated, f"{one.settings.source}.public.o_{one.settings.source}", WIDE, partitions=2)
         for one in lakes
@@ -141,7 +88,7 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
             if turn == 2:
                 table.use(LATER)
                 one.forget()
-            _changes(random.Random(f"{seed} {turn}"), table, turn)
+            random_changes(random.Random(f"{seed} {turn}"), table, turn)
             markers[number].end(turn, 100 * turn + 50, **{table.topic.rpartition(".")[2]: 3})
             dated.flush()
             one.drain()
@@ -155,7 +102,7 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
     assert lakes[0].rows(f"select 1 from {tables[0].table}")
 
 
-class _DatedJson(JsonTopics, _Dated):
+class _DatedJson(JsonTopics, DatedTopics):
     """...as JSON with schemas."""
 
 
@@ -165,7 +112,7 @@ def test_json_with_schemas_makes_the_same_tables_as_avro(
     lakes: list[Lake], topics: Topics, seed: int
 ) -> None:
     """One lake's topics are Avro, the other's JSON."""
-    kinds = [_Dated(topics.bootstrap, topics.registry), _DatedJson(topics.bootstrap, topics.registry)]
+    kinds = [DatedTopics(topics.bootstrap, topics.registry), _DatedJson(topics.bootstrap, topics.registry)]
     for one in lakes:
         one.settings = one.settings.model_copy(update={"lakehouse_small_records": 10_000 * (seed % 2)})
     tables = [
@@ -178,7 +125,7 @@ def test_json_with_schemas_makes_the_same_tables_as_avro(
             if turn == 2:
                 table.use(LATER)
                 one.forget()
-            _changes(random.Random(f"{seed} {turn}"), table, turn, kinds="cccuuuuddrrit!x")
+            random_changes(random.Random(f"{seed} {turn}"), table, turn, kinds="cccuuuuddrrit!x")
             marker.end(turn, 100 * turn + 50, **{table.topic.rpartition(".")[2]: 3})
             kind.flush()
             one.drain()
@@ -190,65 +137,10 @@ def test_json_with_schemas_makes_the_same_tables_as_avro(
     assert lakes[0].rows(f"select 1 from {tables[0].table}")
 
 
-def _changes(chance: random.Random, table: TableTopic, turn: int, kinds: str = "cccuuuuddrrit!jx") -> None:
-    fields = {field["name"] for field in table.fields}
-    for _ in range(14):
-        commit = 100 * turn + chance.randrange(160)
-        lsn, partition = commit + chance.randrange(1, 40), chance.randrange(2)
-        table.topics.at = NOON + chance.randrange(3) * DAY  # type: ignore[attr-defined]
-        row = {name: value for name, value in _row(chance).items() if name in fields}
-        if "channel" in fields:
-            row["amount"] = chance.choice([None, "a lot"])
-        kind = chance.choice(kinds)
-        if kind == "i":
-            table.read_again(row, commit, lsn, partition=partition)
-        elif kind == "x":
-            table.found_gone(row, commit, lsn, partition=partition)
-        elif kind == "r":
-            table.change("r", row, None, lsn, snapshot="true", partition=partition)
-        elif kind == "t":
-            table.truncate(commit - 60, lsn - 60, partition=partition)
-        elif kind == "!":
-            table.change("u", {**row, "note": PLACEHOLDER}, commit, lsn, partition=partition)
-        elif kind == "j":
-            key, value = table.encoded(row, commit, lsn)
-            value = chance.choice([b"junk", b"{}", value[:12]])
-            table.topics.produce(table.topic, key, value, [("h", b"1"), ("n", None)], partition)
-        else:
-            table.change(kind, row, commit, lsn, before=row if kind == "u" else None, partition=partition)
-    table.topics.flush()
-
-
-def _row(chance: random.Random) -> dict[str, Any]:
-    def maybe(value: Any) -> Any:
-        return value if chance.random() < 0.8 else None
-
-    return {
-        "id": chance.randrange(6),
-        "status": maybe("plac\u00e9d"),
-        "note": maybe(f"n{chance.randrange(100)}'"),
-        "amount": maybe(Decimal(chance.randrange(-(10**9), 10**9)).scaleb(-2)),
-        "required_on": maybe(chance.randrange(-1000, 30000)),
-        "ordered_at": maybe(
-            chance.choice(["2024-01-01T00:00:00.123456Z", "infinity", "0001-01-01T00:00:00Z"])
-        ),
-        "updated_at": maybe(chance.randrange(-(10**15), 10**15)),
-        "ratio": maybe(chance.choice([0.1, float("nan"), float("-inf"), -0.0])),
-        "part": maybe(1.5),
-        "open": maybe(True),
-        "raw": maybe(b"\0\xff"),
-        "at": maybe(chance.randrange(86_400_000_000)),
-        "tags": maybe([maybe("a"), "b"]),
-        "more": maybe({"k": maybe("v")}),
-        "place": maybe({"x": 1.25, "srid": maybe(4326)}),
-        "channel": chance.choice(["shop", "mail"]),
-    }
-
-
 @pytest.mark.stack
 def test_events_make_the_same_table(lakes: list[Lake], topics: Topics) -> None:
     """With ids that come again in the same batch and in later ones, without times, and broken ones."""
-    dated = _Dated(topics.bootstrap, topics.registry)
+    dated = DatedTopics(topics.bootstrap, topics.registry)
     names = []
     for one in lakes:
         one.streams = ["business"]
@@ -265,7 +157,7 @@ def test_events_make_the_same_table(lakes: list[Lake], topics: Topics) -> None:
     assert [_is_written_here(one, name) for one, (_, name) in zip(lakes, names, strict=True)] == [True, False]
 
 
-def _events(chance: random.Random, topics: _Dated, topic: str) -> None:
+def _events(chance: random.Random, topics: DatedTopics, topic: str) -> None:
     schema = topics.register(f"{topic}-value", EVENT)
     for _ in range(10):
         id_ = chance.randrange(12)
