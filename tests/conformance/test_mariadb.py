@@ -107,6 +107,9 @@ CHANGES = (
     "COMMIT",
     "ALTER TABLE pair ADD COLUMN d INT",
     "INSERT INTO pair VALUES (8, 'd', 1, 2)",
+    "TRUNCATE TABLE pair",
+    "truncate nokey",
+    "INSERT INTO nokey VALUES (7, 'new')",
     "DELETE FROM uniq",
 )
 
@@ -189,7 +192,9 @@ def test_each_record_is_debeziums(
     chance = random.Random(4)
     for statement in (*ROWS, *(kinds(chance) for _ in range(6))):
         database.run(statement)
-    config = configured(mariadb, kafka_bootstrap, unique_name, include_query="true")
+    config = configured(
+        mariadb, kafka_bootstrap, unique_name, include_query="true", skipped_operations="none"
+    )
     side = Side(plugins.url, unique_name, kafka_bootstrap)
     topics = [
         f"{unique_name}.{unique_name}.{table}" for table in ("nokey", "uniq", "pair", "defaults", "kinds")

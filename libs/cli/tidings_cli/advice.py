@@ -110,6 +110,7 @@ OF_WARNINGS: Final = {
     # capture
     "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
     "and are published with updates": "At once: give them a key or `REPLICA IDENTITY FULL`, or take them out of the publication.",
+    "a table that is gone was truncated; nobody knows its columns": "Nothing where nobody reads the table any more; else empty what was made of its topic: the truncation is not in it.",
     "the log does not hold the stored position: a new snapshot is taken": "Changes were lost, and the snapshot has their result; keep the server's log for longer (`binlog_expire_logs_seconds`).",
     "the user has no right RELOAD: the captured tables are locked one by one": "Nothing, if other tables may be written meanwhile; else `GRANT RELOAD ON *.*` to the connector's user.",
     "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_capture.mysql.ddl import definitions
+from tidings_capture.mysql.ddl import definitions, truncated
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,18 @@ def test_statements_are_told_as_debezium_does(statement: str, texts: list[str]) 
 def test_a_record_names_all_tables_of_its_statement() -> None:
     found = definitions("rename table sca.t4 to sca.t5, sca.t2 to sca.t6", "sca")
     assert [one.tables for one in found] == [("t6", "t5"), ("t6", "t5")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("TRUNCATE TABLE t", ("d", "t")),
+        ("truncate `o``d`.`table`", ("o`d", "table")),
+        ("/* x */ SET STATEMENT max_statement_time=10 FOR TRUNCATE e.t WAIT 5", ("e", "t")),
+        ("ALTER TABLE t TRUNCATE PARTITION p", None),
+        ("DROP TABLE t", None),
+        ("TRUNCATE", None),
+    ],
+)
+def test_a_truncation_names_its_table(statement: str, named: tuple[str, str] | None) -> None:
+    assert truncated(statement, "d") == named

@@ -137,6 +137,43 @@ def test_keys_change_and_rows_go(database: Database, config: Config) -> None:
     assert [m["event_count"] for m in ends] == [1, 1, 2, 1]
 
 
+def test_a_truncation_is_told_where_it_is_asked_for(database: Database, config: Config) -> None:
+    """As a transaction of one event; not where it is left out, nor of tables that are not captured."""
+    other = f"{database.name}_other"
+    asked = {**config, "snapshot.mode": "no_data", "skipped.operations": "none"}
+    database.run("CREATE TABLE t (id INT PRIMARY KEY, n INT)", "CREATE TABLE gone (id INT)")
+    with running(asked) as worker, running({**asked, "skipped.operations": "t"}) as silent:
+        for one in (worker, silent):
+            one.wait_for(lambda one=one: one.state == "RUNNING" and bool(one.offsets()), "the start")
+        database.run(
+            "INSERT INTO t VALUES (1, 1)", "INSERT INTO gone VALUES (1)", "TRUNCATE TABLE gone", "TRUNCATE t"
+        )
+        worker.wait_for(lambda: len(changes(worker, topic(database, "gone"))) >= 2, "the first one")
+        database.run(f"CREATE DATABASE {other}", f"CREATE TABLE {other}.t (id INT)", f"TRUNCATE {other}.t")
+        database.run(f"DROP DATABASE {other}", "BEGIN", "INSERT INTO t VALUES (2, 2), (3, 3)", "COMMIT")
+        for one, count in ((worker, 4), (silent, 3)):
+            one.wait_for(lambda: len(changes(one, topic(database, "t"))) >= count, "the last rows")  # noqa: B023
+        found, left = records(worker, topic(database, "t")), records(silent, topic(database, "t"))
+        markers = [v for _k, v, _h in records(worker, "p.transaction")]
+        names = set(worker.kafka.topics)
+    assert [value["op"] for _, value, _ in found] == ["c", "t", "c", "c"]
+    assert [value["op"] for _, value, _ in left] == ["c", "c", "c"]
+    key, value, _ = found[1]
+    assert (key, value["before"], value["after"]) == (None, None, None)
+    assert (value["source"]["db"], value["source"]["table"]) == (database.name, "t")
+    assert value["transaction"] == {
+        "id": value["source"]["gtid"],
+        "total_order": 1,
+        "data_collection_order": 1,
+    }
+    ends = [(m["id"], m["event_count"]) for m in markers if m["status"] == "END"]
+    begins = [m["id"] for m in markers if m["status"] == "BEGIN"]
+    assert [count for _, count in ends] == [1, 1, 1, 1, 2]
+    assert begins == [name for name, _ in ends]
+    assert ends[3][0] == value["transaction"]["id"]
+    assert names == {topic(database, "t"), topic(database, "gone"), "p.transaction"}
+
+
 def test_tables_change_in_mid_stream(database: Database, config: Config) -> None:
     database.run("CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL DEFAULT 3)")
     with running(config) as worker:
@@ -202,8 +239,8 @@ def test_it_goes_on_in_the_midst_of_a_transaction(
             values = ", ".join(f"({rows + n}, {n})" for n in range(count))
             database.run(f"INSERT INTO {chance.choice('ab')} VALUES {values}")
             rows += count
-        database.run("UPDATE b SET n = n + 1", "COMMIT")
-    read = read_config({**config, "max.batch.size": "1"})
+        database.run("UPDATE b SET n = n + 1", "COMMIT", "TRUNCATE TABLE b")
+    read = read_config({**config, "max.batch.size": "1", "skipped.operations": "none"})
     output, stored, end = Collected(direct=direct), Offset(start).stored(), database.position()
     while stored["gtids"] != str(end):
         stream = Stream(read, output, read_offset(stored))  # type: ignore[arg-type]
@@ -223,6 +260,23 @@ def test_it_goes_on_in_the_midst_of_a_transaction(
     stream.close()
     assert halves > 8
     assert output.records == whole.records
+
+
+def test_a_truncation_is_told_of_a_table_that_is_gone(database: Database, config: Config) -> None:
+    """Where rows of it were read; of one that nobody knows, nothing can be told."""
+    database.run("CREATE TABLE t (id INT PRIMARY KEY, n INT)", "CREATE TABLE u (id INT)")
+    start = database.position()
+    database.run("INSERT INTO t VALUES (1, 1)", "TRUNCATE t", "TRUNCATE u", "DROP TABLE t, u")
+    output, end = Collected(direct=False), database.position()
+    stream = Stream(read_config({**config, "skipped.operations": "none"}), output, Offset(start))  # type: ignore[arg-type]
+    deadline = time.monotonic() + 30
+    while stream.offset().gtids != end:
+        assert time.monotonic() < deadline
+        stream.read()
+    stream.close()
+    told_of = [(name, value["op"]) for name, _, value in output.records if name != "p.transaction"]
+    assert told_of == [(topic(database, "t"), "c"), (topic(database, "t"), "t")]
+    assert len(output.records) == 6
 
 
 def test_a_purged_log_stops_it_or_is_answered_with_a_snapshot(database: Database, config: Config) -> None:
@@ -300,7 +354,8 @@ def test_a_server_that_logs_no_names_is_refused(database: Database, config: Conf
         ({"snapshot.locking.mode": "custom"}, "snapshot.locking.mode"),
         ({"snapshot.lock.timeout.ms": "0"}, "snapshot.lock.timeout.ms"),
         ({"gtid.source.includes": "a"}, "gtid.source.includes"),
-        ({"skipped.operations": "none"}, "skipped.operations"),
+        ({"skipped.operations": "none,t"}, "skipped.operations"),
+        ({"skipped.operations": "x"}, "skipped.operations"),
         ({"column.mask.with.3.chars": "a.b.c"}, "column.mask.with.3.chars"),
         ({"snapshot.mode": "recovery"}, "snapshot.mode"),
         ({"time.precision.mode": "isostring"}, "time.precision.mode"),

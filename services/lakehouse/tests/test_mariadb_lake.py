@@ -202,6 +202,7 @@ def pipeline(
         "topic.prefix": unique_name,
         "provide.transaction.metadata": "true",
         "bigint.unsigned.handling.mode": "precise",
+        "skipped.operations": "none",
         **converters,
     }
     lake.settings = lake.settings.model_copy(
@@ -218,7 +219,7 @@ def pipeline(
 
 
 def test_the_lake_is_what_the_database_is(pipeline: Pipeline) -> None:
-    """Also when the job dies and forgets, the connector starts anew, and a transaction is cut over batches."""
+    """Also when the job dies and forgets, the connector starts anew, and a transaction is cut over batches, or a table is truncated."""
     store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
     pipeline.settle()  # by the position that the worker stores: no END marker follows the snapshot
 
@@ -232,6 +233,8 @@ def test_the_lake_is_what_the_database_is(pipeline: Pipeline) -> None:
     pipeline.settle()
 
     lake.forget()
+    store.sql("TRUNCATE TABLE few")
+    pipeline.settle()
     store.sql("INSERT INTO few VALUES (1000, 0)")
     store.sql("START TRANSACTION")
     for _ in range(300):  # more than a batch takes, of one key

@@ -172,6 +172,21 @@ def definitions(statement: str, database: str) -> list[Definition]:
     return _of_object(first, kind, "UNIQUE" in before, tokens, text, database) or plain
 
 
+def truncated(statement: str, database: str) -> tuple[str, str] | None:
+    """Database and name of the table that a statement truncates; None: it truncates none.
+
+    Args:
+        database: the one that was in use.
+    """
+    tokens = _Tokens(statement)
+    if tokens.take("SET", "STATEMENT"):
+        tokens.to(("FOR",))
+    if not tokens.take("TRUNCATE"):
+        return None
+    tokens.take("TABLE")
+    return tokens.name(database)
+
+
 def _of_object(
     first: str, kind: str, unique: bool, tokens: _Tokens, text: str, database: str
 ) -> list[Definition]:

@@ -25,9 +25,9 @@ def _server_id_problem(value: str) -> str | None:
 
 def _skipped_problem(value: str) -> str | None:
     parts = {part.strip().lower() for part in value.split(",") if part.strip()}
-    if not parts <= {"c", "u", "d", "t"}:
-        return "takes c, u, d and t here"
-    return None if "t" in parts else "must hold t here: truncations are not captured"
+    if not parts <= {"c", "u", "d", "t", "none"}:
+        return "takes c, u, d, t and none here"
+    return "must not hold none beside others" if "none" in parts and len(parts) > 1 else None
 
 
 SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
@@ -99,8 +99,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "list",
             "t",
             check=_skipped_problem,
-            documentation="Operations that are left out: c, u, d and t.",
-            remark="`t` is always among them.",
+            documentation="Operations that are left out: c, u, d, t (TRUNCATE); or none.",
         ),
     ),
     "Snapshots": (

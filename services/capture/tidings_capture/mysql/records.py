@@ -138,6 +138,10 @@ class TablePlan:
             records.append(self._record("c", None, after, place, numbers, [self._key_header(OLD_KEY, old)]))
         return records
 
+    def truncate(self, place: Place, numbers: Numbers | None) -> list[SourceRecord]:
+        """All rows are gone: neither key nor rows."""
+        return [self._record("t", None, None, place, numbers, ())]
+
     def _key_header(self, name: str, key: Mapping[str, Any] | None) -> Header:
         assert self._key_schema is not None
         assert key is not None
@@ -184,12 +188,12 @@ class TablePlan:
             "ts_us": now // 1_000,
             "ts_ns": now,
         }
-        key = self._key_of(after if after is not None else before or ())
+        row = before if after is None else after
         return SourceRecord(
             self.topic,
             None,
-            self._key_schema,
-            key,
+            None if row is None else self._key_schema,
+            None if row is None else self._key_of(row),
             self.value_schema,
             value,
             None,

@@ -7,6 +7,7 @@ from typing import Final
 from tidings_capture.mysql import events as log
 from tidings_capture.mysql.client import BinlogStream
 from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.ddl import truncated
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.events import Event, EventReader
 from tidings_capture.mysql.offset import Offset
@@ -19,8 +20,10 @@ from tidings_capture.mysql.tables import Tables, Version
 from tidings_capture.mysql.transactions import TransactionTopic
 from tidings_connect.data.records import Record
 from tidings_connect.task.output import Output
+from tidings_service import get_logger
 from tidings_service.errors import Retry
 
+_log = get_logger(__name__)
 HEARTBEAT_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 60.0
 _XA_PREPARE: Final = 38
@@ -35,6 +38,7 @@ class Stream:
         self._topic = TransactionTopic(config)
         self._tables = Tables(config, output.direct)
         self._schemas = SchemaTopic(config)
+        self._truncates = "t" not in config.skipped
         self._reader = EventReader()
         self._gtids = start.gtids
         self._parts = dict(start.parts)
@@ -205,14 +209,36 @@ class Stream:
         self._done += 1
         self._defined += 1
         passed = self._done <= self._passed or self._events < self._passed_events
-        if passed or self._current is None or not self._config.schema_changes:
+        if self._current is None or not (self._config.schema_changes or self._truncates):
             return
         place = replace(self._place, row=0, query=None)
         if self._current.standalone and event.end_position:
             place.position = event.end_position - event.size  # behind the GTID, as Debezium has it
-        ended = event.timestamp + query.seconds
         statement = query.statement.decode("utf-8", "replace")
+        if self._truncates:
+            self._truncate(event, truncated(statement, query.database), place, passed)
+        if passed or not self._config.schema_changes:
+            return
+        ended = event.timestamp + query.seconds
         for record in self._tables.told(self._schemas, statement, query.database, place, ended):
+            self._output.write(record, trusted=True)
+
+    def _truncate(self, event: Event, named: tuple[str, str] | None, place: Place, passed: bool) -> None:
+        """Tell that a captured table has been emptied, as a transaction of one event; `passed`: it was told before."""
+        if named is None or not self._config.captures(*named):
+            return
+        plan = self._tables.plan(*named)
+        if plan is None:
+            _log.warning(
+                "a table that is gone was truncated; nobody knows its columns", table=".".join(named)
+            )
+            return
+        if self._config.transactions and self._numbers is None:
+            self._numbers = Numbers(str(place.gtid), 0, {})
+            if not passed:
+                self._output.write(self._topic.begin(self._numbers, event.timestamp))
+        records = plan.truncate(place, self._numbers)
+        for record in () if passed else records:
             self._output.write(record, trusted=True)
 
     def _rows(self, event: Event) -> int:

@@ -85,6 +85,31 @@ class Tables:
             self.close()
             return list(topic.streamed(self._asked()[0], statement, database, place, ended))
 
+    def plan(self, database: str, name: str) -> TablePlan | None:
+        """What makes records of a table, as it is now or, where it is gone, as it was last; None: nobody knows it.
+
+        Raises:
+            UnsupportedError: the table holds what is not read.
+            MariaDbError: the server cannot be asked.
+        """
+        try:
+            now = table(self._asked()[0], database, name)
+        except MariaDbError:  # as in `_find`
+            self.close()
+            now = table(self._asked()[0], database, name)
+        if now is None:
+            former = [known for known in self._former if (known.database, known.name) == (database, name)]
+            return self._former[former[-1]] if former else None
+        return self._planned(now)
+
+    def _planned(self, now: Table) -> TablePlan:
+        plan = self._former.get(now)
+        if plan is None:
+            if len(self._former) >= _MOST:
+                self._former.clear()
+            plan = self._former[now] = TablePlan(now, self._config)
+        return plan
+
     def close(self) -> None:
         """Close the connection."""
         if self._session is not None:
@@ -109,11 +134,7 @@ class Tables:
             decoder(logged, column.type, charsets)
             for logged, column in zip(mapped.columns, now.columns, strict=True)
         ]
-        plan = self._former.get(now)
-        if plan is None:
-            if len(self._former) >= _MOST:
-                self._former.clear()
-            plan = self._former[now] = TablePlan(now, self._config)
+        plan = self._planned(now)
         encoder = None
         if self._converters is not None and not self._config.skipped & {"c", "u", "d"}:
             encoder = ChangeEncoder(mapped, decoders, plan, self._converters)
