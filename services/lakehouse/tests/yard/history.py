@@ -52,6 +52,11 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+def qualified(table: str) -> str:
+    """With its schema, which is public where none is told."""
+    return table if "." in table else f"public.{table}"
+
+
 @dataclass(frozen=True)
 class Told:
     """A record of a table's topic."""
@@ -138,7 +143,7 @@ class History:
                 )
             )
         self.lsn += self.random.randint(1, 50)
-        counts = Counter(f"public.{one.table}" for one in made)
+        counts = Counter(qualified(one.table) for one in made)
         end = End(self.tx_id, self.lsn, dict(counts))
         self.records += [*made, end]
         if self.random.random() < 0.1:

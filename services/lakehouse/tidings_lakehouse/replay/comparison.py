@@ -10,13 +10,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_domain.evaluation.cloudevents import source_of
 from tidings_domain.language.events import BusinessEvent, contract_of, topic_of
 from tidings_domain.loading.domain import Domain
+from tidings_lakehouse.batches import union
 from tidings_lakehouse.events import EventDecoder, check_event, event_schema
 from tidings_lakehouse.names import candidates, known_names
 from tidings_lakehouse.schemas import Planner
@@ -113,15 +114,20 @@ def compare(
         for event in rule.emits
         for version in domain.events[event].versions
     }
-    found = []
+    pairs = []
     for event in domain.event_classes():
         topic = topic_of(event)
         name = names.get((BUSINESS, topic), candidates(BUSINESS, topic)[0])
         table = session.table(name) if session.catalog.tableExists(name) else None
-        pairs = _paired(replayed, table, event, until)
-        exact = snapshot if topic in of_snapshots else None
-        found.append(_counted(topic, pairs, told, exact, examples))
-    return found
+        pairs.append(_paired(replayed, table, event, until).withColumn("topic", sf.lit(topic)))
+    of_snapshot = sf.lit(False)
+    if snapshot is not None and of_snapshots:
+        of_snapshot = sf.col("topic").isin(*of_snapshots) & (sf.col("about.sequence") <= f"{snapshot:016X}")
+    states = _states(union(pairs), told, of_snapshot).persist()
+    try:
+        return _counted([topic_of(event) for event in domain.event_classes()], states, examples)
+    finally:
+        states.unpersist()
 
 
 def decoded(replayed: DataFrame, event: type[BusinessEvent], table: st.StructType | None = None) -> DataFrame:
@@ -203,10 +209,10 @@ def _told(replayed: DataFrame, domain: Domain) -> DataFrame:
     )
 
 
-def _counted(topic: str, pairs: DataFrame, told: DataFrame, snapshot: int | None, examples: int) -> Compared:
+def _states(pairs: DataFrame, told: DataFrame, of_snapshot: Column) -> DataFrame:
+    """Topic, id and state of every event."""
     sequence = sf.col("about.sequence")
     is_told = sf.exists("ranges", lambda one: (sequence >= one.since) & (sequence <= one.to))
-    of_snapshot = sf.lit(False) if snapshot is None else sequence <= f"{snapshot:016X}"
     state = (
         sf.when(sf.col("ours") == sf.col("theirs"), "equal")
         .when(sf.coalesce(is_told, sf.lit(False)) | of_snapshot, "told")
@@ -217,22 +223,19 @@ def _counted(topic: str, pairs: DataFrame, told: DataFrame, snapshot: int | None
     about = (sf.col("about.source") == sf.col("told_source")) & (
         sf.col("about.subject") == sf.col("told_subject")
     )
-    states = pairs.join(told, about, "left").select("ce_id", state.alias("state")).persist()
-    try:
-        counts = dict.fromkeys((*STATES, "told"), 0)
-        counts |= {row["state"]: row["count"] for row in states.groupBy("state").count().collect()}
-        shown = {
-            name: [row["ce_id"] for row in _first(states.where(sf.col("state") == name), examples)]
-            for name, count in counts.items()
-            if count and name != "equal" and examples
-        }
-    finally:
-        states.unpersist()
-    return Compared(topic, counts, shown)
+    return pairs.join(told, about, "left").select("topic", "ce_id", state.alias("state"))
 
 
-def _first(states: DataFrame, count: int) -> list[Any]:
-    return states.orderBy("ce_id").limit(count).collect()
+def _counted(topics: list[str], states: DataFrame, examples: int) -> list[Compared]:
+    counts = {topic: dict.fromkeys((*STATES, "told"), 0) for topic in topics}
+    for row in states.groupBy("topic", "state").count().collect():
+        counts[row["topic"]][row["state"]] = row["count"]
+    shown: dict[str, dict[str, list[str]]] = {topic: {} for topic in topics}
+    place = sf.row_number().over(Window.partitionBy("topic", "state").orderBy("ce_id"))
+    others = states.where("state <> 'equal'").withColumn("place", place)
+    for row in others.where(sf.col("place") <= examples).orderBy("topic", "state", "place").collect():
+        shown[row["topic"]].setdefault(row["state"], []).append(row["ce_id"])
+    return [Compared(topic, counts[topic], shown[topic]) for topic in topics]
 
 
 def as_json(compared: list[Compared]) -> str:
