@@ -50,7 +50,7 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             if proxy.login and self.headers.get("authorization") != proxy.login:
                 return self._answer(401, b"{}")
-            if self.path != "/_bulk":
+            if not self.path.startswith("/_bulk"):
                 return self._answer(*self._ask(body))
             proxy.requests.append(body.count(b'"_index"'))
             if proxy.most_bytes and len(body) > proxy.most_bytes:

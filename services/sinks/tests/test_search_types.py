@@ -129,14 +129,16 @@ def test_a_new_field_is_mapped_and_one_that_is_there_stays_as_it_is(typed: Searc
         "1",
         with_schema(struct(field("id", "int32"), {**inner, "field": "inner"}), {"id": 1, "inner": {"x": 1}}),
     )
-    deeper = struct(field("x", "int32"), semantic("at", "int32", "Date"))
-    more = struct(field("id", "int32"), {**deeper, "field": "inner"}, semantic("since", "int32", "Date"))
-    typed.put("2", with_schema(more, {"id": 2, "inner": {"x": 2, "at": DAY}, "since": DAY}))
+    deeper = struct(
+        field("x", "int32"), field("small", "int16")
+    )  # of which the server itself would make a long
+    more = struct(field("id", "int32"), {**deeper, "field": "inner"}, field("tiny", "int8"))
+    typed.put("2", with_schema(more, {"id": 2, "inner": {"x": 2, "small": 2}, "tiny": 2}))
     typed.wait()
     mapping = typed.mapping()
     assert mapping["id"] == {"type": "keyword"}
-    assert mapping["since"]["type"] == "date"
-    assert mapping["inner"]["properties"]["at"]["type"] == "date"
+    assert mapping["tiny"]["type"] == "byte"
+    assert mapping["inner"]["properties"]["small"]["type"] == "short"
     assert mapping["inner"]["properties"]["x"]["type"] == "integer"
     assert len(typed.documents()) == 2
 

@@ -46,7 +46,7 @@ class Bulk:
     ) -> None:
         self._client, self._settings, self._sleep = client, settings, sleep
         self._sent: dict[tuple[str, str | None], int] = {}
-        """The highest version of each document that was sent since the last run that ended well."""
+        """The highest version of each document in requests that were not done whole, since the last run that ended well."""
 
     def run(self, operations: Sequence[Operation], done: Done, older: Older) -> None:
         """Run all of them.
@@ -62,6 +62,7 @@ class Bulk:
 
     def _requests(self, operations: Sequence[Operation]) -> Iterator[list[Operation]]:
         """Parts that may be one request each: where a document has to be known, what is done to it before is known too."""
+        merging = any(operation.needs_present for operation in operations)
         part: list[Operation] = []
         places: set[tuple[str, str | None]] = set()
         size = 0
@@ -75,7 +76,8 @@ class Bulk:
                 yield part
                 part, places, size = [], set(), 0
             part.append(operation)
-            places.add(operation.place)
+            if merging:
+                places.add(operation.place)
             size += length
         if part:
             yield part
@@ -110,10 +112,16 @@ class Bulk:
     def _attempt(self, operations: list[Operation], done: Done, older: Older) -> tuple[list[Operation], str]:
         """One request. Gives what has to be sent again, and why."""
         self._complete_all(operations)
-        for operation in operations:
-            if operation.version is not None:
-                self._sent[operation.place] = max(operation.version, self._sent.get(operation.place, -1))
-        results = self._client.bulk(b"".join(operation.lines() for operation in operations))
+        results: list[Result] | None = []
+        try:
+            results = self._client.bulk(b"".join([operation.lines() for operation in operations]))
+        finally:
+            if results is not None:
+                self._remember(operations)
+        if results is None:
+            for operation in operations:
+                done(operation, None)
+            return [], ""
         if len(results) != len(operations):
             raise TargetError("the server's answer has another number of operations than its request")
         again: list[Operation] = []
@@ -154,6 +162,11 @@ class Bulk:
             return operation.act is Act.CREATE and operation.unique
         current, given = int(match[1]), int(match[2])
         return current == given or current <= self._sent.get(operation.place, -1)
+
+    def _remember(self, operations: list[Operation]) -> None:
+        for operation in operations:
+            if operation.version is not None:
+                self._sent[operation.place] = max(operation.version, self._sent.get(operation.place, -1))
 
     # Documents that are completed by what is there
 

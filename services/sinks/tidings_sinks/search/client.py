@@ -22,6 +22,7 @@ from tidings_sinks.search.settings import Settings
 
 _JSON: Final = {"content-type": "application/json"}
 _LINES: Final = {"content-type": "application/x-ndjson"}
+_BULK: Final = "/_bulk?filter_path=errors,items.*.status,items.*.error"
 _BUSY: Final = frozenset((408, 429, 502, 503, 504))
 _FIELD: Final = re.compile(r"field \[([^\]]{1,200})\] of type \[(\w{1,40})\]")
 _NAMED: Final = re.compile(r"(?:introduction of|mapper|object mapping|object mapping for) \[([^\]]{1,200})\]")
@@ -52,7 +53,7 @@ class Result(msgspec.Struct):
 
 class _Bulk(msgspec.Struct):
     errors: bool
-    items: list[dict[str, Result]]
+    items: list[dict[str, Result]] = []
 
 
 class Present(msgspec.Struct, rename={"source": "_source", "version": "_version"}):
@@ -129,20 +130,24 @@ class Client:
                 raise TargetError(f"the server is Elasticsearch {number}; 7 is the oldest whose API this is")
             _log.warning("the server is Elasticsearch", version=number)
 
-    def bulk(self, body: bytes) -> list[Result]:
-        """Run operations; of each what became of it.
+    def bulk(self, body: bytes) -> list[Result] | None:
+        """Run operations.
+
+        Returns:
+            What became of each; None: all were done.
 
         Raises:
             TooLargeError: the server takes no request of this size.
             RetriableError: the server is away or busy, and may have done it or not.
             TargetError: it refuses the whole request.
         """
-        status, data = self._ask("POST", "/_bulk", body, _LINES)
+        status, data = self._ask("POST", _BULK, body, _LINES)
         if status == _TOO_LARGE:
             raise TooLargeError
         if status >= 400:
             raise self._refused(status, data, "a bulk request")
-        return [next(iter(item.values())) for item in _decode_bulk(data).items]
+        answer = _decode_bulk(data)
+        return [next(iter(item.values())) for item in answer.items] if answer.errors else None
 
     def documents(self, wanted: Sequence[dict[str, Any]]) -> list[Present]:
         """Documents by ``_index``, ``_id`` and ``routing``, in the order in which they are asked for."""

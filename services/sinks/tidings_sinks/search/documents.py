@@ -7,6 +7,7 @@ times are ISO 8601 text. A value without a schema is JSON already, and its mappi
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ _TEXT: Final = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignor
 _DOUBLE: Final = {"type": "double"}
 _LONG: Final = {"type": "long"}
 _BREAK: Final = re.compile(r"[\r\n]")
+_EPOCH: Final = datetime.fromisoformat("1970-01-01")
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_800_000_000
+"""Of the years 1 to 9999, which Python's calendar has."""
 _INFINITE_DAYS: Final = {2_146_033_979: "infinity", -2_147_472_691: "-infinity"}
 _INFINITE_MS: Final = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
 _INFINITE_US: Final = {2**63 - 1: "infinity", -(2**63): "-infinity"}
@@ -40,6 +44,8 @@ def _date(value: int) -> str:
 
 
 def _micros(value: int) -> str:
+    if _FIRST_US <= value < _LAST_US:
+        return (_EPOCH + timedelta(microseconds=value)).isoformat("T", "microseconds")
     return iso_timestamp(value).replace(" ", "T", 1)
 
 

@@ -25,7 +25,7 @@ from tidings_sinks.search.settings import Nulls, Settings, Strategy
 _ENVELOPE: Final = frozenset({"before", "after", "op", "source"})
 _MOST_ID_BYTES: Final = 512
 _MOST_SHAPES: Final = 1000
-_MARKS: Final = (
+_TEXT, _BASE64, _UUID, _NUMBERS = (
     UNAVAILABLE.encode(),
     b64encode(UNAVAILABLE.encode()).rstrip(b"="),
     UNAVAILABLE_UUID.encode(),
@@ -104,7 +104,11 @@ class Operations:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._shapes: dict[int, Shape] = {}
-        self._targets: dict[str, str] = {}
+        self._topics: dict[str, tuple[str, Strategy]] = {}
+        self._times = settings.streams and settings.stream_time == "@timestamp"
+        self._adds = self._times or bool(settings.headers)
+        self._routes = settings.routes_by_key or settings.routing_path is not None
+        self._act = Act.CREATE if settings.streams else Act.INDEX
 
     def read(self, record: SinkRecord) -> Operation | None:
         """What a record asks for; None: nothing.
@@ -113,12 +117,6 @@ class Operations:
             RowError: it is none that an index can take.
             TargetError: its topic has no target.
         """
-        try:
-            return self._read(record)
-        except _MISFITS as error:
-            raise RowError(f"a value does not fit its schema ({type(error).__name__})") from None
-
-    def _read(self, record: SinkRecord) -> Operation | None:
         row, schema = record.value, record.value_schema
         if self._settings.envelopes and isinstance(row, Mapping) and _ENVELOPE.issubset(row):
             row, schema, wanted = _of_envelope(row, schema)
@@ -132,43 +130,43 @@ class Operations:
 
     def _delete(self, record: SinkRecord) -> Operation | None:
         settings = self._settings
-        strategy = settings.strategy_of(record.topic)
         if settings.nulls is Nulls.FAIL:
             raise RowError(f"the record has no value, and {names.NULLS} is fail")
+        target, strategy = self._topic(record.topic)
         if settings.nulls is Nulls.IGNORE or strategy is not Strategy.KEY or record.key is None:
             return None  # of another id than the key's there is nothing to delete
         routing = self._key_text(record) if settings.routes_by_key else None
-        target = self._target(record.topic)
         return Operation(record, Act.DELETE, target, _NOTHING, self._key_text(record), record.offset, routing)
 
     def _write(self, record: SinkRecord, row: Mapping[str, Any], schema: ConnectSchema | None) -> Operation:
-        settings = self._settings
         shape = self._shape(schema)
-        converted = row if shape.convert is None else shape.convert(row)
+        try:
+            converted = row if shape.convert is None else shape.convert(row)
+        except _MISFITS as error:
+            raise RowError(f"a value does not fit its schema ({type(error).__name__})") from None
         document = encoded(converted)
         missing: tuple[str, ...] = ()
-        if any(mark in document for mark in _MARKS):
+        if _TEXT in document or _BASE64 in document or _UUID in document or _NUMBERS in document:
             missing = tuple(name for name, value in row.items() if is_unavailable(value))
-        more = self._added(record, converted)
+        more = self._added(record, converted) if self._adds else {}
         if missing or more:
             document = encoded(
                 {name: value for name, value in converted.items() if name not in missing} | more
             )
-        strategy = settings.strategy_of(record.topic)
-        act = Act.CREATE if settings.streams else Act.INDEX
-        found = self._id(record, strategy)
-        versioned = found is not None and act is Act.INDEX
+        target, strategy = self._topic(record.topic)
+        found = self._key_text(record) if strategy is Strategy.KEY else self._id(record, strategy)
+        versioned = found is not None and self._act is Act.INDEX
         return Operation(
             record,
-            act,
-            self._target(record.topic),
+            self._act,
+            target,
             shape,
             found,
             record.offset if versioned else None,
-            self._routing(record, converted),
+            self._routing(record, converted) if self._routes else None,
             document,
             missing if versioned else (),
-            merges=settings.upserts and versioned,
+            merges=self._settings.upserts and versioned,
             unique=strategy is not Strategy.KEY,
         )
 
@@ -192,7 +190,7 @@ class Operations:
         if settings.headers:
             values = {header.key: header.value for header in record.headers}
             found = {name: values[name] for name in settings.headers if name in values}
-        if settings.streams and settings.stream_time == "@timestamp" and "@timestamp" not in document:
+        if self._times and "@timestamp" not in document:
             if record.timestamp is None:
                 raise RowError("the record has no time, and its value no @timestamp")
             found["@timestamp"] = record.timestamp
@@ -200,21 +198,20 @@ class Operations:
 
     # Where it goes
 
-    def _target(self, topic: str) -> str:
-        known = self._targets.get(topic)
+    def _topic(self, topic: str) -> tuple[str, Strategy]:
+        """A topic's target, and what identifies its documents."""
+        known = self._topics.get(topic)
         if known is None:
             named = self._settings.target(topic)
             if not named:
                 raise TargetError(f"topic {topic} has no target", hint=f"name one in {names.RESOURCES}")
-            known = self._targets[topic] = named
+            known = self._topics[topic] = named, self._settings.strategy_of(topic)
         return known
 
     def _id(self, record: SinkRecord, strategy: Strategy) -> str | None:
         match strategy:
             case Strategy.NONE:
                 return None
-            case Strategy.KEY:
-                return self._key_text(record)
             case Strategy.PLACE:
                 return f"{record.topic}+{record.original.partition}+{record.offset}"
             case _:
@@ -273,10 +270,12 @@ def _of_envelope(
 def _id_of(value: Any, where: str) -> str:
     """A document's id: text and numbers as they are, a struct's one field, or the list of a struct's fields in JSON."""
     if isinstance(value, Mapping) and len(value) == 1:
-        value = next(iter(value.values()))
+        (value,) = value.values()
+    if type(value) is int:
+        return str(value)
     if isinstance(value, str):
         text = value
-    elif isinstance(value, bool | int | Decimal):
+    elif isinstance(value, int | Decimal):
         text = _json_text(value)
     elif isinstance(value, Mapping) and value:
         text = _json_text(list(value.values()))
