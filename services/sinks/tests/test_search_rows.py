@@ -270,6 +270,7 @@ def test_events_by_their_id_and_by_their_subject(search: Search) -> None:
 def test_data_streams(search: Search) -> None:
     """A stream is created with its template, has each record once, and maps what comes later also in its next index."""
     search.config |= {"data.stream.enabled": "true", "data.stream.prefix": "logs"}
+    search.config["behavior.on.version.conflict"] = "fail"  # a record that comes again is none
     stream = f"logs-{search.topic}"
     search.run(key_ignore="true", **TOLERANT_UNDERSCORED)
     search.put("k", {"n": 1})
