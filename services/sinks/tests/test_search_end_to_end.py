@@ -60,7 +60,7 @@ def traffic(url: str, seed: random.Random, last: int, count: int) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
         for _ in range(count):
             known = seed.randrange(1, last + 1) if last else 1
-            match seed.choice("iiiuuuuukdr"):
+            match seed.choice("iiiuuuuukdr") if last else "i":
                 case "i":
                     last += 1
                     statement = f"INSERT INTO orders (id, {columns}, big) VALUES ({last}, {values()}, {big})"
