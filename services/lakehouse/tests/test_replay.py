@@ -32,6 +32,7 @@ from tidings_lakehouse.replay.comparison import compare
 from tidings_lakehouse.replay.run import Replayed, replayed, write_table
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.settings import LakehouseSettings
+from tidings_lakehouse.table_counts import table_names
 from tidings_lakehouse.topics import log_of
 from tidings_translator.base.records import Output, Partition
 
@@ -293,6 +294,7 @@ def test_events_become_a_table_of_their_own(written: Written) -> None:
         with pytest.raises(ReplayError, match="not a table's name"):
             write_table(written.session, found, "a.b")
     assert name == f"business_replay.tried_{written.yard.source}"
+    assert name in table_names(written.session)
     rows = written.session.table(name).collect()
     assert len(rows) == len(written.live)
     row = next(one for one in rows if one["event"] == "yard.owner-renamed.v1")

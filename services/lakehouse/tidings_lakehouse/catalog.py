@@ -13,9 +13,9 @@ from urllib.parse import unquote
 from tidings_lakehouse.database import connected, of_jdbc, rows
 from tidings_lakehouse.errors import QueryError
 from tidings_lakehouse.settings import WarehouseSettings
-from tidings_lakehouse.topics import BUSINESS, CATALOG, SYSTEM, TECHNICAL
+from tidings_lakehouse.topics import BUSINESS, CATALOG, REPLAYED, SYSTEM, TECHNICAL
 
-NAMESPACES = (BUSINESS, TECHNICAL, SYSTEM)
+NAMESPACES = (BUSINESS, TECHNICAL, SYSTEM, REPLAYED)
 _SQLITE, _POSTGRES = "jdbc:sqlite:", "jdbc:postgresql:"
 _STATEMENT = "SELECT * FROM iceberg_tables"
 _BUSY_SECONDS = 30.0

@@ -16,7 +16,7 @@ from tidings_lakehouse.metrics import (
     TABLE_FILES,
     TABLE_ROWS,
 )
-from tidings_lakehouse.topics import BUSINESS, CATALOG, QUARANTINE, SYSTEM, TECHNICAL
+from tidings_lakehouse.topics import BUSINESS, CATALOG, QUARANTINE, REPLAYED, SYSTEM, TECHNICAL
 from tidings_lakehouse.troubles import trouble_of_topic
 from tidings_service import get_logger
 
@@ -70,7 +70,7 @@ def table_names(session: SparkSession) -> list[str]:
     namespaces = {row[0] for row in session.sql("SHOW NAMESPACES").collect()}
     return [
         f"{namespace}.{row['tableName']}"
-        for namespace in sorted(namespaces & {TECHNICAL, BUSINESS, SYSTEM})
+        for namespace in sorted(namespaces & {TECHNICAL, BUSINESS, SYSTEM, REPLAYED})
         for row in session.sql(f"SHOW TABLES IN {namespace}").collect()
     ]
 

@@ -20,11 +20,10 @@ from tidings_lakehouse.replay.arrow import map_in_arrow
 from tidings_lakehouse.replay.logs import Range, range_of
 from tidings_lakehouse.replay.rows import Shares, shared_rows
 from tidings_lakehouse.replay.task import DDL, ReplayTask
+from tidings_lakehouse.topics import REPLAYED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-NAMESPACE = "business_replay"
 
 
 @dataclass(frozen=True)
@@ -110,19 +109,19 @@ def replayed(
 
 
 def write_table(session: SparkSession, found: Replayed, name: str) -> str:
-    """Write the events to a new table of `NAMESPACE`; gives its name.
+    """Write the events to a new table of `REPLAYED`; gives its name.
 
     Raises:
         ReplayError: the name cannot be used.
     """
     if not name.isidentifier() or not name.isascii():
         raise ReplayError(
-            f"'{name}' is not a table's name", hint=f"letters, digits and _: it becomes {NAMESPACE}.<name>"
+            f"'{name}' is not a table's name", hint=f"letters, digits and _: it becomes {REPLAYED}.<name>"
         )
-    table = f"{NAMESPACE}.{name.lower()}"
+    table = f"{REPLAYED}.{name.lower()}"
     if session.catalog.tableExists(table):
         raise ReplayError(f"{table} is there already", hint="give another name, or drop it")
-    session.sql(f"CREATE NAMESPACE IF NOT EXISTS {NAMESPACE}")
+    session.sql(f"CREATE NAMESPACE IF NOT EXISTS {REPLAYED}")
     header = "decode(filter(headers, h -> h.key = '{0}')[0].value, 'UTF-8')"
     found.events.select(
         sf.col("topic").alias("event"),
