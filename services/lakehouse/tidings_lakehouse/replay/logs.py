@@ -15,12 +15,13 @@ from pyspark.sql import functions as sf
 from tidings_domain.loading.domain import Domain
 from tidings_envelope.position import lsn_to_text
 from tidings_lakehouse.batches import union
+from tidings_lakehouse.erased import ERASED_PROPERTY
 from tidings_lakehouse.errors import ReplayError
 from tidings_lakehouse.history import check_whole, logs_of_source
 from tidings_lakehouse.replay.rows import DomainLog, headers_of_trace, placed
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
 from tidings_lakehouse.tables import TOPIC_PROPERTY
-from tidings_lakehouse.topics import TECHNICAL, TRANSACTION_LOG, WATERMARK, transaction_topic
+from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, WATERMARK, transaction_topic
 from tidings_lakehouse.transactions import DOMAIN_PROPERTY
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def range_of(
     """
     names = _names(session, source, domain)
     check_whole(session, names.values())
+    _refuse_late_logs(session, names)
     watermark = _watermark(session, list(names.values()))
     if until is not None and until > watermark:
         raise ReplayError(
@@ -138,6 +140,35 @@ def _names(session: SparkSession, source: str, domain: Domain) -> dict[str, str]
 
 def _topic(session: SparkSession, name: str) -> str:
     return str(session.sql(f"SHOW TBLPROPERTIES {name} ('{TOPIC_PROPERTY}')").collect()[0]["value"])
+
+
+def _refuse_late_logs(session: SparkSession, names: dict[str, str]) -> None:
+    """The transactions before a log's beginning are not counted as incomplete where the transaction log begins late, too."""
+    frames = []
+    for table, name in names.items():
+        properties = {row["key"] for row in session.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+        if ERASED_PROPERTY in properties:
+            continue  # its first row may be one that was erased; then a transaction lacks it
+        topic = _topic(session, name)
+        places = [session.table(name).select("partition", "offset")]
+        if session.catalog.tableExists(QUARANTINE):
+            aside = session.table(QUARANTINE).where(
+                (sf.col("stream") == TECHNICAL) & (sf.col("topic") == topic)
+            )
+            places.append(aside.select("partition", "offset"))
+        frames += [one.select(sf.lit(table).alias("table"), "partition", "offset") for one in places]
+    if not frames:
+        return
+    begins = (
+        union(frames).groupBy("table", "partition").agg(sf.min("offset").alias("first")).where("first > 0")
+    )
+    late = begins.orderBy("table", "partition").first()
+    if late is not None:
+        raise ReplayError(
+            f"the log of {late['table']} begins at offset {late['first']} of partition {late['partition']}: what came before is not in"
+            " the lake",
+            hint="the lakehouse was started after Kafka had deleted it; a source under another topic.prefix has a history of its own",
+        )
 
 
 def _watermark(session: SparkSession, names: list[str]) -> int:
