@@ -1,7 +1,6 @@
 """The connector: from topics to documents. See `docs/search.md`."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
@@ -27,10 +26,6 @@ class OpenSearchSink(SinkConnector):
         for name in config.keys() & REFUSED.keys():
             found[name] = [f"{name} is not implemented: {REFUSED[name]}"]
         return found or check_together(config)
-
-    def preload(self) -> None:
-        """See `Connector.preload`."""
-        import_module("tidings_sinks.search.task")
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""
