@@ -41,7 +41,9 @@ def talking(_rng: Any) -> None:
 def test_what_is_a_finding(case: running.Case, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if case is hanging:
         monkeypatch.setattr(running, "HANGS_SECONDS", 0.2)
+    if case is greedy:  # so much memory takes a busy machine more than a second
+        monkeypatch.setattr(running, "CPU_SECONDS", 60.0)
     outcome = running.run("made", case, seed=1, seconds=0.5)
-    assert len(outcome.findings) == 1
-    assert says in outcome.findings[0]
+    assert outcome.findings
+    assert all(says in finding for finding in outcome.findings)
     assert "--seed 1 --case 0" in outcome.findings[0]

@@ -64,6 +64,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
             "audit": "--table 'technical.order*' --json",
             "history": "history-of-june",
             "accept-loss": "shop.public.orders --yes",
+            "replay": "--domain tidings_shop.domain --json",
             "erase": "--table technical.customers --key id=7 --table technical.orders --where customer_id=7 --yes",
         },
         old_name="tidings-lakehouse",

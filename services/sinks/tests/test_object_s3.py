@@ -36,12 +36,13 @@ def start(worker: MemoryWorker, server: S3Server, url: str, **more: str) -> None
 
 
 def objects(server: S3Server) -> dict[str, list[int]]:
-    """The records of each object of the bucket."""
+    """The records of each object of the topic; other tests write to the bucket, too."""
     system = fs.S3FileSystem(
         access_key="key", secret_key="secret", endpoint_override=server.url.removeprefix("http://"), scheme="http", region="eu-north-1"
     )  # fmt: skip
     found = {}
-    for info in system.get_file_info(fs.FileSelector(server.bucket, recursive=True)):
+    place = fs.FileSelector(f"{server.bucket}/topics/{TOPIC}", allow_not_found=True, recursive=True)
+    for info in system.get_file_info(place):
         if info.is_file:
             with system.open_input_file(info.path) as file:
                 rows = pq.read_table(io.BytesIO(file.read())).to_pylist()
