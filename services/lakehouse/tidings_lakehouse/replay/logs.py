@@ -164,9 +164,9 @@ def _refuse_late_logs(session: SparkSession, names: dict[str, str]) -> None:
     )
     late = begins.orderBy("table", "partition").first()
     if late is not None:
+        table, partition, first = late["table"], late["partition"], late["first"]
         raise ReplayError(
-            f"the log of {late['table']} begins at offset {late['first']} of partition {late['partition']}: what came before is not in"
-            " the lake",
+            f"the log of {table} begins at offset {first} of partition {partition}: what came before is not in the lake",
             hint="the lakehouse was started after Kafka had deleted it; a source under another topic.prefix has a history of its own",
         )
 
