@@ -8,7 +8,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import fastavro
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 LINE = {
@@ -77,7 +77,13 @@ class Publisher:
             for number in range(self._partitions)
         ]
         deadline = time.monotonic() + 120
-        while True:
+        while not self._is_readable(places):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def _is_readable(self, places: list[TopicPartition]) -> bool:
+        """Whether readers of committed records see the ends; not known while a partition's leader takes up its work."""
+        try:
             stable, high = (
                 [
                     future.result().offset
@@ -87,10 +93,11 @@ class Publisher:
                 ]
                 for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
             )
-            if stable == high:
-                return
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return False
+        return bool(stable == high)
 
     def _produce(self, major: int, order: int) -> None:
         schema, header = self._schemas[major]
