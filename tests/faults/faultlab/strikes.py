@@ -170,6 +170,8 @@ class Strikes(LabFaults):
             self._taken_over(other, worker)
             worker.start()
             worker, other = other, worker
+        # One that has not heard of the other yet believes that it is alone, and holds what it has for much longer.
+        wait_for("the two workers to know of each other", lambda: worker.knows(other))
         self.lab.kafka_proxy.hold()
         self.lab.pg_proxy.lose()
         self._taken_over(other, worker)
