@@ -7,15 +7,15 @@ import random
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import pytest
 from confluent_kafka import TopicPartition
 from lakelab.lake import Lake
-from lakelab.random_changes import WIDE, DatedTopics, random_changes
-from lakelab.topics import MarkerTopic, TableTopic
+from lakelab.random_changes import DAY, WIDE, random_changes
+from lakelab.topics import MarkerTopic, TableTopic, Topics
 
 from tidings_lakehouse.duck import duck_lake
 from tidings_lakehouse.errors import HistoryError, MomentError
@@ -25,11 +25,7 @@ from tidings_lakehouse.retention_rules import RETAINED_PROPERTY, retention_days,
 from tidings_lakehouse.settings import HistorySettings
 from tidings_lakehouse.table_counts import table_size
 
-if TYPE_CHECKING:
-    from lakelab.topics import Topics
-
 spark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(600)]
-DAY = 86_400_000
 SEEDS = [int(seed) for seed in os.environ.get("TIDINGS_RETENTION_SEEDS", "1").split(",")]
 EVENT: dict[str, Any] = {
     "type": "record",
@@ -85,7 +81,7 @@ def test_current_states_are_those_without_retention(
     lake: Lake, topics: Topics, unique_name: str, tmp_path: Path, seed: int
 ) -> None:
     """Whatever has come before old rows go, and also when all of it is read again; a log keeps what is young."""
-    dated = DatedTopics(topics.bootstrap, topics.registry)
+    dated = Topics(topics.bootstrap, topics.registry)
     lakes, tables = [], []
     for letter in "ab":
         source = f"{unique_name}{letter}"

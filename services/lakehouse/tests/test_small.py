@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from lakelab.json_topics import JsonTopics
 from lakelab.lake import Lake
-from lakelab.random_changes import DAY, LATER, NOON, WIDE, DatedTopics, random_changes
+from lakelab.random_changes import DAY, LATER, NOON, WIDE, random_changes
 from lakelab.topics import MarkerTopic, TableTopic, Topics
 
 from tidings_lakehouse.batches import surveyed
@@ -77,7 +77,7 @@ def _lake_of(lake: Lake, source: str, checkpoint: Path, records: int) -> Lake:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: int) -> None:
     """Late, repeated and broken records, TRUNCATE, values not logged, columns that come, go and change; a start anew."""
-    dated = DatedTopics(topics.bootstrap, topics.registry)
+    dated = Topics(topics.bootstrap, topics.registry)
     tables = [
         TableTopic(dated, f"{one.settings.source}.public.o_{one.settings.source}", WIDE, partitions=2)
         for one in lakes
@@ -102,17 +102,13 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
     assert lakes[0].rows(f"select 1 from {tables[0].table}")
 
 
-class _DatedJson(JsonTopics, DatedTopics):
-    """...as JSON with schemas."""
-
-
 @pytest.mark.stack
 @pytest.mark.parametrize("seed", SEEDS)
 def test_json_with_schemas_makes_the_same_tables_as_avro(
     lakes: list[Lake], topics: Topics, seed: int
 ) -> None:
     """One lake's topics are Avro, the other's JSON."""
-    kinds = [DatedTopics(topics.bootstrap, topics.registry), _DatedJson(topics.bootstrap, topics.registry)]
+    kinds = [Topics(topics.bootstrap, topics.registry), JsonTopics(topics.bootstrap, topics.registry)]
     for one in lakes:
         one.settings = one.settings.model_copy(update={"lakehouse_small_records": 10_000 * (seed % 2)})
     tables = [
@@ -140,7 +136,7 @@ def test_json_with_schemas_makes_the_same_tables_as_avro(
 @pytest.mark.stack
 def test_events_make_the_same_table(lakes: list[Lake], topics: Topics) -> None:
     """With ids that come again in the same batch and in later ones, without times, and broken ones."""
-    dated = DatedTopics(topics.bootstrap, topics.registry)
+    dated = Topics(topics.bootstrap, topics.registry)
     names = []
     for one in lakes:
         one.streams = ["business"]
@@ -157,11 +153,11 @@ def test_events_make_the_same_table(lakes: list[Lake], topics: Topics) -> None:
     assert [_is_written_here(one, name) for one, (_, name) in zip(lakes, names, strict=True)] == [True, False]
 
 
-def _events(chance: random.Random, topics: DatedTopics, topic: str) -> None:
+def _events(chance: random.Random, topics: Topics, topic: str) -> None:
     schema = topics.register(f"{topic}-value", EVENT)
     for _ in range(10):
         id_ = chance.randrange(12)
-        topics.at = NOON + chance.randrange(3) * DAY
+        topics.timestamp_ms = NOON + chance.randrange(3) * DAY
         moment = dt.datetime(2024, 1, 1 + id_, tzinfo=dt.UTC)
         headers = {"ce_id": f"e{id_}", "ce_source": "/shop", "ce_type": "x", "ce_specversion": "1.0"}
         if id_ % 4:

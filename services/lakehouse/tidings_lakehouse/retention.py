@@ -16,6 +16,7 @@ from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.erased import ERASED_PROPERTY, offsets_of_text, offsets_text, written_offsets
 from tidings_lakehouse.names import known_names
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY, RetentionRule, retention_days
+from tidings_lakehouse.source_watermark import is_ahead
 from tidings_lakehouse.table_counts import table_names
 from tidings_lakehouse.topics import BUSINESS, QUARANTINE, TECHNICAL, TRANSACTION_LOG, WATERMARK, log_of
 from tidings_service import get_logger
@@ -115,9 +116,7 @@ class Retention:
                 continue
             if passed is None:
                 return False
-            last = sf.col("last_commit_lsn")
-            is_ahead = (last >= passed) | (last.isNull() & (sf.col("lsn") >= passed))
-            if not old.where(sf.col("total_order").isNotNull() & is_ahead).isEmpty():
+            if not old.where(sf.col("total_order").isNotNull() & is_ahead(passed)).isEmpty():
                 return False
         return True
 

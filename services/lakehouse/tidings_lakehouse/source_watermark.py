@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from tidings_lakehouse.completeness import Completeness, Rows
@@ -21,6 +21,13 @@ from tidings_lakehouse.transactions import Markers, TransactionLog
 from tidings_service import get_logger
 
 _LOG = get_logger("tidings_lakehouse.source_watermark")
+
+
+def is_ahead(passed: int) -> Column:
+    """Whether a row's transaction may be behind the newest commit that the watermark has passed, so that it is counted."""
+    # Not as one coalesce: so Iceberg leaves out the files of older commits.
+    last = sf.col("last_commit_lsn")
+    return (last >= passed) | (last.isNull() & (sf.col("lsn") >= passed))
 
 
 class SourceWatermark:
@@ -99,9 +106,7 @@ class SourceWatermark:
             return
         rows = changes.where("total_order IS NOT NULL")
         if (passed := self._completeness.passed) is not None:
-            # Not as one coalesce: so Iceberg leaves out the files of older commits.
-            last = sf.col("last_commit_lsn")
-            rows = rows.where((last >= passed) | (last.isNull() & (sf.col("lsn") >= passed)))
+            rows = rows.where(is_ahead(passed))
         self._completeness.count(_counted(rows), lambda again: _counted(rows.where(_behind(again))))
 
     def read(self, markers: Markers | None, found: dict[str, list[Any]]) -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from lakelab.schemas import ORDERS
-from lakelab.topics import TableTopic, Topics
+from lakelab.topics import TableTopic
 
 PLACEHOLDER = "__debezium_unavailable_value"
 DAY = 86_400_000
@@ -50,27 +50,13 @@ LATER = [
 ]
 
 
-class DatedTopics(Topics):
-    """Records have times that the test gives them."""
-
-    at = NOON
-
-    def produce(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Any = None, partition: int = 0
-    ) -> None:
-        self.producer.produce(
-            topic, key=key, value=value, headers=headers, partition=partition, timestamp=self.at
-        )
-        self.producer.poll(0)
-
-
 def random_changes(
     chance: random.Random, table: TableTopic, turn: int, kinds: str = "cccuuuuddrrit!jx"
 ) -> None:
     """Fourteen records, whose positions overlap with those of the turns before and behind.
 
     Args:
-        table: of `DatedTopics`, with `WIDE` or `LATER` columns.
+        table: with `WIDE` or `LATER` columns, and topics that nobody else writes with.
         kinds: what they are drawn from: operations, i and x what an incremental snapshot has read and not found, ! a value that was
             not logged, j what cannot be read.
     """
@@ -78,7 +64,7 @@ def random_changes(
     for _ in range(14):
         commit = 100 * turn + chance.randrange(160)
         lsn, partition = commit + chance.randrange(1, 40), chance.randrange(2)
-        table.topics.at = NOON + chance.randrange(3) * DAY  # type: ignore[attr-defined]
+        table.topics.timestamp_ms = NOON + chance.randrange(3) * DAY
         row = {name: value for name, value in _row(chance).items() if name in fields}
         if "channel" in fields:
             row["amount"] = chance.choice([None, "a lot"])
