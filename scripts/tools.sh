@@ -54,6 +54,20 @@ field() { # field NAME of the JSON that `go mod download -json` prints
     "$python" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
 }
 
+# A proxy of modules that does not answer once must not end a whole run; what has come is kept, so it goes on from there.
+again() { # again COMMAND...: up to three times; prints what the last one printed
+    local attempt printed
+    for attempt in 1 2 3; do
+        if printed="$("$@")"; then
+            [[ -z "$printed" ]] || printf '%s\n' "$printed"
+            return 0
+        fi
+        echo "  attempt $attempt of 3 failed: $1 $2 ${3:-}" >&2
+        sleep $((attempt * 3))
+    done
+    return 1
+}
+
 build() { # build NAME
     local name=$1 work started description
     work="$(mktemp -d)"
@@ -61,7 +75,7 @@ build() { # build NAME
     echo "building $name (${module[$name]}) ..."
     (
         cd "$work"
-        description="$(cd / && go mod download -json "${module[$name]}")"
+        description="$(cd / && again go mod download -json "${module[$name]}")"
         {
             echo "module local/tool"
             grep -E '^go ' "$(field GoMod <<<"$description")"
@@ -83,7 +97,7 @@ for item in module.get("Exclude") or []:
         else
             printf '//go:build tools\n\npackage tools\n\nimport _ "%s"\n' "${package[$name]}" >tools.go
         fi
-        nice go build -trimpath -tags "${tags[$name]:-}" -ldflags "-s -w ${version_flag[$name]:-}" \
+        again nice go build -trimpath -tags "${tags[$name]:-}" -ldflags "-s -w ${version_flag[$name]:-}" \
             -o "$work/$name" "${package[$name]}" 2> >(grep -v '^go: \(downloading\|found\|finding\)' >&2 || true)
     )
     mkdir -p "$cache/bin"
@@ -100,8 +114,8 @@ up_to_date() { # up_to_date NAME: what is built is of the source that is here
 schemas() {
     local kubernetes_dir operator_dir
     echo "fetching the Kubernetes API description and the operator's custom resources ..."
-    kubernetes_dir="$(cd / && go mod download -json "$kubernetes" | field Dir)"
-    operator_dir="$(cd / && go mod download -json "$operator" | field Dir)"
+    kubernetes_dir="$(cd / && again go mod download -json "$kubernetes" | field Dir)"
+    operator_dir="$(cd / && again go mod download -json "$operator" | field Dir)"
     "$python" "$here/kubernetes_schemas.py" \
         --api "$kubernetes_dir/api/openapi-spec/swagger.json" \
         --crds "$operator_dir/example/prometheus-operator-crd" \
