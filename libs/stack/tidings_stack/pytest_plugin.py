@@ -1,7 +1,7 @@
 """pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
 
 Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`,
-`connect_server`, `secured_servers`, `mariadb`, `s3`, `opensearch`.
+`connect_server`, `secured_servers`, `mariadb`, `s3`, `opensearch`, `neo4j`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
 first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
@@ -21,6 +21,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tidings_stack.mariadb import MariaDbServer
+    from tidings_stack.neo4j import Neo4jServer
     from tidings_stack.opensearch import OpenSearchServer
     from tidings_stack.protocols import OwnedServer
     from tidings_stack.provider import Provider
@@ -42,6 +43,7 @@ FIXTURES = {
     "connect_server",
     "secured_servers",
     "mariadb",
+    "neo4j",
     "opensearch",
     "stack",
 }
@@ -200,6 +202,17 @@ def opensearch(request: pytest.FixtureRequest) -> Iterator[OpenSearchServer]:
 
     with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
         yield stack.add(OpenSearchServer)
+
+
+@pytest.fixture(scope="session")
+def neo4j(request: pytest.FixtureRequest) -> Iterator[Neo4jServer]:
+    """An empty Neo4j; a process in any case."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.neo4j import Neo4jServer  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+        yield stack.add(Neo4jServer)
 
 
 def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:
