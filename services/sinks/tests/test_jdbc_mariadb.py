@@ -13,8 +13,8 @@ from test_jdbc_values import SCHEMAS, VALUES, record
 from tidings_connect.errors import RecordError
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_jvm import PlainProgress
-from tidings_sinks.errors import TargetError
-from tidings_sinks.jdbc.database import LostError, TableName
+from tidings_sinks.errors import LostError, TargetError
+from tidings_sinks.jdbc.database import TableName
 from tidings_sinks.jdbc.mariadb import MariaDbDatabase
 from tidings_sinks.jdbc.settings import Settings, read_settings
 from tidings_stack.authority import Authority

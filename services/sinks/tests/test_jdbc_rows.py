@@ -9,8 +9,7 @@ from sink_targets import Sink
 
 from tidings_connect.errors import RecordError
 from tidings_envelope.toast import UNAVAILABLE
-from tidings_sinks.errors import TargetError
-from tidings_sinks.jdbc.database import LostError
+from tidings_sinks.errors import LostError, TargetError
 from tidings_sinks.jdbc.postgres import PostgresDatabase
 
 TOPIC = "shop.public.orders"

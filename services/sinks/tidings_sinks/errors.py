@@ -20,3 +20,21 @@ class FileError(ConnectError):
     """A file cannot be opened, read or written, or is not the one that it was."""
 
     code = "file"
+
+
+class DataProblemError(ConnectError):
+    """The target refused what one of the records holds; the words name a column or a constraint, never a value."""
+
+    code = "sink_row"
+
+
+class BusyError(ConnectError):
+    """The target cannot take it just now."""
+
+    code = "sink_busy"
+
+
+class LostError(BusyError):
+    """The connection is gone, and with it perhaps the answer to a COMMIT."""
+
+    code = "sink_busy"

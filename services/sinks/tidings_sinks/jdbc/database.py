@@ -9,27 +9,10 @@ from zoneinfo import ZoneInfo
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.errors import ConnectError
 from tidings_sinks.jdbc.kinds import Kind
+from tidings_sinks.positions import Claim
 
 Encode = Callable[[Any], Any]
 Row = Sequence[Any]
-
-
-class DataProblemError(ConnectError):
-    """The database refused what one of the rows holds; the words name a column or a constraint, never a value."""
-
-    code = "sink_row"
-
-
-class BusyError(ConnectError):
-    """The database cannot take it just now."""
-
-    code = "sink_busy"
-
-
-class LostError(BusyError):
-    """The connection is gone, and with it perhaps the answer to a COMMIT."""
-
-    code = "sink_busy"
 
 
 class MovedError(ConnectError):
@@ -90,16 +73,6 @@ class Write(NamedTuple):
     keys: int
     """How many columns the key has."""
     mode: Mode
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Where a partition goes on, as the database holds it."""
-
-    offset: int | None
-    """None: it holds none yet."""
-    epoch: int
-    """How often the partition was taken by a task: only the last one may write."""
 
 
 class Database(Protocol):

@@ -16,26 +16,14 @@ from pymysql.constants import CLIENT, CR, ER
 from pymysql.cursors import Cursor
 
 from tidings_connect.data.subscription import TopicPartition
-from tidings_sinks.errors import TargetError
+from tidings_sinks.errors import BusyError, DataProblemError, LostError, TargetError
 from tidings_sinks.jdbc import mariadb_sql as sql
 from tidings_sinks.jdbc import mariadb_values as values
-from tidings_sinks.jdbc.database import (
-    BusyError,
-    Claim,
-    Column,
-    DataProblemError,
-    Encode,
-    LostError,
-    Mode,
-    MovedError,
-    NewColumn,
-    Row,
-    TableName,
-    Write,
-)
+from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.jdbc.mariadb_tls import tls_options
 from tidings_sinks.jdbc.settings import Settings
+from tidings_sinks.positions import Claim
 
 _SESSION: Final = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',"

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from tidings_connect.task.sink import TopicPartition
 from tidings_service import Retry
-from tidings_sinks.errors import TargetError
-from tidings_sinks.jdbc.database import BusyError
+from tidings_sinks.errors import BusyError, TargetError
 from tidings_sinks.jdbc.open_database import open_database
 from tidings_sinks.jdbc.settings import Settings
 

@@ -13,24 +13,12 @@ import orjson
 import psycopg
 
 from tidings_connect.data.subscription import TopicPartition
-from tidings_sinks.errors import TargetError
+from tidings_sinks.errors import BusyError, DataProblemError, LostError, TargetError
 from tidings_sinks.jdbc import postgres_values as values
-from tidings_sinks.jdbc.database import (
-    BusyError,
-    Claim,
-    Column,
-    DataProblemError,
-    Encode,
-    LostError,
-    Mode,
-    MovedError,
-    NewColumn,
-    Row,
-    TableName,
-    Write,
-)
+from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.jdbc.settings import Settings
+from tidings_sinks.positions import Claim
 
 _SESSION: Final = (
     "SET TimeZone TO 'UTC'; SET DateStyle TO 'ISO, YMD'; SET IntervalStyle TO 'postgres'; "

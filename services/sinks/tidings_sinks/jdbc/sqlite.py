@@ -9,23 +9,12 @@ from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from tidings_connect.data.subscription import TopicPartition
-from tidings_sinks.errors import TargetError
-from tidings_sinks.jdbc.database import (
-    BusyError,
-    Claim,
-    Column,
-    DataProblemError,
-    Encode,
-    Mode,
-    MovedError,
-    NewColumn,
-    Row,
-    TableName,
-    Write,
-)
+from tidings_sinks.errors import BusyError, DataProblemError, TargetError
+from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
 from tidings_sinks.jdbc.json_text import json_text
 from tidings_sinks.jdbc.kinds import Base, Kind
 from tidings_sinks.jdbc.settings import Settings
+from tidings_sinks.positions import Claim
 
 _BUSY_SECONDS: Final = 10.0
 _OLDEST: Final = (3, 35, 0)

@@ -1,24 +1,20 @@
-"""The task: a batch of records is one transaction, and the offsets after it are in it.
-
-A partition belongs to the task that claimed it last: every transaction says first where its partitions go on, and only with
-the epoch of that claim. So a task that does not know yet that its partitions are another's writes nothing, and a task that
-begins reads where its predecessor's last transaction ended.
-"""
+"""The task: a batch of records is one transaction, and the offsets after it are in it. See `tidings_sinks.positions`."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
-from tidings_service import Retry, get_logger
+from tidings_service import get_logger
 from tidings_sinks.deprecations import Deprecations
-from tidings_sinks.errors import RowError, TargetError
+from tidings_sinks.errors import BusyError, DataProblemError, LostError, RowError, TargetError
 from tidings_sinks.jdbc.changes import Changes
-from tidings_sinks.jdbc.database import BusyError, Database, DataProblemError, LostError, MovedError
+from tidings_sinks.jdbc.database import Database, MovedError
 from tidings_sinks.jdbc.open_database import open_database
 from tidings_sinks.jdbc.settings import Settings
 from tidings_sinks.jdbc.tables import Prepared, Tables
 from tidings_sinks.jdbc.writer import Writer
+from tidings_sinks.positions import OwnPositions
 
 _MOVED_ATTEMPTS: Final = 3
 
@@ -34,20 +30,14 @@ class JdbcSinkTask(SinkTask):
         self._changes = Changes(settings)
         self._open: Database | None = None
         self._tables: Tables | None = None
-        self._epochs: dict[TopicPartition, int] = {}
-        self._next: dict[TopicPartition, int | None] = {}
-        """Where each partition goes on, by the last answer of the database."""
-        self._tried: dict[TopicPartition, int] = {}
-        """Where the partitions would go on after a COMMIT whose answer has not come."""
-        self._done: dict[TopicPartition, int] = {}
-        """Up to where the records of the next batch are written already: that COMMIT was done."""
+        self._positions = OwnPositions(settings.group)
         self._deprecations = Deprecations()
 
     # What the loop asks for
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `SinkTask.open`."""
-        return self._later(lambda: self._claimed(partitions))
+        return self._later(lambda: self._positions.claim(self._database, partitions))
 
     def put(self, batch: Sequence[SinkRecord]) -> None:
         """See `SinkTask.put`."""
@@ -55,18 +45,14 @@ class JdbcSinkTask(SinkTask):
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """See `SinkTask.flush`. What was put is durable; what was left out since is not yet behind the positions."""
-        behind = {at: offset for at, offset in offsets.items() if offset > (self._next.get(at) or 0)}
+        behind = self._positions.behind(offsets)
         if behind:
             self._later(lambda: self._moved_only(behind))
         return offsets
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """See `SinkTask.close`."""
-        for at in partitions:
-            self._epochs.pop(at, None)
-            self._next.pop(at, None)
-            self._tried.pop(at, None)
-            self._done.pop(at, None)
+        self._positions.forget(partitions)
 
     def stop(self) -> None:
         """See `SinkTask.stop`."""
@@ -105,54 +91,21 @@ class JdbcSinkTask(SinkTask):
         if self._open is None:
             self._open = open_database(self._settings)
             self._open.make_positions()
-            self._look_where_they_are(self._open)
+            try:
+                self._positions.look(self._open)
+            except TargetError:
+                self._forget()
+                raise
         return self._open
 
     # Positions
-
-    def _claimed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        database = self._database
-        found = {}
-        for at in sorted(partitions):
-            claim = database.claim(self._settings.group, at)
-            self._epochs[at], self._next[at] = claim.epoch, claim.offset
-            if claim.offset is not None:
-                found[at] = claim.offset
-        return found
-
-    def _look_where_they_are(self, database: Database) -> None:
-        """After a connection was lost: whether its last transaction counts, and whether the database is what it was."""
-        for at, epoch in self._epochs.items():
-            found = database.position(self._settings.group, at)
-            if found is not None and found.epoch > epoch:
-                raise _fenced(at)
-            if (
-                found is None
-                or found.epoch < epoch
-                or found.offset not in (self._next[at], self._tried.get(at))
-            ):
-                self._forget()
-                raise TargetError(
-                    f"the database's position of {at.topic}, partition {at.partition} is not where this task left it",
-                    hint="it was altered, or the database was restored or failed over: the task begins where it stands now",
-                    retry=Retry.TIMED,
-                )
-            if found.offset is not None and found.offset != self._next[at]:
-                self._done[at] = found.offset
-            self._next[at] = found.offset
-
-    def _move(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Say where partitions go on, within a transaction."""
-        moves = [(at, self._epochs[at], offset) for at, offset in sorted(offsets.items())]
-        if self._database.move(self._settings.group, moves) != len(moves):
-            raise _fenced(next(iter(offsets)))
 
     def _moved_only(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         database = self._database
         self._context.settle()
         database.begin()
         try:
-            self._move(offsets)
+            self._positions.move(database, offsets)
             self._commit(database, offsets)
         except BaseException:
             database.rollback()
@@ -160,31 +113,32 @@ class JdbcSinkTask(SinkTask):
         return offsets
 
     def _commit(self, database: Database, offsets: Mapping[TopicPartition, int]) -> None:
-        self._tried.update(offsets)
+        self._positions.committing(offsets)
         database.commit()
-        self._next.update(offsets)
-        self._tried, self._done = {}, {}
+        self._positions.committed(offsets)
+        self._positions.finished()
 
     # A batch
 
     def _put(self, batch: Sequence[SinkRecord]) -> Mapping[TopicPartition, int]:
         database = self._database
-        batch = self._without_what_counts_already(batch)
+        batch = self._positions.unwritten(batch)
         bad: _Bad = []
         prepared = self._prepared(database, batch, bad)
         offsets = {record.original: record.offset + 1 for record in batch}
         if not offsets:
+            self._positions.finished()
             return offsets
         writer = Writer(database, self._settings.batch, reduces=self._settings.reduces)
         database.begin()
         try:
-            self._move(offsets)
+            self._positions.move(database, offsets)
             try:
                 writer.write(prepared)
             except DataProblemError:
                 database.rollback()
                 database.begin()
-                self._move(offsets)
+                self._positions.move(database, offsets)
                 refused = writer.write_what_can_be(prepared)
                 bad += [(change.change.record, RowError(str(error))) for change, error in refused]
             for record, error in bad:
@@ -195,13 +149,6 @@ class JdbcSinkTask(SinkTask):
             database.rollback()
             raise
         return offsets
-
-    def _without_what_counts_already(self, batch: Sequence[SinkRecord]) -> Sequence[SinkRecord]:
-        """Without the records whose COMMIT was answered by nobody, and was done."""
-        done = self._done
-        return (
-            [record for record in batch if record.offset >= done.get(record.original, 0)] if done else batch
-        )
 
     def _prepared(self, database: Database, batch: Sequence[SinkRecord], bad: _Bad) -> list[Prepared]:
         if self._tables is None:
@@ -216,7 +163,3 @@ class JdbcSinkTask(SinkTask):
                 bad.append((record, error))
             self._deprecations.look(record)
         return found
-
-
-def _fenced(at: TopicPartition) -> RetriableError:
-    return RetriableError(f"another task has taken {at.topic}, partition {at.partition}: nothing was written")

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from tidings_sinks.errors import DataProblemError
 from tidings_sinks.jdbc.changes import Op
-from tidings_sinks.jdbc.database import Database, DataProblemError, Write
+from tidings_sinks.jdbc.database import Database, Write
 from tidings_sinks.jdbc.tables import Prepared
 from tidings_sinks.jdbc.waves import Wave, parts, waves
 
