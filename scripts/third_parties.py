@@ -4,8 +4,8 @@
     scripts/third_parties.py sbom DIRECTORY [IMAGE...]   write capture.cdx.json, translator.cdx.json and the others
 
 Python packages and their hashes are those of requirements/<image>.txt, with the licences of their installed metadata; jars
-are those of the configuration lakehouse in tidings_jvm's checksums.txt, with the licences of their Maven POMs as Ivy has
-kept them (`python -m tidings_jvm fetch lakehouse` first). Debian's packages of the base image are not in it: its own
+are those of the configurations that its Dockerfile fetches (JARS), by tidings_jvm's checksums.txt, with the licences of their Maven
+POMs as Ivy has kept them (`python -m tidings_jvm fetch lakehouse iceberg-aws catalog-postgresql` first). Debian's packages of the base image are not in it: its own
 tools list them (dpkg-query).
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ("capture", "translator", "lakehouse", "shop")
+JARS = ("lakehouse", "iceberg-aws", "catalog-postgresql")
 HEAD = """Tidings
 Licensed under the Apache License, Version 2.0; see LICENSE.
 
@@ -95,11 +96,11 @@ def jars() -> list[Part]:
         if (info := ET.parse(path).getroot().find("info")) is not None
     }
     found = []
-    for artefact in artefacts_of("lakehouse"):
+    for artefact in (artefact for name in JARS for artefact in artefacts_of(name)):
         stem = artefact.name.removesuffix(".jar")
         info = described.get(stem)
         if info is None:
-            sys.exit(f"no POM of {stem} in the cache: run python -m tidings_jvm fetch lakehouse")
+            sys.exit(f"no POM of {stem} in the cache: run python -m tidings_jvm fetch {' '.join(JARS)}")
         licences = [str(item.get("name")) for item in info.findall("license")]
         found.append(
             Part(

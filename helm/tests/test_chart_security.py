@@ -93,6 +93,34 @@ def test_the_lakehouse_reaches_the_database_only_to_audit_it(render: Render) -> 
     assert database == {"secretKeyRef": {"name": "reader", "key": "url"}}
 
 
+def test_a_lakehouse_in_an_object_store(render: Render) -> None:
+    values = {
+        "warehouse": "s3://lake/warehouse",
+        "catalog.uri": "jdbc:postgresql://db/catalog",
+        "catalog.user": "lake",
+        "catalog.existingSecret": "catalog",
+        "sparkConf.spark\\.sql\\.catalog\\.lake\\.client\\.region": "eu-central-1",
+        "sparkSecret": "store",
+    }
+    manifests = render(
+        "minimal",
+        *(part for name, value in values.items() for part in ("--set", f"lakehouse.{name}={value}")),
+    )
+    spec = pod(manifests, "lakehouse")
+    environment = {one["name"]: one for one in spec["containers"][0]["env"]}
+    told = {name.removeprefix("TIDINGS_LAKEHOUSE_"): one.get("value") for name, one in environment.items()}
+    assert told["CHECKPOINT"] == "/var/lib/tidings/checkpoints", "on the volume"
+    assert (told["CATALOG"], told["CATALOG_USER"]) == ("jdbc:postgresql://db/catalog", "lake")
+    assert environment["TIDINGS_LAKEHOUSE_CATALOG_PASSWORD"]["valueFrom"] == {
+        "secretKeyRef": {"name": "catalog", "key": "password"}
+    }
+    assert told["SPARK_CONF"] == "spark.sql.catalog.lake.client.region=eu-central-1"
+    assert told["SPARK_CONF_FILE"] == "/run/tidings/spark/spark.conf"
+    mounts = {one["name"]: one["mountPath"] for one in spec["containers"][0]["volumeMounts"]}
+    assert mounts["spark-conf"] == "/run/tidings/spark"
+    assert (443, "TCP") in ways_out(policies(manifests)["lakehouse"])
+
+
 def test_ways_in_and_out_by_values(render: Render) -> None:
     found = policies(render("full"))
     ui = {"podSelector": {"matchLabels": {"app": "kafka-ui"}}}
@@ -225,6 +253,7 @@ PLAIN = [
         {"lakehouse": {"extraEnv": [{"name": "TIDINGS_LAKEHOUSE_SPARK_CONF", "value": "s3.secret-access-key=hush"}]}},
         "lakehouse.extraEnv",
     ),
+    ({"lakehouse": {"sparkConf": {"spark.sql.catalog.lake.s3.secret-access-key": "hush"}}}, "s3.secret-access-key"),
 ]  # fmt: skip
 
 

@@ -176,7 +176,7 @@ def test_an_image_holds_what_its_service_needs(root: Path, images: dict[str, Ima
         assert paths["schemas"] == "/etc/tidings/schemas", "the contracts that events are encoded with"
     if name == "lakehouse":
         assert any(
-            "fetch('lakehouse')" in word
+            "prefetch(['lakehouse', 'iceberg-aws', 'catalog-postgresql'])" in word
             for run in steps(image["stages"][-1], "RUN")
             for word in run["CmdLine"]
         )

@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,12 +71,16 @@ def snippet(name: str) -> str:
     return str(found)
 
 
-def pasted(name: str, directory: Path) -> int:
-    """What a snippet prints, run in a process of its own."""
+def pasted(name: str, directory: Path, places: Mapping[str, str] | None = None) -> int:
+    """What a snippet prints, run in a process of its own; `places` are those that stand in it, and those of the test."""
+    text = snippet(name)
+    for theirs, ours in (places or {}).items():
+        assert theirs in text, f"{name}: {theirs}"
+        text = text.replace(theirs, ours)
     # Of a Spark session in this process.
     environment = {key: value for key, value in os.environ.items() if "SPARK" not in key}
     done = subprocess.run(
-        [sys.executable, "-c", snippet(name)],
+        [sys.executable, "-c", text],
         cwd=directory,
         env={**environment, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Where each table's metadata are, by the Iceberg JDBC catalog's own table: no JVM, no Spark.
+"""Where each table's metadata are, by the Iceberg JDBC catalog's own table, or a REST catalog's server: no JVM, no Spark.
 
 ``iceberg_tables`` has one row a table (Iceberg, JdbcUtil.java): catalog, namespace, name, the URI of the newest metadata file
 and, since version V1, whether it is a table or a view.
@@ -7,9 +7,12 @@ and, since version V1, whether it is a table or a view.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from urllib.parse import unquote
 
+from tidings_lakehouse.catalogs.conf import JDBC, REST, catalog_kind, rest_login
+from tidings_lakehouse.catalogs.rest import RestLocations
 from tidings_lakehouse.database import connected, of_jdbc, rows
 from tidings_lakehouse.errors import QueryError
 from tidings_lakehouse.settings import WarehouseSettings
@@ -32,22 +35,25 @@ _MISSING_RIGHTS = """
 """The job makes the catalog's two tables when they are not there."""
 
 
-def locations(settings: WarehouseSettings) -> dict[str, str]:
+def locations(settings: WarehouseSettings) -> Mapping[str, str]:
     """Table (``technical.orders``) to the URI of its newest metadata file.
 
     Raises:
         QueryError: the catalog is of a kind that is only read by Spark.
         DatabaseError: the catalog's database does not answer.
+        CatalogError: the catalog's server does not answer, or refuses.
     """
-    kind = settings.spark_conf.get(f"spark.sql.catalog.{CATALOG}.type", "jdbc")
-    uri = settings.catalog_uri
-    if kind == "jdbc" and uri.startswith(_SQLITE):
+    kind = catalog_kind(settings)
+    if kind == REST:
+        return RestLocations(rest_login(settings), NAMESPACES)
+    uri = settings.catalog_uri if kind == JDBC else ""
+    if uri.startswith(_SQLITE):
         found = _of_sqlite(uri)
-    elif kind == "jdbc" and uri.startswith(_POSTGRES):
+    elif uri.startswith(_POSTGRES):
         found = _of_postgres(settings, uri)
     else:
         raise QueryError(
-            f"a catalog of the kind {kind if kind != 'jdbc' else uri.split('//')[0]} is read by Spark only",
+            f"a catalog of the kind {uri.split('//')[0] or kind or 'catalog-impl'} is read by Spark only",
             hint="add --engine spark",
         )
     return {
@@ -68,6 +74,8 @@ def missing_rights(settings: WarehouseSettings) -> list[str]:
         DatabaseError: the catalog's database does not answer, or refuses the login.
         SettingsError: no catalog is named.
     """
+    if catalog_kind(settings) != JDBC:
+        return []
     uri = settings.catalog_uri
     if not uri.startswith(_POSTGRES):
         return []

@@ -49,7 +49,7 @@ class DuckLake:
 
     def __init__(self, settings: WarehouseSettings) -> None:
         self._settings = settings
-        self.tables = locations(settings)
+        self.tables: Mapping[str, str] = locations(settings)
         self._viewed: set[str] = set()
         self.connection = duckdb.connect(
             config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tidings_lakehouse.catalogs.conf import FILE_IO
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import ErasureError
 from tidings_lakehouse.snapshots import PROGRESS_PROPERTY, noted_in, progress_text
@@ -103,7 +104,9 @@ class FormerFiles:
 
     def _remove_orphans(self, name: str) -> None:
         actions = self._jvm.org.apache.iceberg.spark.actions.SparkActions.get(self._spark)
-        actions.deleteOrphanFiles(self._load(name)).olderThan(_later()).execute()
+        removal = actions.deleteOrphanFiles(self._load(name)).olderThan(_later())
+        # Hadoop, which lists otherwise, knows no object store.
+        removal.usePrefixListing(bool(self._session.conf.get(FILE_IO, None))).execute()
 
     def _keep_note(self, name: str) -> None:
         """Note the writers' progress with the newest snapshot: the one that it is true of goes, and the rows are counted anew."""

@@ -88,6 +88,13 @@ class DatabaseError(LakehouseError):
     default_retry = Retry.TIMED
 
 
+class CatalogError(LakehouseError):
+    """The server of a REST catalog does not answer, or refuses."""
+
+    code = "catalog"
+    default_retry = Retry.TIMED
+
+
 class MomentError(LakehouseError):
     """A moment cannot be shown: it is not complete in all tables, or there is no such one."""
 

@@ -55,19 +55,30 @@ _LOG4J = Path(__file__).with_name("log4j2.properties")
 
 
 def start_gateway(
-    *, heap: str, options: str, conf: Mapping[str, str], inherit: Sequence[int] = ()
+    *,
+    heap: str,
+    options: str,
+    conf: Mapping[str, str],
+    configurations: Sequence[str] = ("lakehouse",),
+    more_jars: Sequence[Path] = (),
+    inherit: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start the JVM and tell pyspark where it is. Spark's temporary files are in a directory of its own, which the next start
     removes where both processes were killed.
+
+    Args:
+        configurations: of ``ivy.xml``, whose jars are on the class path.
+        more_jars: that are, too.
 
     Raises:
         GatewayError: there is no Java, a jar cannot be had, or the JVM ended at once.
     """
     try:
         java = find_java()
-        jars = [jar for jar in fetch("lakehouse") if not jar.name.startswith(_BUNDLED)]
+        fetched = [jar for name in configurations for jar in fetch(name)]
     except JvmError as error:
         raise GatewayError(str(error), hint=error.hint) from error
+    jars = [*(jar for jar in fetched if not jar.name.startswith(_BUNDLED)), *more_jars]
     home = Path(pyspark.__file__).parent
     temporary = OwnDirectory("tidings-spark-")
     atexit.register(temporary.cleanup)
@@ -83,7 +94,12 @@ def start_gateway(
                 java,
                 home,
                 jars,
-                [f"-Djava.io.tmpdir={temporary.path}", f"-Xmx{heap}", *options.split()],
+                [
+                    *class_data_options(java, "-".join(configurations)),
+                    f"-Djava.io.tmpdir={temporary.path}",
+                    f"-Xmx{heap}",
+                    *options.split(),
+                ],
                 file,
             ),
             stdin=subprocess.PIPE,
@@ -106,7 +122,6 @@ def _command(java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], 
     class_path = os.pathsep.join([str(home / "jars" / "*"), *map(str, jars)])
     return [
         str(java.path),
-        *class_data_options(java, "lakehouse"),
         *more,
         "-Xss4m",
         "-XX:+IgnoreUnrecognizedVMOptions",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from tidings_lakehouse.catalogs.conf import FILE_IO
 from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.metrics import MAINTAINED, MAINTENANCE_FAILING
 from tidings_lakehouse.retention import Retention
@@ -224,7 +225,11 @@ class Maintenance:
         if last and now - dt.datetime.fromisoformat(last) < _ORPHANS_EVERY:
             return
         if last:  # a table that is new has none
-            self._call("remove_orphan_files", table, f"older_than => {_timestamp(now - _ORPHANS_AGE)}")
+            # An object store is listed by its own file IO: Hadoop, which lists otherwise, knows none.
+            listing = ", prefix_listing => true" if self._session.conf.get(FILE_IO, None) else ""
+            self._call(
+                "remove_orphan_files", table, f"older_than => {_timestamp(now - _ORPHANS_AGE)}{listing}"
+            )
         self._guard.set_properties(table, {_ORPHANS_AT: now.isoformat(timespec="seconds")})
 
     def _call(self, procedure: str, table: str, arguments: str) -> Any:

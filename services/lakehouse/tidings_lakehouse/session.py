@@ -18,6 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidings_jvm import records_classes
+from tidings_lakehouse.catalogs.conf import catalog_conf, catalog_kind, jar_configurations, more_jars
 from tidings_lakehouse.gateway import start_gateway
 from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.topics import CATALOG
@@ -59,8 +60,11 @@ def prepare_warehouse(settings: WarehouseSettings) -> None:
     Raises:
         SettingsError: it cannot, or its catalog cannot tell two writers apart.
     """
-    kind = settings.spark_conf.get(f"spark.sql.catalog.{CATALOG}.type", "")
-    if kind == "hadoop" and urlsplit(settings.lakehouse_warehouse).scheme not in {"", "file", "hdfs"}:
+    if catalog_kind(settings) == "hadoop" and urlsplit(settings.lakehouse_warehouse).scheme not in {
+        "",
+        "file",
+        "hdfs",
+    }:
         raise SettingsError(
             "TIDINGS_LAKEHOUSE_SPARK_CONF: a Hadoop catalog cannot be on an object store: a file cannot be renamed there"
             " in one step, so two commits at once would both hold and one would be lost",
@@ -100,7 +104,12 @@ def create_session(
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     process = start_gateway(
-        heap=settings.lakehouse_heap, options=settings.lakehouse_java_options, conf=conf, inherit=inherit
+        heap=settings.lakehouse_heap,
+        options=settings.lakehouse_java_options,
+        conf=conf,
+        configurations=jar_configurations(settings),
+        more_jars=more_jars(settings),
+        inherit=inherit,
     )
     builder = SparkSession.builder.appName(name)
     for key, value in conf.items():
@@ -175,7 +184,6 @@ def _local_tasks(master: str) -> int:
 
 
 def _conf(settings: WarehouseSettings) -> dict[str, str]:
-    catalog = f"spark.sql.catalog.{CATALOG}"
     conf = {
         "spark.master": settings.lakehouse_master,
         "spark.ui.enabled": "false",
@@ -208,15 +216,5 @@ def _conf(settings: WarehouseSettings) -> dict[str, str]:
         "spark.sql.redaction.options.regex": SECRET_NAMES,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": CATALOG,
-        catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "jdbc",
-        f"{catalog}.uri": settings.catalog_uri,
-        f"{catalog}.jdbc.schema-version": "V1",
-        f"{catalog}.cache-enabled": "false",
-        f"{catalog}.warehouse": settings.warehouse_uri,
     }
-    if settings.lakehouse_catalog_user:
-        conf[f"{catalog}.jdbc.user"] = settings.lakehouse_catalog_user
-    if settings.catalog_password:
-        conf[f"{catalog}.jdbc.password"] = settings.catalog_password
-    return conf | settings.spark_conf
+    return conf | catalog_conf(settings)

@@ -20,11 +20,12 @@ class WarehouseSettings(ServiceSettings):
     lakehouse_warehouse: str = "lakehouse"
     """Directory, or URI of an object store's prefix, that holds the Iceberg tables."""
     lakehouse_catalog: str | None = None
-    """JDBC URI of the Iceberg catalog; by default an SQLite file in the warehouse directory."""
+    """The Iceberg catalog: JDBC URI of a database, or the address (``https://...``) of a server of Iceberg's REST protocol; by default
+    an SQLite file in the warehouse directory."""
     lakehouse_catalog_user: str | None = None
-    """The user of the catalog's database."""
+    """The user of the catalog's database; of a REST catalog the client's id."""
     lakehouse_catalog_password: Hidden = None
-    """The user's password."""
+    """The user's password; of a REST catalog the client's secret, or without a user a token."""
     lakehouse_catalog_password_file: File = None
     """A file with the password instead."""
     lakehouse_master: str = "local[*]"
@@ -34,6 +35,9 @@ class WarehouseSettings(ServiceSettings):
     lakehouse_java_options: str = "-XX:TieredStopAtLevel=1"
     """More options of the JVM. This one compiles code quickly rather than well, which halves the CPU time of a start and of the
     first minutes, and costs half the speed of everything after them."""
+    lakehouse_jars: str = ""
+    """More jars for Spark's class path, or patterns such as ``/opt/jars/*.jar``, separated by colons: of a store or a catalog of which
+    the installation has none."""
     lakehouse_spark_conf: str = ""
     """More of Spark's own settings, ``key=value`` separated by semicolons, for example of an object store."""
     lakehouse_spark_conf_file: File = None
@@ -67,7 +71,7 @@ class WarehouseSettings(ServiceSettings):
         if directory is None:
             raise SettingsError(
                 "TIDINGS_LAKEHOUSE_CATALOG: needed when TIDINGS_LAKEHOUSE_WAREHOUSE is no local directory",
-                hint="give the JDBC URI of a database that all writers and readers share",
+                hint="give the JDBC URI of a database that all writers and readers share, or a REST catalog's address",
             )
         return f"jdbc:sqlite:{directory / 'catalog.db'}"
 

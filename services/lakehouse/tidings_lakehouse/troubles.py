@@ -25,6 +25,11 @@ _OF_EVERYTHING = (
     "ServiceUnavailableException",
     "CommitStateUnknownException",
     "NotAuthorizedException",
+    "org.postgresql.",
+    # the object store; a table's own file that is missing is NoSuchKeyException
+    "software.amazon.awssdk.core.exception.",
+    "software.amazon.awssdk.services.s3.model.S3Exception",
+    "software.amazon.awssdk.services.s3.model.NoSuchBucketException",
     # the network
     "java.net.",
     "java.nio.channels.",

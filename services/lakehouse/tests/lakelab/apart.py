@@ -1,0 +1,148 @@
+"""The job in a process of its own, since a process has one JVM, and a JVM the jars that it was started with.
+
+The process takes commands as lines of JSON, and answers each with one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tidings_service import load_settings
+
+_ANSWER = "answer "
+
+
+class JobApart:
+    """Drives the process; what it says for a person is in `log`."""
+
+    def __init__(self, environment: dict[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("w") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "lakelab.apart"],
+                cwd=Path(__file__).parent.parent,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+            )
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
+        finally:
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+
+    def drain(self) -> None:
+        """Write what is on the topics."""
+        self._ask("drain")
+
+    def rows(self, statement: str) -> Any:
+        """What Spark says, as columns, rows and whether each column is a number."""
+        return self._ask("rows", statement)
+
+    def compact(self, table: str) -> None:
+        """Look after a table, lost files included."""
+        self._ask("compact", table)
+
+    def erase(self, table: str, key: str) -> None:
+        """Erase a row."""
+        self._ask("erase", table, key)
+
+    def second_writer(self, table: str) -> str:
+        """What the second of two jobs is told that write to a table."""
+        return str(self._ask("second_writer", table))
+
+    def _ask(self, *command: str) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith(_ANSWER):
+                return json.loads(line.removeprefix(_ANSWER))
+        raise AssertionError(f"{command}: the process has ended\n{self.log.read_text()[-4000:]}")
+
+
+class _Commands:
+    def __init__(self) -> None:
+        from lakelab.lake import Lake
+        from tidings_lakehouse.session import create_session
+        from tidings_lakehouse.settings import LakehouseSettings
+
+        settings = load_settings(LakehouseSettings)
+        self.session = create_session(settings, "apart")
+        self.lake = Lake(self.session, settings)
+
+    def drain(self) -> None:
+        self.lake.drain()
+
+    def rows(self, statement: str) -> Any:
+        from tidings_lakehouse.query import answer
+
+        found = answer(self.session, statement)
+        return [found.columns, found.rows, found.numeric]
+
+    def compact(self, table: str) -> None:
+        from tidings_lakehouse.commits import Commits
+        from tidings_lakehouse.maintenance import Maintenance
+
+        commits = Commits(self.session)
+        commits.open(table)
+        commits.set_properties(table, {"tidings.orphans.removed": "2024-01-01T00:00:00+00:00"})
+        Maintenance(self.session, commits, commits=1, keep_snapshots=1, keep_seconds=0).compact(table)
+
+    def erase(self, table: str, key: str) -> None:
+        from tidings_lakehouse.erase_selection import Condition, Selection
+        from tidings_lakehouse.erasure import Erasure
+        from tidings_lakehouse.registry import Registry
+
+        selection = Selection(table, (Condition.of(key, is_key=True),))
+        Erasure(
+            self.session, Registry(self.lake.settings.optional_registry), [selection], with_unreadable=False
+        ).erase("me", "")
+
+    def second_writer(self, table: str) -> str:
+        from tidings_lakehouse.commits import Commits
+        from tidings_lakehouse.errors import SecondWriterError
+
+        first, second = Commits(self.session.newSession()), Commits(self.session.newSession())
+        first.open(table)
+        second.open(table)
+        none = self.session.table(table).limit(0)
+        with first.staged(table) as staged:
+            none.writeTo(staged).append()
+        try:
+            with second.staged(table) as staged:
+                none.writeTo(staged).append()
+        except SecondWriterError as error:
+            return error.code
+        return ""
+
+
+def _main() -> None:
+    commands = _Commands()
+    try:
+        for line in sys.stdin:
+            name, *arguments = json.loads(line)
+            found = getattr(commands, name)(*arguments)
+            sys.stdout.write(f"{_ANSWER}{json.dumps(found, default=str)}\n")
+            sys.stdout.flush()
+    finally:
+        commands.session.stop()
+
+
+if __name__ == "__main__":
+    _main()
