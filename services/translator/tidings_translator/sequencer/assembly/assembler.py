@@ -204,19 +204,7 @@ class Assembler:
         self._losses.end_read(end_lsn)
         transaction = self._open.get(txid) or OpenTransaction(txid, now)
         self._open[txid] = transaction
-        transaction.end_lsn = end_lsn
-        transaction.end_at = (partition, offset)
-        transaction.end_ts_ms = marker.ts_ms
-        transaction.ended_at = now
-        filtered = {} if left_out is None else left_out.filtered
-        for collection in marker.data_collections or ():
-            table = collection.data_collection
-            count = collection.event_count - filtered.get(table, 0)
-            if count > 0 and table in self._tables:
-                transaction.needed[table] = count
-        if left_out is not None and left_out.failed:
-            transaction.failed = {t: n for t, n in left_out.failed.items() if t in transaction.needed}
-        transaction.missing = sum(transaction.short().values())
+        transaction.end(marker, end_lsn, (partition, offset), now, self._tables, left_out)
         place.runs.append((offset, transaction))
         self._pending.append(transaction)
 

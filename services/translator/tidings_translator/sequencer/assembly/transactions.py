@@ -3,11 +3,13 @@ Pure data; `assembler` has the logic.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
+from tidings_envelope.envelope import TransactionMarker
+from tidings_envelope.left_out import LeftOut
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.kept_snapshots import KeptSnapshots
@@ -88,6 +90,28 @@ class OpenTransaction:
         """When these had been read, and rows were still missing."""
         self.missing = 0
         self.done = False
+
+    def end(
+        self,
+        marker: TransactionMarker,
+        end_lsn: int,
+        at: tuple[Partition, int],
+        now: float,
+        tables: Container[str],
+        left_out: LeftOut | None,
+    ) -> None:
+        """Take its END: how many rows of `tables` it needs, less those that capture says to have left out."""
+        self.end_lsn, self.end_at, self.ended_at = end_lsn, at, now
+        self.end_ts_ms = marker.ts_ms
+        filtered = {} if left_out is None else left_out.filtered
+        for collection in marker.data_collections or ():
+            table = collection.data_collection
+            count = collection.event_count - filtered.get(table, 0)
+            if count > 0 and table in tables:
+                self.needed[table] = count
+        if left_out is not None and left_out.failed:
+            self.failed = {t: n for t, n in left_out.failed.items() if t in self.needed}
+        self.missing = sum(self.short().values())
 
     def short(self) -> dict[str, int]:
         """Table to number of rows that have not come; only known after END."""
