@@ -7,12 +7,12 @@ process tree.
 
 import resource
 import shutil
-import statistics
 import subprocess
 import time
 from dataclasses import dataclass
 
 import psycopg
+from tests.bench import former
 from tests.bench.engines import WARM_UP_ROWS, Bench, Engine, bench
 from tests.bench.processes import cpu_seconds, resident_bytes
 
@@ -35,13 +35,15 @@ class Figure:
         )
 
 
-def run(rows: int, formats: tuple[str, ...] = FORMATS, rounds: int = ROUNDS) -> None:
+def run(rows: int) -> None:
     """Print every engine's figures for every format, and their ratios."""
+    formats, rounds = former.formats(FORMATS), former.rounds(ROUNDS)
     with bench(registry="avro" in formats) as made:
         written = 0
         for wire_format in formats:
             written = run_format(made, wire_format, written, rows, rounds)
-        _receive_only(made, written, rows)
+        if former.FORMER is None:
+            _receive_only(made, written, rows)
 
 
 def run_format(made: Bench, wire_format: str, written: int, rows: int, rounds: int) -> int:
@@ -65,17 +67,20 @@ def run_format(made: Bench, wire_format: str, written: int, rows: int, rounds: i
     for engine in made.engines:
         engine.delete(name)
         made.drop_slot(f"bench_{engine.name}_{name}")
-    _ratio(wire_format, figures)
+    print_ratios(wire_format, figures)
     return written
 
 
-def _ratio(wire_format: str, figures: dict[str, list[Figure]]) -> None:
-    def median(engine: str, field: str) -> float:
-        return statistics.median(getattr(figure, field) for figure in figures[engine])
-
-    fields = ("rows_per_second", "rows_per_cpu_second")
-    second, cpu = (median("tidings", field) / median("debezium", field) for field in fields)
-    print(f"  {wire_format:13} tidings / debezium: {second:.2f} in rows/s, {cpu:.2f} in rows per CPU second")
+def print_ratios(what: str, figures: dict[str, list[Figure]]) -> None:
+    """Ours beside those of the other engine, in both units."""
+    theirs, ours = figures.values()
+    for field, unit in (("rows_per_second", "rows/s"), ("rows_per_cpu_second", "rows per CPU s")):
+        former.print_ratio(
+            what,
+            unit,
+            [getattr(figure, field) for figure in ours],
+            [getattr(figure, field) for figure in theirs],
+        )
 
 
 def _topic(engine: Engine, name: str) -> str:

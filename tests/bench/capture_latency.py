@@ -8,41 +8,68 @@ import json
 import multiprocessing
 import statistics
 import time
+from dataclasses import dataclass
 
 import psycopg
 from confluent_kafka import Consumer
+from tests.bench import former
 from tests.bench.engines import ROWS, Bench, Engine, bench
 from tests.bench.processes import cpu_seconds
 
 ROWS_PER_SECOND = 1_000
 ROWS_PER_COMMIT = (10, 1)
-SECONDS = 30
-WARM_UP_SECONDS = 20
+SECONDS = 15 if former.FORMER else 30
+WARM_UP_SECONDS = 5 if former.FORMER else 20
 """Sent before, and not counted; long enough for a JVM to compile what it runs."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One engine for one while: latencies, and CPU seconds per second."""
+
+    median_ms: float
+    p99_ms: float
+    cores: float
 
 
 def run(rows: int, *, debezium: bool = True) -> None:
     """Print the median and the 99th percentile of both engines, and what they take of a core."""
-    seconds = WARM_UP_SECONDS + SECONDS
     with bench(debezium=debezium) as made:
         written = 0
         for per_commit in ROWS_PER_COMMIT:
-            for engine in made.engines:
-                name = f"latency_{per_commit}"
-                engine.put(name, made.config(engine, name, "json", snapshot_mode="no_data"))
-                cpu = cpu_seconds(engine.pid)
-                found = _measure(made, engine, name, written, per_commit)
-                cpu = cpu_seconds(engine.pid) - cpu
-                written += seconds * ROWS_PER_SECOND
-                counted = sorted(found[WARM_UP_SECONDS * ROWS_PER_SECOND :])
-                p50, p99 = statistics.median(counted), counted[int(len(counted) * 0.99)]
-                print(
-                    f"  {ROWS_PER_SECOND // per_commit:5,} commits of {per_commit:2} a second, {engine.name:9}"
-                    f" {len(counted):,} rows: p50 {p50 / 1000:8.1f} ms, p99 {p99 / 1000:8.1f} ms,"
-                    f" {cpu / seconds:.0%} of a core",
-                    flush=True,
-                )
-                engine.delete(name)
+            figures: dict[str, list[Figure]] = {engine.name: [] for engine in made.engines}
+            for turn in range(former.rounds(1)):
+                for engine in made.engines if turn % 2 == 0 else reversed(made.engines):
+                    name = f"latency_{per_commit}_{turn}"
+                    figures[engine.name].append(_run_one(made, engine, name, written, per_commit))
+                    written += (WARM_UP_SECONDS + SECONDS) * ROWS_PER_SECOND
+            if former.FORMER:
+                _print_ratios(f"{per_commit} rows a commit", *figures.values())
+
+
+def _run_one(made: Bench, engine: Engine, name: str, written: int, per_commit: int) -> Figure:
+    engine.put(name, made.config(engine, name, "json", snapshot_mode="no_data"))
+    cpu = cpu_seconds(engine.pid)
+    found = _measure(made, engine, name, written, per_commit)
+    cpu = cpu_seconds(engine.pid) - cpu
+    counted = sorted(found[WARM_UP_SECONDS * ROWS_PER_SECOND :])
+    p50, p99 = statistics.median(counted), counted[int(len(counted) * 0.99)]
+    figure = Figure(p50 / 1000, p99 / 1000, cpu / (WARM_UP_SECONDS + SECONDS))
+    print(
+        f"  {ROWS_PER_SECOND // per_commit:5,} commits of {per_commit:2} a second, {engine.name:9}"
+        f" {len(counted):,} rows: p50 {figure.median_ms:8.1f} ms, p99 {figure.p99_ms:8.1f} ms,"
+        f" {figure.cores:.1%} of a core",
+        flush=True,
+    )
+    engine.delete(name)
+    made.drop_slot(f"bench_{engine.name}_{name}")
+    return figure
+
+
+def _print_ratios(what: str, theirs: list[Figure], ours: list[Figure]) -> None:
+    for field, unit, times in (("cores", "percent of a core", 100.0), ("median_ms", "ms at the median", 1.0)):
+        mine, other = ([times * getattr(figure, field) for figure in side] for side in (ours, theirs))
+        former.print_ratio(what, unit, mine, other)
 
 
 def _measure(made: Bench, engine: Engine, name: str, first: int, per_commit: int) -> list[float]:

@@ -5,7 +5,8 @@ Measured from the first record on the topic to the last, after a snapshot of 200
 
 import time
 
-from tests.bench.capture import Figure
+from tests.bench import former
+from tests.bench.capture import Figure, print_ratios
 from tests.bench.engines import WARM_UP_ROWS, Bench, Engine, bench
 from tests.bench.processes import cpu_seconds, resident_bytes
 
@@ -20,10 +21,13 @@ def run(rows: int) -> None:
             snapshot(made, engine, "warm_up", written)
         written = made.write(written, max(0, rows - WARM_UP_ROWS), 10_000)
         made.execute("VACUUM ANALYZE bench")
-        for turn in range(ROUNDS):
+        figures: dict[str, list[Figure]] = {engine.name: [] for engine in made.engines}
+        for turn in range(former.rounds(ROUNDS)):
             for engine in made.engines if turn % 2 == 0 else reversed(made.engines):
                 figure = snapshot(made, engine, f"round_{turn + 1}", written)
+                figures[engine.name].append(figure)
                 print(f"  round {turn + 1} {engine.name:9} {figure}", flush=True)
+        print_ratios("snapshot", figures)
 
 
 def snapshot(made: Bench, engine: Engine, name: str, rows: int) -> Figure:

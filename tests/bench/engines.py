@@ -11,17 +11,19 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from psycopg.conninfo import make_conninfo
+from tests.bench import former
 
 from tidings_stack import Stack
 from tidings_stack.capture import JSON_CONVERTER as _JSON
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import avro_converter_settings, connector_settings
 
-WARM_UP_ROWS = 200_000
+WARM_UP_ROWS = 20_000 if former.FORMER else 200_000
 """Streamed before anything is measured: a cold JVM would flatter us threefold."""
 DEADLINE_SECONDS = 900
 TRANSACTION_ROWS = 1_000
@@ -141,15 +143,26 @@ class Bench:
 
 @contextlib.contextmanager
 def bench(*, debezium: bool = True, registry: bool = False) -> Iterator[Bench]:
-    """Servers, the table, and both engines; stopped at the end."""
+    """Servers, the table, and both engines, Debezium or a former checkout first; stopped at the end."""
+    debezium = debezium and former.FORMER is None
     members = ("pg", "kafka", *(["registry"] if registry else []), *(["connect"] if debezium else []))
-    with Stack(members=members) as stack:
+    with Stack(members=members) as stack, contextlib.ExitStack() as started:
         database = _create_database(stack.pg.url)
-        with worker(stack) as (process, port):
-            engines = [Engine("tidings", f"http://127.0.0.1:{port}", process.pid)]
-            if debezium:
-                engines.insert(0, Engine("debezium", stack.connect.url, stack.connect.pid))
-            yield Bench(stack, database, tuple(engines), Ends(stack.kafka.bootstrap))
+        engines = []
+        if debezium:
+            engines.append(Engine("debezium", stack.connect.url, stack.connect.pid))
+        if former.FORMER is not None:
+            commands = former.commands(former=True)
+            found = started.enter_context(
+                worker(stack, "bench-former", group="bench-former", commands=commands)
+            )
+            engines.append(_engine(former.NAME, *found))
+        engines.append(_engine("tidings", *started.enter_context(worker(stack))))
+        yield Bench(stack, database, tuple(engines), Ends(stack.kafka.bootstrap))
+
+
+def _engine(name: str, process: subprocess.Popen[bytes], port: int) -> Engine:
+    return Engine(name, f"http://127.0.0.1:{port}", process.pid)
 
 
 def _create_database(server: str) -> str:
@@ -164,17 +177,23 @@ def _create_database(server: str) -> str:
 
 @contextlib.contextmanager
 def worker(
-    stack: Stack, name: str = "bench-worker", *, group: str = "bench", **settings: str
+    stack: Stack,
+    name: str = "bench-worker",
+    *,
+    group: str = "bench",
+    commands: Path | None = None,
+    **settings: str,
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A worker of a group and its REST port; stopped at the end, if it has not ended by then.
 
     Args:
+        commands: of another checkout.
         settings: further properties, ``_`` for ``.``.
     """
     # As many partitions as Kafka Connect makes by itself.
     own = {"offset.storage.partitions": "25"}
     own |= {option.replace("_", "."): value for option, value in settings.items()}
-    with CaptureWorkers(stack.directory, stack.kafka.bootstrap) as workers:
+    with CaptureWorkers(stack.directory, stack.kafka.bootstrap, commands=commands) as workers:
         properties = workers.properties(group, own, name=name)
         made = workers.start(properties, environment={"PYTHONFAULTHANDLER": "1"})
         yield made.process, int(made.url.rpartition(":")[2])

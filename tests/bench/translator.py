@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from tests.bench import former
 from tests.bench.processes import cpu_seconds, resident_bytes
 from tests.bench.shop_backlog import Format, write_backlog
 
@@ -32,15 +33,40 @@ class Figure:
 
 
 def run(rows: int) -> None:
-    """Print the figures for Avro and for JSON without schemas."""
+    """Print the figures for Avro and for JSON without schemas; with a former checkout, those of both in turn."""
     with Stack(members=("kafka", "registry")) as stack:
         forms: tuple[Format, ...] = ("avro", "json")
         for form in forms:
-            measure(stack.kafka.bootstrap, stack.registry.url, rows, form, Path(stack.directory))
+            measured: dict[bool, list[list[Figure]]] = {False: [], True: []}
+            for turn in range(former.rounds(1)):
+                sides = (True, False) if former.FORMER else (False,)
+                for is_former in sides if turn % 2 == 0 else reversed(sides):
+                    print(f"  {former.NAME if is_former else 'tidings'}", flush=True)
+                    figures = measure(
+                        stack.kafka.bootstrap,
+                        stack.registry.url,
+                        rows,
+                        form,
+                        Path(stack.directory),
+                        former.commands(former=is_former),
+                    )
+                    measured[is_former].append(figures)
+            if former.FORMER:
+                _print_ratios(form, measured[False], measured[True])
 
 
-def measure(bootstrap: str, registry: str, rows: int, form: Format, logs: Path) -> list[Figure]:
-    """Write a backlog in one format and let both stages drain it."""
+def _print_ratios(form: str, ours: list[list[Figure]], theirs: list[list[Figure]]) -> None:
+    for number, stage in enumerate(("sequencer", "translator")):
+        mine, other = (
+            [figures[number].cpu_microseconds for figures in measured] for measured in (ours, theirs)
+        )
+        former.print_ratio(f"{form} {stage}", "CPU microseconds per row", mine, other)
+
+
+def measure(
+    bootstrap: str, registry: str, rows: int, form: Format, logs: Path, commands: Path
+) -> list[Figure]:
+    """Write a backlog in one format and let both stages of a checkout drain it."""
     prefix = f"bench_{form}_{secrets.token_hex(3)}"
     topics = write_backlog(bootstrap, registry, prefix, rows, form)
     environment = {
@@ -54,7 +80,7 @@ def measure(bootstrap: str, registry: str, rows: int, form: Format, logs: Path) 
     figures = []
     for stage, source in (("sequencer", topics), ("translator", [f"tidings.{prefix}.change-sets"])):
         backlog = Backlog(bootstrap, f"tidings-{stage}-{prefix}", source)
-        figure = _drain(stage, backlog, rows, environment, logs / f"bench-{stage}.log")
+        figure = _drain(stage, backlog, rows, environment, logs / f"bench-{stage}.log", commands)
         backlog.close()
         figures.append(figure)
         print(
@@ -122,10 +148,16 @@ class Backlog:
         self._consumer.close()
 
 
-def _drain(stage: str, backlog: Backlog, rows: int, environment: dict[str, str], log: Path) -> Figure:
-    command = Path(sys.executable).with_name(f"tidings-{stage}")
+def _drain(
+    stage: str,
+    backlog: Backlog,
+    rows: int,
+    environment: dict[str, str],
+    log: Path,
+    commands: Path = Path(sys.executable).parent,
+) -> Figure:
     with log.open("wb") as output:
-        process = subprocess.Popen([str(command)], env=environment, stderr=output)
+        process = subprocess.Popen([str(commands / f"tidings-{stage}")], env=environment, stderr=output)
     try:
         left = backlog.wait(backlog.size - 1, process)
         start, cpu = time.monotonic(), cpu_seconds(process.pid)

@@ -90,8 +90,10 @@ class CaptureWorker:
 class CaptureWorkers:
     """The workers of a test session or a benchmark, with their properties files, ports and logs in one directory."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, bootstrap: str, *, commands: Path | None = None) -> None:
+        """`commands` is where another checkout's `tidings-capture` is; by default it is the one beside the running Python."""
         self._directory = directory
+        self._commands = commands or Path(sys.executable).parent
         self._bootstrap = bootstrap
         self._ports = PortReservations()
         self._workers: list[CaptureWorker] = []
@@ -135,7 +137,7 @@ class CaptureWorkers:
         """
         log = properties.with_suffix(".log")
         command = [
-            str(Path(sys.executable).with_name("tidings-capture")),
+            str(self._commands / "tidings-capture"),
             *map(str, (properties, *connectors)),
         ]
         with log.open("ab") as output:
