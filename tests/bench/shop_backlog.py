@@ -17,7 +17,7 @@ from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.markers import MarkerPlan
 from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.tables import Column, Table
-from tidings_capture.postgres.plan import Plan
+from tidings_capture.postgres.plan import compile_plan
 from tidings_connect.converters.encoding import AvroConverter, Converter, JsonConverter
 from tidings_connect.data.records import Record
 from tidings_envelope.json_codec import JsonCodec
@@ -214,7 +214,9 @@ def write_backlog(
     )
     key, value = _converters(registry, form)
     plans = {
-        name: Plan(Table("public", name, 16_000, columns), options, key, value, f"{prefix}.public.{name}")
+        name: compile_plan(
+            Table("public", name, 16_000, columns), options, key, value, f"{prefix}.public.{name}"
+        )
         for name, columns in TABLES.items()
     }
     markers = MarkerPlan(options, key, value)

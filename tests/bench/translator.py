@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.bench import former
@@ -35,8 +36,7 @@ class Figure:
 def run(rows: int) -> None:
     """Print the figures for Avro and for JSON without schemas; with a former checkout, those of both in turn."""
     with Stack(members=("kafka", "registry")) as stack:
-        forms: tuple[Format, ...] = ("avro", "json")
-        for form in forms:
+        for form in cast("tuple[Format, ...]", former.formats(("avro", "json"))):
             measured: dict[bool, list[list[Figure]]] = {False: [], True: []}
             for turn in range(former.rounds(1)):
                 sides = (True, False) if former.FORMER else (False,)
