@@ -97,7 +97,7 @@ def panels_of(dashboard: Path, rows: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def series_of(prometheus: Prometheus, panel: Mapping[str, Any], seconds: float) -> list[Series]:
-    """The answers to a panel's queries, values that are no numbers left out."""
+    """The answers to a panel's queries, values that are not numbers left out."""
     end = time.time()
     found = []
     for target in panel.get("targets", []):

@@ -60,7 +60,7 @@ def test_numbers_beyond_a_long(value: str, fits: bool) -> None:
 
 @pytest.mark.parametrize("conditions", [7, True, {"a": 1}, "text"])
 def test_conditions_of_a_signal_that_are_no_list(conditions: Any) -> None:
-    with pytest.raises(ConnectError, match="additional-conditions of signal 1 is no list"):
+    with pytest.raises(ConnectError, match="additional-conditions of signal 1 is not a list"):
         condition_for(Signal("1", "execute-snapshot", {"additional-conditions": conditions}), "public.t")
 
 

@@ -126,5 +126,5 @@ def plain(values: Sequence[Cell]) -> list[Any]:
     """
     for value in values:
         if isinstance(value, Ref | Now):
-            raise TypeError(f"{type(value).__name__} is no value of a statement")
+            raise TypeError(f"{type(value).__name__} is not a value of a statement")
     return list(values)

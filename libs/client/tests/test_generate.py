@@ -83,8 +83,8 @@ def imported(text: str) -> dict[str, Any]:
         (record(field("a", "no.such.Record")), "'no.such.Record'"),
         (record(field("a", {"type": "enum", "name": "E", "symbols": [1]})), "symbols"),
         (record(field("next", ["null", "Order"])), "'Order'"),
-        ({"type": "string"}, "is no record"),
-        (["null", "string"], "is no record"),
+        ({"type": "string"}, "is not a record"),
+        (["null", "string"], "is not a record"),
         (record(field("a", 7)), "the type of 'a'"),
         ({"type": "record", "name": "Order", "fields": [7]}, "fields"),
         (record(field("a", record(field("b"), name="Line")), field("c", record(field("d"), name="x.Line"))), "'x.Line'"),
@@ -98,7 +98,7 @@ def test_what_is_no_name_is_refused_by_it(schema: Any, named: str) -> None:
 
 
 def test_a_topic_with_a_line_behind_it() -> None:
-    with pytest.raises(ClientError, match="no business topic"):
+    with pytest.raises(ClientError, match="is not a business topic"):
         classes_text({TOPIC + "\n": record()})
 
 

@@ -89,7 +89,7 @@ def test_what_does_not_fit_is_told_by_field_without_its_value(wrong: dict[str, A
 
 
 def test_a_class_that_is_no_dataclass() -> None:
-    with pytest.raises(ClientError, match="Plain is no dataclass"):
+    with pytest.raises(ClientError, match="Plain is not a dataclass"):
 
         @event("a.b", version=1)
         class Plain:

@@ -62,7 +62,7 @@ def classes_text(contracts: Mapping[str, Any]) -> str:
         found = _TOPIC.fullmatch(topic)
         if found is None:
             raise ClientError(
-                f"{_shown(topic)} is no business topic: they are called <domain>.<event>.v<major>"
+                f"{_shown(topic)} is not a business topic: they are called <domain>.<event>.v<major>"
             )
         try:
             _Contract(module, f"V{found['major']}").read(
@@ -124,14 +124,14 @@ class _Contract:
     def read(self, schema: Any, marked: str) -> None:
         """The classes of the records inside, then the event's own."""
         if not isinstance(schema, Mapping) or schema.get("type") != "record":
-            raise ClientError("it is no record")
+            raise ClientError("it is not a record")
         self._record(schema, marked, 0)
 
     def _record(self, schema: Mapping[str, Any], marked: str, depth: int) -> str:
         name = self._open(schema)
         given = schema.get("fields")
         if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
-            raise ClientError(f"the fields of {_shown(name)} are no list of fields")
+            raise ClientError(f"the fields of {_shown(name)} are not a list of fields")
         required, optional = {}, {}
         for field in given:
             called = _checked_name(field.get("name"), "a field's name")
@@ -217,7 +217,7 @@ class _Contract:
 def _symbols(schema: Mapping[str, Any], name: str) -> list[str]:
     symbols = schema.get("symbols")
     if not isinstance(symbols, list) or not symbols or not all(isinstance(one, str) for one in symbols):
-        raise ClientError(f"the symbols of {_shown(name)} are no list of texts")
+        raise ClientError(f"the symbols of {_shown(name)} are not a list of texts")
     return [_literal(one) for one in symbols]
 
 
@@ -227,7 +227,7 @@ def _marked(name: str) -> str:
 
 def _checked_name(name: Any, what: str) -> str:
     if not isinstance(name, str):
-        raise ClientError(f"{what} is no text")
+        raise ClientError(f"{what} is not text")
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ClientError(f"{what} is {_shown(name)}, which is none in Python")
     return name
@@ -246,7 +246,7 @@ def _literal(text: str) -> str:
 
 
 def _docstring(doc: Any) -> str:
-    text = str(doc).encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is no text
+    text = str(doc).encode("utf-8", "backslashreplace").decode()  # half a surrogate pair is not text
     escaped = text.replace("\\", "\\\\")
     if '"""' in text or text.endswith('"'):
         escaped = escaped.replace('"', '\\"')

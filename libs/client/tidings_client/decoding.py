@@ -55,7 +55,7 @@ class Decoder(Generic[T]):
         except (
             ValueError, EOFError, IndexError, TypeError, AttributeError, ArithmeticError, RecursionError, StopIteration
         ) as error:  # fmt: skip
-            raise ClientError(f"{position}: its bytes are no event") from error
+            raise ClientError(f"{position}: its bytes are not an event") from error
 
     def _binary(self, value: bytes, headers: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, str]]:
         attributes = {

@@ -35,10 +35,10 @@ class Registry:
             parts = urlsplit(url)
             port = f":{parts.port}" if parts.port else ""
         except ValueError as error:
-            raise ClientError("registry is no http(s) URL") from error
+            raise ClientError("registry is not an http(s) URL") from error
         host = parts.hostname or ""
         if parts.scheme not in _PORTS or not host or not url.isprintable():
-            raise ClientError("registry is not given, or is no http(s) URL")
+            raise ClientError("registry is not given, or is not an http(s) URL")
         self.url = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path.rstrip('/')}"
         self._opener = urllib.request.build_opener(_Redirects())
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
@@ -98,7 +98,7 @@ class Registry:
         return found
 
     def _no_schema(self, path: str) -> ClientError:
-        return ClientError(f"registry: what {self.url}{path} answers is no schema of Avro's")
+        return ClientError(f"registry: what {self.url}{path} answers is not a schema of Avro's")
 
     def _sent_on(self, url: str) -> str:
         """Words on a refusal by another server than ours."""

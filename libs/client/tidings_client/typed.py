@@ -35,12 +35,12 @@ def event(name: str, *, version: int) -> Callable[[type[T]], type[T]]:
     """Say which event a dataclass reads: ``event("shop.order-placed", version=2)`` is the topic shop.order-placed.v2.
 
     Raises:
-        ClientError: the class is no dataclass.
+        ClientError: the class is not a dataclass.
     """
 
     def mark(cls: type[T]) -> type[T]:
         if not dataclasses.is_dataclass(cls):
-            raise ClientError(f"{cls.__name__} is no dataclass: write @dataclass below @event")
+            raise ClientError(f"{cls.__name__} is not a dataclass: write @dataclass below @event")
         setattr(cls, _NAME, name)
         setattr(cls, _VERSION, version)
         return cls

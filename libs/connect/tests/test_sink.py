@@ -28,7 +28,7 @@ def produce(bootstrap: str, topic: str, first: int, last: int, *, spoilt: int | 
 
 
 def produce_in_vain(bootstrap: str, topic: str) -> None:
-    """An aborted transaction: what ends the log is no record that anybody reads."""
+    """An aborted transaction: what ends the log is not a record that anybody reads."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
     producer.init_transactions(60)
     producer.begin_transaction()

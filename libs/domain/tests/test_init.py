@@ -45,7 +45,7 @@ def create(url: str, script: Path) -> None:
 
 
 def shape(domain: Domain) -> dict[str, dict[str, str]]:
-    """Aggregate to its fields that are no columns, each with the table they lead to."""
+    """Aggregate to its fields that are not columns, each with the table they lead to."""
     return {
         name: {field: relation.row.__table__ for field, relation in cls.__relations__.items()}
         for name, cls in domain.aggregates.items()

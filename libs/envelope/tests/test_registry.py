@@ -137,7 +137,7 @@ def test_an_unreachable_registry_is_named() -> None:
 
 
 def test_an_address_that_is_no_url_is_refused() -> None:
-    with pytest.raises(RegistryError, match="is no http"):
+    with pytest.raises(RegistryError, match="is not an http"):
         RegistryClient("registry:8080")
 
 

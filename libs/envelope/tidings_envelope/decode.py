@@ -34,14 +34,14 @@ _KNOWN_PREFIXES = 64
 """How many JSON schemas are remembered; more than a source has tables in practice."""
 _OPERATIONS = frozenset("cudrtm")
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
-"""Whole numbers outside of these are no integers of any format but JSON."""
+"""Whole numbers outside of these are not integers of any format but JSON."""
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """Of a time, in milliseconds since 1970: what a `datetime` can be."""
 _MARIADB_OF = functools.partial(msgspec.convert, type=MariaDbEnvelope)
 _MARKER_OF = functools.partial(msgspec.convert, type=TransactionMarker)
 """Of Avro records."""
 _NO_SCHEMA = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
-"""What walking through something that is no schema can run into."""
+"""What walking through something that is not a schema can run into."""
 
 
 class _JsonSchema(NamedTuple):
@@ -94,7 +94,7 @@ class EnvelopeDecoder:
         """A change event's value; None for a tombstone.
 
         Raises:
-            DecodeError: the bytes are no envelope.
+            DecodeError: the bytes are not an envelope.
             RegistryError: the registry could not be asked for the schema.
         """
         if raw is None:
@@ -134,7 +134,7 @@ class EnvelopeDecoder:
         """A record's key; None where the table has none.
 
         Raises:
-            DecodeError: the bytes are no key.
+            DecodeError: the bytes are not a key.
             RegistryError: the registry could not be asked for the schema.
         """
         if raw is None:
@@ -154,7 +154,7 @@ class EnvelopeDecoder:
         """A record of the transaction topic.
 
         Raises:
-            DecodeError: the bytes are no transaction marker.
+            DecodeError: the bytes are not a transaction marker.
             RegistryError: the registry could not be asked for the schema.
         """
         if raw[:1] == b"\0":

@@ -26,7 +26,7 @@ class EnvelopeError(Exception):
 
 
 class DecodeError(EnvelopeError):
-    """Bytes that are no envelope, key or marker; says what is wrong with them, never what is in them."""
+    """Bytes that are not an envelope, key or marker; says what is wrong with them, never what is in them."""
 
     code = "decode"
     default_retry = "never"

@@ -30,7 +30,7 @@ def gtid_of(text: str) -> Gtid:
     """Reads ``0-1-42``.
 
     Raises:
-        DecodeError: the text is no GTID with a sequence that has a position.
+        DecodeError: the text is not a GTID with a sequence that has a position.
     """
     match = _TEXT.fullmatch(text)
     if match is None:

@@ -71,7 +71,7 @@ def lsn_from_text(text: str) -> int:
     """Reads ``16/B374D848``.
 
     Raises:
-        DecodeError: the text is no LSN.
+        DecodeError: the text is not an LSN.
     """
     high, slash, low = text.partition("/")
     try:

@@ -81,7 +81,7 @@ _REFUSED_STATUS = frozenset({_NOT_LOGGED_IN, 403})
 _NO_SCHEMA = 40403
 """The API's error code for an id that no schema has; a 404 without it comes from somebody else."""
 _NO_AVRO = 42201
-"""The API's error code for a text that is no schema, as far as the registry can tell."""
+"""The API's error code for a text that is not a schema, as far as the registry can tell."""
 
 
 class _Login(httpx.Auth):
@@ -127,7 +127,7 @@ class RegistryClient:
             )
         except ValueError as error:
             raise RegistryError(
-                f"the schema registry's address {self.url!r} is no http(s) URL",
+                f"the schema registry's address {self.url!r} is not an http(s) URL",
                 hint="check TIDINGS_REGISTRY",
                 retry="never",
             ) from error
@@ -267,7 +267,7 @@ class RegistryClient:
             ) from error
         except ValueError as error:
             raise RegistryError(
-                f"cannot {what}: what answers at {self.url} is no schema registry",
+                f"cannot {what}: what answers at {self.url} is not a schema registry",
                 hint="is a proxy between? TIDINGS_REGISTRY (or *.converter.schema.registry.url) names the API's base",
                 retry="timed",
             ) from error
@@ -283,7 +283,7 @@ class RegistryClient:
             RecursionError,
             SchemaParseException,
         ) as error:
-            raise UnknownSchemaError(f"{what} at {self.url} is no Avro schema") from error
+            raise UnknownSchemaError(f"{what} at {self.url} is not an Avro schema") from error
 
 
 def _fit_for_apicurio(schema: str) -> str:

@@ -89,7 +89,7 @@ def test_a_client_that_is_refused_is_an_error_that_names_it(endpoint):
 def test_an_endpoint_that_is_none_is_an_error_that_names_it(endpoint):
     endpoint.broken = True
     secret = Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET", "first")
-    with pytest.raises(TokenError, match="is no token with access_token"):
+    with pytest.raises(TokenError, match="is not a token with access_token"):
         tokens(endpoint.url, secret).token()
     with pytest.raises(TokenError, match=r"TIDINGS_KAFKA_OAUTH_TOKEN_ENDPOINT: .* not reachable"):
         tokens("http://127.0.0.1:1/token", secret).token()

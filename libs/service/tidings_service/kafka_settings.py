@@ -145,7 +145,7 @@ class KafkaSettings(ServiceSettings):
         parts = urlsplit(endpoint)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
             raise SettingsError(
-                f"{PREFIX}_OAUTH_TOKEN_ENDPOINT is no http(s) URL, or one with a user in it",
+                f"{PREFIX}_OAUTH_TOKEN_ENDPOINT is not an http(s) URL, or one with a user in it",
                 hint=f"the client and its secret are {PREFIX}_OAUTH_CLIENT_ID and _SECRET",
             )
         authorities = TlsFiles(PREFIX, tls.ca) if tls is not None else TlsFiles(PREFIX)

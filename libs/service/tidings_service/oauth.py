@@ -101,7 +101,7 @@ class TokenSource:
             ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise TokenError(
-                f"{self._prefix}_OAUTH_TOKEN_ENDPOINT: what {self.endpoint} answers is no token with access_token"
+                f"{self._prefix}_OAUTH_TOKEN_ENDPOINT: what {self.endpoint} answers is not a token with access_token"
                 " and expires_in"
             ) from error
 

@@ -119,7 +119,7 @@ class OptionalRegistrySettings(ServiceSettings):
             for name in ("ca", "certificate", "key"):
                 if getattr(files, name) is not None:
                     raise SettingsError(
-                        f"{PREFIX}_{name.upper()}_FILE has no effect: {PREFIX} is no https URL"
+                        f"{PREFIX}_{name.upper()}_FILE has no effect: {PREFIX} is not an https URL"
                     )
         return RegistryAccess(self.registry, self.registry_username, password, token, tls)
 

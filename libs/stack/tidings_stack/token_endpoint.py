@@ -24,7 +24,7 @@ class TokenEndpoint:
         """The forms that were sent so far."""
         self.life_seconds = life_seconds
         self.broken = False
-        """Answer something that is no token."""
+        """Answer something that is not a token."""
 
     @property
     def url(self) -> str:

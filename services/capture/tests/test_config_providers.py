@@ -52,7 +52,7 @@ def test_references_are_resolved_as_kafka_does(secrets: Path):
         ("${{file:{at}/none.properties:password}}", "cannot be read"),
         ("${{file:password}}", "no path"),
         ("${{dir:{at}:none}}", "cannot be read"),
-        ("${{dir:{at}:../secret}}", "no file's name"),
+        ("${{dir:{at}:../secret}}", "is not a file's name"),
         ("${{env:NONE}}", "the environment has no NONE"),
         ("${{env:path:USER_NAME}}", "has no path"),
     ],

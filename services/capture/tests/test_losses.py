@@ -117,7 +117,7 @@ def test_which_tables_the_publication_was_without():
 def test_the_offset_holds_its_history():
     offset = SourceOffset(done_lsn=5, lsn=5, history=HISTORY)
     stored = encode_offset(offset)
-    # Kafka Connect discards an offset with a value that is no primitive, and Debezium would take a new snapshot.
+    # Kafka Connect discards an offset with a value that is not a primitive, and Debezium would take a new snapshot.
     assert all(isinstance(value, (str, int, bool)) for value in json.loads(stored).values())
     assert json.loads(json.loads(stored)["tidings_history"]) == {
         "system": "7", "timeline": 1, "publication": 16, "operations": "iudt", "tables": [100, 200, 101, 201],

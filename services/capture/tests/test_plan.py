@@ -195,7 +195,7 @@ def test_without_tombstones_a_changed_key_is_two_records() -> None:
 
 @pytest.mark.parametrize("way", ["fast", "checked"])
 def test_operations_that_are_skipped_are_left_out_of_a_changed_key_too(way: str) -> None:
-    """As Debezium does: a changed key is no update, but a delete and a create."""
+    """As Debezium does: a changed key is not an update, but a delete and a create."""
     head = struct.pack(">I", OID)
     messages = {
         "insert": insert_message(cells()),
@@ -331,7 +331,7 @@ def test_a_row_of_another_width_is_refused() -> None:
 
 @pytest.mark.parametrize("data", [b"T\0\0\0\1\0\0\0\0\1", b"B" + bytes(20)])
 def test_a_message_that_is_no_change_is_refused(data: bytes) -> None:
-    with pytest.raises(ConversionError, match="is no change of a row"):
+    with pytest.raises(ConversionError, match="is not a change of a row"):
         plan_for().change(data, 0, context())
 
 

@@ -12,7 +12,7 @@ SECRET = "not a number"
 def test_what_cannot_be_made_is_left_out_told_counted_and_kept(
     worker, create, connector_config, sql, wait_records, wait_until
 ):
-    """Two kinds of failure in one table: NaN has no Decimal, and a text is no number for a transform."""
+    """Two kinds of failure in one table: NaN has no Decimal, and a text is not a number for a transform."""
     sql("CREATE TABLE t (id int PRIMARY KEY, amount numeric(9,2), note text, hidden text)")
     prefix = connector_config["topic.prefix"]
     dead = f"{prefix}-dead"

@@ -97,7 +97,7 @@ def apply(made, one):
         ({"predicates": "p", "predicates.p.type": f"{KAFKA}predicates.TopicNameMatches"}, "predicates.p.pattern",
          'Missing required configuration "predicates.p.pattern"'),
         ({"transforms": "a", "transforms.a.type": "no.such.module:Class"}, "transforms.a.type", "cannot be imported"),
-        ({"transforms": "a", "transforms.a.type": "json:JSONDecoder"}, "transforms.a.type", "no subclass"),
+        ({"transforms": "a", "transforms.a.type": "json:JSONDecoder"}, "transforms.a.type", "not a subclass"),
         ({"transforms": "a", "transforms.a.type": f"{DEBEZIUM}TimezoneConverter", "transforms.a.converted.timezone": "Mars"},
          "transforms.a.converted.timezone", "America/Los_Angeles"),
         ({"transforms": "a", "transforms.a.type": f"{KAFKA}HeaderFrom$Value", "transforms.a.fields": "a,b",

@@ -157,7 +157,7 @@ def test_a_business_topic_is_set_aside_alone(lake: Lake, topics: Topics, unique_
 
 @pytest.mark.spark
 def test_whose_trouble_it_is(session: SparkSession) -> None:
-    """What ends everything, such as Kafka, the catalog or the storage being away, is no topic's own."""
+    """What ends everything, such as Kafka, the catalog or the storage being away, is not a topic's own."""
     assert trouble_of_topic(KafkaUnreachableError("")) is None
     assert trouble_of_topic(SecondWriterError("")) is None
     assert trouble_of_topic(RuntimeError("")) is None

@@ -109,7 +109,7 @@ class DuckLake:
         """Run a person's statement, which can only read.
 
         Args:
-            more: by name, queries for views that are no tables (``technical.orders_history``).
+            more: by name, queries for views that are not tables (``technical.orders_history``).
 
         Raises:
             QueryError: it does more, or DuckDB refuses it.

@@ -22,7 +22,7 @@ _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "string", "enum
 
 
 def row_fields(schema: Any) -> dict[str, Any]:
-    """The fields of a row in an envelope's schema as JSON gives it, by name; none when it is no envelope's."""
+    """The fields of a row in an envelope's schema as JSON gives it, by name; none when it is not an envelope's."""
     if not isinstance(schema, dict):
         return {}
     for field in schema.get("fields", ()):

@@ -45,7 +45,7 @@ class Registry:
         access: None when there is no registry: then every id of one is an error.
 
     Raises:
-        SettingsError: it is no URL.
+        SettingsError: it is not a URL.
     """
 
     def __init__(self, access: RegistryAccess | None) -> None:
@@ -102,7 +102,7 @@ class Registry:
         return f"schema {schema_id} is not in the registry"
 
     def _raise_unless_missing(self, error: RegistryError) -> None:
-        """The registry does not have it, or it is no Avro schema: that is an answer."""
+        """The registry does not have it, or it is not an Avro schema: that is an answer."""
         if error.retry == "never" or getattr(error.__cause__, "error_code", None) in _NOT_THERE:
             return
         raise RegistryUnreachableError(

@@ -23,7 +23,7 @@ def retention_rules(text: str) -> tuple[RetentionRule, ...]:
     """The rules of a setting: ``<pattern>=<days>``, separated by semicolons.
 
     Raises:
-        ValueError: an entry is no such rule.
+        ValueError: an entry is not such a rule.
     """
     rules = []
     for entry in filter(None, (part.strip() for part in text.split(";"))):

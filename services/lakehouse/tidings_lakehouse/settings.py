@@ -63,14 +63,14 @@ class WarehouseSettings(ServiceSettings):
         """JDBC URI of the catalog.
 
         Raises:
-            SettingsError: the warehouse is no directory and no catalog is named.
+            SettingsError: the warehouse is not a directory and no catalog is named.
         """
         if self.lakehouse_catalog:
             return self.lakehouse_catalog
         directory = self.warehouse_directory
         if directory is None:
             raise SettingsError(
-                "TIDINGS_LAKEHOUSE_CATALOG: needed when TIDINGS_LAKEHOUSE_WAREHOUSE is no local directory",
+                "TIDINGS_LAKEHOUSE_CATALOG: needed when TIDINGS_LAKEHOUSE_WAREHOUSE is not a local directory",
                 hint="give the JDBC URI of a database that all writers and readers share, or a REST catalog's address",
             )
         return f"jdbc:sqlite:{directory / 'catalog.db'}"
@@ -240,7 +240,7 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
         """Where the queries keep their offsets.
 
         Raises:
-            SettingsError: the warehouse is no directory and no checkpoint is named.
+            SettingsError: the warehouse is not a directory and no checkpoint is named.
         """
         if self.lakehouse_checkpoint:
             directory = Path(self.lakehouse_checkpoint).expanduser()
@@ -252,7 +252,7 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
         directory_ = self.warehouse_directory
         if directory_ is None:
             raise SettingsError(
-                "TIDINGS_LAKEHOUSE_CHECKPOINT: needed when TIDINGS_LAKEHOUSE_WAREHOUSE is no local directory",
+                "TIDINGS_LAKEHOUSE_CHECKPOINT: needed when TIDINGS_LAKEHOUSE_WAREHOUSE is not a local directory",
                 hint="give a directory or URI that survives a restart",
             )
         return (directory_ / "checkpoints").as_uri()

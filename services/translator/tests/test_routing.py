@@ -119,7 +119,9 @@ def test_a_truncated_table_is_noticed(router: Router) -> None:
 def test_references_are_as_of_the_commit_also_when_their_row_comes_later(router: Router) -> None:
     [first] = committed(router, order(), customer("Ann"))
     assert first.references == {"public.customers": {"3": {"id": 3, "name": "Ann"}}}
-    assert committed(router, customer("Anne", "u")) == [], "a reference alone is no change of the aggregate"
+    assert committed(router, customer("Anne", "u")) == [], (
+        "a reference alone is not a change of the aggregate"
+    )
     [second] = committed(router, order("u"))
     assert second.references["public.customers"]["3"]["name"] == "Anne"
     gone = envelope("public.customers", "d", before={"id": 3, "name": ""})

@@ -45,7 +45,7 @@ def look_at_group(settings: Mapping[str, Any], group: str) -> Iterator[Finding]:
         if one.protocol_type != _OURS or len(workers) < len({member.client_id for member in one.members}):
             others = sorted({member.client_id for member in one.members} - workers)
             yield error(
-                _PLACE, "group-of-others", f"group {group} has members that are no workers: {', '.join(others)}",
+                _PLACE, "group-of-others", f"group {group} has members that are not workers: {', '.join(others)}",
                 "one of them may be given the partition by which a worker leads, and then no connector is started",
                 "group.id=<a name that no application uses>",
             )  # fmt: skip

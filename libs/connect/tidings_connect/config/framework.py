@@ -229,4 +229,4 @@ def override_problem(name: str) -> str | None:
 def unknown_option(name: str, known: Iterable[str]) -> str:
     """What is said of an option that nobody knows."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"{name} is no option of this connector" + (f"; did you mean {near[0]}?" if near else "")
+    return f"{name} is not an option of this connector" + (f"; did you mean {near[0]}?" if near else "")

@@ -84,7 +84,7 @@ class FileProvider:
         except OSError as error:
             raise LookupError(f"{path} cannot be read: {error.strerror}") from error
         except ValueError as error:  # its text may repeat the file's
-            raise LookupError(f"{path} is no properties file in UTF-8") from error
+            raise LookupError(f"{path} is not a properties file in UTF-8") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,13 @@ class DirectoryProvider:
         """See `Provider.get`."""
         directory = self.allowed.check(path)
         if not key or "/" in key or key in {".", ".."}:
-            raise LookupError("the key is no file's name")
+            raise LookupError("the key is not a file's name")
         try:
             return (directory / key).read_text(encoding="utf-8")
         except OSError as error:
             raise LookupError(f"{path}/{key} cannot be read: {error.strerror}") from error
         except ValueError as error:
-            raise LookupError(f"{path}/{key} is no text in UTF-8") from error
+            raise LookupError(f"{path}/{key} is not text in UTF-8") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def read_config_providers(
         parameters = {n.removeprefix(start): v for n, v in properties.items() if n.startswith(start)}
         found[name] = make(start, parameters, dict(os.environ if environment is None else environment))
         if parameters:
-            raise WorkerConfigError(f"{start}{min(parameters)} is no parameter of {kind}")
+            raise WorkerConfigError(f"{start}{min(parameters)} is not a parameter of {kind}")
     return ConfigProviders(found)
 
 
@@ -236,7 +236,7 @@ def _environment(prefix: str, parameters: dict[str, str], environment: Mapping[s
     try:
         return EnvironmentProvider(compile_java(text, trusted=True), environment)
     except ValueError as error:
-        raise WorkerConfigError(f"{prefix}allowlist.pattern is no regular expression: {error}") from error
+        raise WorkerConfigError(f"{prefix}allowlist.pattern is not a regular expression: {error}") from error
 
 
 _MAKERS: Final[dict[str, _Maker]] = {

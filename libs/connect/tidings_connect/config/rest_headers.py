@@ -101,7 +101,9 @@ def read_rest_headers(properties: Mapping[str, str]) -> RestHeaders:
             compile_java(origin, re.IGNORECASE, trusted=True) for origin in allowed if origin != "*"
         )
     except ValueError as error:
-        raise WorkerConfigError(f"{ALLOWED_ORIGINS} has an origin that is no regular expression") from error
+        raise WorkerConfigError(
+            f"{ALLOWED_ORIGINS} has an origin that is not a regular expression"
+        ) from error
     methods = tuple(_parts(properties.get(ALLOWED_METHODS, ""))) or _SIMPLE_METHODS
     return RestHeaders(Origins("*" in allowed, patterns, methods), rules)
 

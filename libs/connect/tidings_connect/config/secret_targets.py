@@ -39,7 +39,7 @@ def misdirected(
 
     Args:
         kept: the secrets of `new` that come from `old` and not from whoever asks.
-        secret: the options that are there for secrets; a change of one is no change of a target.
+        secret: the options that are there for secrets; a change of one is not a change of a target.
     """
     hidden = frozenset(secret)
     found: dict[str, list[str]] = {}

@@ -148,7 +148,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         prefix: {
             n.removeprefix(prefix): v
             for n, v in properties.items()
-            if n.startswith(prefix) and not is_rest_property(n)  # admin.listeners is no client's
+            if n.startswith(prefix) and not is_rest_property(n)  # admin.listeners is not a client's
         }
         for prefix in _CLIENT_PREFIXES
     }
@@ -157,7 +157,9 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     offset_file = None if "group.id" in properties else properties.get(OFFSET_FILE)
     if offset_file is not None:
         if PropertyValues(properties, PROPERTIES).one_of(WORKER_SETTING) != DISABLED:
-            raise WorkerConfigError(f"{WORKER_SETTING} needs a distributed worker: {OFFSET_FILE} is no topic")
+            raise WorkerConfigError(
+                f"{WORKER_SETTING} needs a distributed worker: {OFFSET_FILE} is not a topic"
+            )
         properties = {**dict.fromkeys(_DISTRIBUTED, "(none)"), **properties}
     own = PropertyValues(properties, PROPERTIES)
     return WorkerConfig(

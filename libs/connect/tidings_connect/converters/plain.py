@@ -114,7 +114,7 @@ def string_converter(options: Options, *, is_key: bool) -> PlainConverter:
         STRING_CONVERTER,
         ConnectSchema(ConnectType.STRING, optional=True),
         lambda schema, value: java_text(schema, value).encode(encoding, "replace"),
-        # As Java's `new String`: what is no text becomes the replacement character.
+        # As Java's `new String`: what is not text becomes the replacement character.
         lambda data: data.decode(encoding, "replace"),
     )
 

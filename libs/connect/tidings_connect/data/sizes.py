@@ -12,7 +12,7 @@ def parse_size(text: str) -> int:
     """Bytes.
 
     Raises:
-        ValueError: it is no size, or not above zero.
+        ValueError: it is not a size, or not above zero.
     """
     found = _SIZE.fullmatch(text)
     exact = 0.0 if found is None else float(found[1]) * _UNITS[found[2].upper()]

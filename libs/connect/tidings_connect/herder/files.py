@@ -58,7 +58,7 @@ def _json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise WorkerConfigError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise WorkerConfigError(f"{path} is no JSON") from error
+        raise WorkerConfigError(f"{path} is not JSON") from error
     if not isinstance(body, dict):
         raise WorkerConfigError(f"{path} holds no JSON object")
     return body

@@ -20,7 +20,7 @@ def load_properties(path: Path) -> dict[str, str]:
     """Read a properties file.
 
     Raises:
-        WorkerConfigError: the file cannot be read or is no properties file; names the file and the line.
+        WorkerConfigError: the file cannot be read or is not a properties file; names the file and the line.
     """
     try:
         text = path.read_bytes().decode("latin-1")
@@ -30,7 +30,7 @@ def load_properties(path: Path) -> dict[str, str]:
             hint="give the path of a Kafka Connect distributed worker's .properties file",
         ) from error
     if "\0" in text:
-        raise WorkerConfigError(f"{path} is no properties file: it holds NUL bytes")
+        raise WorkerConfigError(f"{path} is not a properties file: it holds NUL bytes")
     try:
         return parse_properties(text)
     except ValueError as error:

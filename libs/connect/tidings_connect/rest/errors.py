@@ -1,6 +1,6 @@
 """Kafka Connect's error answers: ``{"error_code": 404, "message": "Connector x not found"}``.
 
-Kafka Connect answers 500 to a body that is no JSON or of another shape, with the name of a Java class in the message;
+Kafka Connect answers 500 to a body that is not JSON or of another shape, with the name of a Java class in the message;
 here the status is the same and the message says what is wrong with the body.
 """
 

@@ -62,5 +62,5 @@ def _is_own(origin: str, host: str) -> bool:
             and parts.hostname is not None
             and (parts.hostname, parts.port or default) == (asked.hostname, asked.port or default)
         )
-    except ValueError:  # a port that is no number
+    except ValueError:  # a port that is not a number
         return False

@@ -62,7 +62,7 @@ async def read_json(request: web.Request) -> Any:
     """The body's value; numbers are text as they were written, because every option is text.
 
     Raises:
-        MalformedBodyError: there is no body, or it is no JSON.
+        MalformedBodyError: there is no body, or it is not JSON.
         HttpError: it does not say that it is JSON.
     """
     return await _parsed(request, lambda body: json.loads(body, parse_int=str, parse_float=str))
@@ -87,7 +87,7 @@ async def _parsed(request: web.Request, parse: Callable[[bytes], Any]) -> Any:
     try:
         return parse(body)
     except (ValueError, RecursionError) as error:
-        raise MalformedBodyError("the request's body is no JSON") from error
+        raise MalformedBodyError("the request's body is not JSON") from error
 
 
 async def read_object(request: web.Request, fields: frozenset[str] | None = None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ async def read_object(request: web.Request, fields: frozenset[str] | None = None
     """
     body = await read_json(request)
     if not isinstance(body, dict):
-        raise MalformedBodyError("the request's body is no JSON object")
+        raise MalformedBodyError("the request's body is not a JSON object")
     unknown = sorted(body.keys() - fields) if fields is not None else []
     if unknown:
         raise MalformedBodyError(
@@ -114,7 +114,7 @@ def string_map(value: object, what: str) -> dict[str, str | None]:
     """Options from JSON: numbers and booleans become text, null stays.
 
     Raises:
-        MalformedBodyError: it is no object, or an option is an object or a list.
+        MalformedBodyError: it is not an object, or an option is an object or a list.
     """
     if not isinstance(value, dict):
         raise MalformedBodyError(f"{what} must be a JSON object of options")

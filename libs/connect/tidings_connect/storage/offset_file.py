@@ -63,7 +63,7 @@ def decode_offsets(data: bytes) -> dict[bytes, bytes]:
     """The offsets in a file; deleted ones (null) are left out, and an empty file holds none.
 
     Raises:
-        OffsetError: it is no serialised map of byte arrays.
+        OffsetError: it is not a serialised map of byte arrays.
     """
     if not data:
         return {}
@@ -76,7 +76,7 @@ def decode_offsets(data: bytes) -> dict[bytes, bytes]:
 def _decode(data: bytes) -> dict[bytes, bytes]:
     start = _MAGIC + bytes([_OBJECT]) + _HASH_MAP
     if not data.startswith(start):
-        raise OffsetError("the offsets file is no serialised java.util.HashMap")
+        raise OffsetError("the offsets file is not a serialised java.util.HashMap")
     at = len(start) + 8
     if data[at : at + 2] != bytes([_BLOCK, 8]):
         raise OffsetError("the offsets file is damaged: the map's size is missing")

@@ -35,7 +35,7 @@ class StoredPositions:
         """The position of a partition; None where none is stored.
 
         Raises:
-            OffsetError: what is stored is no JSON object.
+            OffsetError: what is stored is not a JSON object.
         """
         for other, _key, value in self._found:
             if other == partition:

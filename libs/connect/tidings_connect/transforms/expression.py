@@ -37,7 +37,7 @@ def compile_expression(text: str) -> Evaluate:
     """Compile an expression to a function of the names in `NAMES`.
 
     Raises:
-        ExpressionError: it is no expression of this language; says what is not allowed, and where.
+        ExpressionError: it is not an expression of this language; says what is not allowed, and where.
     """
     text = text.strip()
     if len(text) > MAX_LENGTH:

@@ -63,7 +63,7 @@ def _find(kind: str, known: Mapping[str, type[T]], base: type[T]) -> type[T]:
         found = _imported(kind)
         if issubclass(found, base):
             return found
-        raise SettingError("type", f"{kind}\0it is no subclass of {base.__module__}.{base.__name__}")
+        raise SettingError("type", f"{kind}\0it is not a subclass of {base.__module__}.{base.__name__}")
     raise SettingError("type", f"{kind}\0Class {kind} could not be found.")
 
 

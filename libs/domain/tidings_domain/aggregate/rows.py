@@ -157,7 +157,7 @@ class RowPlan:
             raw: the row as Debezium represents it.
             previous: the same row in the state, for unchanged TOAST values and references that are not in `references`.
             references: rows by table and identity, as of the commit.
-            more: fields that are no columns (an aggregate's children).
+            more: fields that are not columns (an aggregate's children).
 
         Raises:
             RowError: a declared column is missing or has a value of another type; the message holds no value.

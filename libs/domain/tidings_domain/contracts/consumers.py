@@ -62,7 +62,7 @@ def parse_consumer_contracts(files: Mapping[str, str], origin: str) -> list[Cons
     """Consumer contracts from texts by path below the schemas directory; other paths are passed over.
 
     Raises:
-        ContractError: a file is in the wrong place or is no Avro record; all problems are told at once.
+        ContractError: a file is in the wrong place or is not an Avro record; all problems are told at once.
     """
     found: list[ConsumerContract] = []
     wrong: list[str] = []

@@ -89,7 +89,7 @@ def read_contracts(directory: Path) -> Contracts:
     """Every contract below a directory.
 
     Raises:
-        ContractError: a file is in the wrong place, is no Avro schema, or breaks a rule; all problems are told at once.
+        ContractError: a file is in the wrong place, is not an Avro schema, or breaks a rule; all problems are told at once.
     """
     if not directory.is_dir():
         raise ContractError(

@@ -59,7 +59,7 @@ def former_id(topic: str, aggregate_id: str, sequence: str) -> str:
     """`event_id_by_order` of an event that has this CloudEvents sequence.
 
     Raises:
-        ValueError: it is no sequence of ours.
+        ValueError: it is not a sequence of ours.
     """
     lsn, _, ordinal = sequence.partition("-")
     return event_id_by_order(topic, aggregate_id, int(lsn, 16), int(ordinal))

@@ -38,7 +38,7 @@ class DoubtfulTimeError(ValueError):
 
 
 def to_date(value: Any) -> Any:
-    """A date of days since 1970; what is no number is left to the type's own reading."""
+    """A date of days since 1970; what is not a number is left to the type's own reading."""
     return date.fromordinal(_EPOCH_DAY + value) if type(value) is int else value
 
 

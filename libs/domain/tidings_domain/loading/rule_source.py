@@ -27,7 +27,7 @@ def check_rule(rule: Rule[Any]) -> None:
     """Check the function that a rule was made from.
 
     Raises:
-        DomainError: it is no function of one change, or uses what is not there.
+        DomainError: it is not a function of one change, or uses what is not there.
     """
     function = rule.function
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):

@@ -44,7 +44,7 @@ def read_registry(registry: OpenRegistry, source: str, names: list[str]) -> list
         names: ``schema.table`` of each.
 
     Raises:
-        TranslatorError: a table has no schema in the registry, or one that is no envelope's.
+        TranslatorError: a table has no schema in the registry, or one that is not an envelope's.
     """
     found = []
     for name in names:

@@ -59,7 +59,7 @@ class Table(msgspec.Struct, frozen=True):
 
     Attributes:
         notes: what could not be taken over.
-        partitioned: its rows are in partitions, which are no tables of their own here.
+        partitioned: its rows are in partitions, which are not tables of their own here.
         identity: whether PostgreSQL would take its updates and deletes once it is published.
     """
 

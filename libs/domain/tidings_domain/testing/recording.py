@@ -23,7 +23,7 @@ _Row = dict[str, Any]
 
 
 class RecordingError(TranslatorError):
-    """What was asked for cannot be recorded, or a file is no recording."""
+    """What was asked for cannot be recorded, or a file is not a recording."""
 
     code = "recording"
 

@@ -147,7 +147,7 @@ class Rehearsal:
         positions and therefore ids are those of the database.
 
         Raises:
-            RecordingError: the file is no recording.
+            RecordingError: the file is not a recording.
         """
         if isinstance(recording, Path):
             recording = decode_recording(recording.read_bytes())

@@ -16,13 +16,13 @@ def chunk_columns(table: Table, surrogate_key: str) -> tuple[Column, ...]:
     """The columns that a table's chunks go by; none where there is no key.
 
     Raises:
-        LookupError: the surrogate key is no column.
+        LookupError: the surrogate key is not a column.
     """
     if not surrogate_key:
         return table.key_columns
     found = tuple(column for column in table.columns if column.name == surrogate_key)
     if not found:
-        raise LookupError(f"surrogate-key {surrogate_key} is no column of {table.qualified_name}")
+        raise LookupError(f"surrogate-key {surrogate_key} is not a column of {table.qualified_name}")
     return found
 
 
@@ -65,7 +65,7 @@ class ChunkTable:
         """Look at the table; why it cannot be read, in Debezium's words.
 
         Raises:
-            LookupError: the surrogate key is no column.
+            LookupError: the surrogate key is not a column.
         """
         table = self._current(collection)
         if table is None:

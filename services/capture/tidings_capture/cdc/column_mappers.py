@@ -126,7 +126,7 @@ def mapper_problem(name: str, value: str) -> str | None:
         return f"{name} names the digest {match[2]}, which is not supported: {', '.join(_ALGORITHMS)}"
     if match is None and not (_TRUNCATE.fullmatch(name) or _MASK.fullmatch(name)):
         return (
-            f"{name} is no option of this connector; did you mean column.truncate.to.<length>.chars, "
+            f"{name} is not an option of this connector; did you mean column.truncate.to.<length>.chars, "
             "column.mask.with.<length>.chars or column.mask.hash.<algorithm>.with.salt.<salt>?"
         )
     try:

@@ -1,7 +1,7 @@
 """Finds rows that are gone from a table while its topic still says they exist, for an incremental snapshot to announce them.
 
 After a loss nobody has told the topic what was deleted meanwhile: reading the tables again shows what is there, never what
-is not. So the keys whose last record on the topic is no delete are looked up in the table. As with every chunk, a key
+is not. So the keys whose last record on the topic is not a delete are looked up in the table. As with every chunk, a key
 that the stream changes between the low and the high watermark is left to the stream (see `incremental`).
 
 What cannot be found, and is said in the log: rows whose records the topic has already removed, and keys that have no

@@ -74,7 +74,7 @@ class EventContext:
         self.epoch = next(_EPOCHS)
 
     def begin(self, tx_id: int, ts_us: int, last_commit: int | None) -> None:
-        """A streamed transaction starts: numbering starts at one, the source is no snapshot."""
+        """A streamed transaction starts: numbering starts at one, the source is not a snapshot."""
         self.snapshot = "false"
         self.tx_id = tx_id
         self.ts_us = ts_us

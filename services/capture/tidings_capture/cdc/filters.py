@@ -21,7 +21,7 @@ def compile_list(text: str) -> tuple[JavaPattern, ...]:
     """The patterns of a list.
 
     Raises:
-        ValueError: an entry is no regular expression.
+        ValueError: an entry is not a regular expression.
     """
     entries = [entry.strip().replace("\\,", ",") for entry in _SEPARATOR.split(text)]
     try:

@@ -142,7 +142,7 @@ class IncrementalSnapshots:
         """
         names = signal.names()
         if names is None:
-            _log.warning("data-collections is missing or is no list of strings", signal=signal.id)
+            _log.warning("data-collections is missing or is not a list of strings", signal=signal.id)
             return
         if self._options.table is None and not self._options.read_only:
             _log.warning(
@@ -169,7 +169,7 @@ class IncrementalSnapshots:
         if not self._state.running:
             return
         if signal.data.get("data-collections") and signal.names() is None:
-            _log.warning("data-collections is no list of strings", signal=signal.id)
+            _log.warning("data-collections is not a list of strings", signal=signal.id)
             return
         for name in signal.names() or ():
             table_pattern(name)  # to be refused now, not between two chunks

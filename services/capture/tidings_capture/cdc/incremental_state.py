@@ -95,7 +95,7 @@ class IncrementalState:
         return {
             _COLLECTIONS: orjson.dumps(collections).decode(),
             _CORRELATION: self.correlation_id,
-            # As text: Kafka Connect discards an offset with a value that is no primitive.
+            # As text: Kafka Connect discards an offset with a value that is not a primitive.
             _KEYS: orjson.dumps({"last": self.last_sent, "maximum": self.maximum}).decode(),
         }
 
@@ -104,7 +104,7 @@ def expanded(names: Sequence[str], captured: Iterable[tuple[str, str]]) -> list[
     """Names of tables; each may be a regular expression of captured ones (schema, name). What matches none stays.
 
     Raises:
-        ConnectError: one is no regular expression.
+        ConnectError: one is not a regular expression.
     """
     known = [f"{schema}.{table}" for schema, table in captured]
     found: dict[str, None] = {}

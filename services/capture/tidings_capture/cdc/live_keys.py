@@ -1,4 +1,4 @@
-"""The keys that a topic says exist: those whose last record is no delete. Gathered beside the stream, on disk.
+"""The keys that a topic says exist: those whose last record is not a delete. Gathered beside the stream, on disk.
 
 A thread reads the topic; the keys are in a SQLite file in the directory for temporary files, so memory does not grow with
 the table. After `ready` the caller's thread takes them in the order of their bytes.

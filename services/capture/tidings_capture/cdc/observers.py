@@ -68,7 +68,7 @@ class SignalPlan:
         self._deleted = deleted
 
     def change(self, data: bytes, start: int, context: EventContext) -> list[Record]:
-        """See `Plan.change`. A row that is converted again only for the numbering is no signal."""
+        """See `Plan.change`. A row that is converted again only for the numbering is not a signal."""
         records = self._plan.change(data, start, context)
         if not context.repeats:
             change = self._rows.decode(data, start)

@@ -123,5 +123,5 @@ class ConversionOptions:
 
     @property
     def unavailable_value_placeholder(self) -> str:
-        """`unavailable_value` as text, what is no UTF-8 replaced as Java does."""
+        """`unavailable_value` as text, what is not UTF-8 replaced as Java does."""
         return self.unavailable_value.decode(errors="replace")

@@ -59,7 +59,7 @@ class RowFormat(Protocol):
 
         Raises:
             DecodeError: the bytes are malformed.
-            ConversionError: they are no change of a row.
+            ConversionError: they are not a change of a row.
         """
         ...
 

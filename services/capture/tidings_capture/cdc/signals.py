@@ -56,7 +56,7 @@ def table_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> JavaPattern:
     try:
         return compile_java(text, flags)
     except ValueError as error:
-        raise ConnectError(f"data-collections holds what is no regular expression: {error}") from error
+        raise ConnectError(f"data-collections holds what is not a regular expression: {error}") from error
 
 
 def signal_of_row(cells: Cells) -> Signal | None:
@@ -74,7 +74,7 @@ def signal_of_json(text: str | bytes) -> Signal | None:
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("type"), str):
-        _log.warning("a signal is no JSON object with id, type and data")
+        _log.warning("a signal is not a JSON object with id, type and data")
         return None
     return _made(str(found.get("id", "")), found["type"], found.get("data") or {})
 
@@ -86,7 +86,7 @@ def _made(id_: str, type_: str, data: Any) -> Signal | None:
         except orjson.JSONDecodeError:
             data = None
     if not isinstance(data, dict):
-        _log.warning("a signal's data is no JSON object", signal=id_, type=type_)
+        _log.warning("a signal's data is not a JSON object", signal=id_, type=type_)
         return None
     return Signal(id_, type_, data)
 
@@ -109,7 +109,7 @@ def conditions_of(signal: Signal) -> list[tuple[JavaPattern, str]]:
     found = []
     conditions = signal.data.get("additional-conditions") or []
     if not isinstance(conditions, list):
-        raise ConnectError(f"additional-conditions of signal {signal.id} is no list")
+        raise ConnectError(f"additional-conditions of signal {signal.id} is not a list")
     for condition in conditions:
         try:
             pattern = compile_java(condition["data-collection"], re.IGNORECASE)

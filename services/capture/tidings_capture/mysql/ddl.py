@@ -47,7 +47,7 @@ _UNTOLD_FIRST: Final = frozenset({"GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "REP
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A change of one table, or of what is no table."""
+    """A change of one table, or of what is not a table."""
 
     type: str
     """``CREATE``, ``ALTER`` or ``DROP`` of a table; empty: of something else."""
@@ -92,7 +92,7 @@ class _Tokens:
         self._at += 1
 
     def word(self) -> str:
-        """The next word in capitals, without reading it; empty where it is no word."""
+        """The next word in capitals, without reading it; empty where it is not a word."""
         token = self.next
         return token.text.upper() if token.kind == "word" else ""
 

@@ -312,7 +312,7 @@ def _default(column: Column, convert: Convert) -> Any:
 
 
 def default_cell(column: Column, text: str) -> Any:  # noqa: PLR0911 - one for each group of types
-    """The cell of a default's expression; `NO_DEFAULT` where it is no constant."""
+    """The cell of a default's expression; `NO_DEFAULT` where it is not a constant."""
     kind = column.type
     if kind == "bit":
         bits = _BITS.fullmatch(text)

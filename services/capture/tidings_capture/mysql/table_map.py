@@ -70,7 +70,7 @@ class LoggedColumn:
     nullable: bool
     unsigned: bool = False
     collation: int | None = None
-    """Its number; 63 is ``binary``. None of what is no text."""
+    """Its number; 63 is ``binary``. None of what is not text."""
     labels: tuple[bytes, ...] = ()
     """Of ENUM and SET, in the column's character set."""
     geometry: int | None = None

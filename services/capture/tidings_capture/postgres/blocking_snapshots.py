@@ -70,10 +70,10 @@ def _patterns(signal: Signal) -> list[JavaPattern]:
     """Which tables are to be read; unlike an incremental snapshot's in any case.
 
     Raises:
-        ConnectError: they are not named, one is no regular expression, or a filter cannot be used.
+        ConnectError: they are not named, one is not a regular expression, or a filter cannot be used.
     """
     names = signal.names()
     if names is None:
-        raise ConnectError("data-collections is missing or is no list of strings")
+        raise ConnectError("data-collections is missing or is not a list of strings")
     conditions_of(signal)  # to be refused now, not when the stream has ended for it
     return [table_pattern(name.replace('"', ""), re.IGNORECASE) for name in names]

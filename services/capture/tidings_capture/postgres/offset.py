@@ -108,14 +108,14 @@ def decode_offset(data: bytes) -> SourceOffset | None:
     """Understand a stored offset, ours or Debezium's; None when it stands for an unfinished snapshot.
 
     Raises:
-        OffsetError: it is no offset of a PostgreSQL connector.
+        OffsetError: it is not an offset of a PostgreSQL connector.
     """
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise OffsetError("the stored source offset is no JSON") from error
+        raise OffsetError("the stored source offset is not JSON") from error
     if not isinstance(value, dict):
-        raise OffsetError("the stored source offset is no JSON object")
+        raise OffsetError("the stored source offset is not a JSON object")
     unfinished = value.get(_UNFINISHED)
     if (
         unfinished is None
@@ -178,5 +178,5 @@ def _number(value: dict[str, Any], name: str) -> int | None:
     if found is None:
         return None
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        raise OffsetError(f"the stored source offset's {name} is no LSN or number")
+        raise OffsetError(f"the stored source offset's {name} is not an LSN or number")
     return found

@@ -70,7 +70,7 @@ class PostgresRows:
             case Delete():
                 return RowChange("d", None, message.old, message.old_kind)
             case _:
-                raise ConversionError(f"a {type(message).__name__} message is no change of a row")
+                raise ConversionError(f"a {type(message).__name__} message is not a change of a row")
 
     def operation(self, data: bytes, start: int) -> str | None:
         operation = _OPERATIONS.get(data[start])

@@ -194,16 +194,16 @@ def _told(content: bytes) -> tuple[dict[str, Any], int | None]:
     try:
         told = orjson.loads(content)
     except orjson.JSONDecodeError:
-        raise _ForeignMessageError("it is no JSON") from None  # its words quote the message
+        raise _ForeignMessageError("it is not JSON") from None  # its words quote the message
     if not isinstance(told, dict):
-        raise _ForeignMessageError("it is no object")
+        raise _ForeignMessageError("it is not an object")
     texts = ("command", "object_type", "object", "schema", "table", "statement")
     for name in texts:
         if not isinstance(told.get(name), str if name in texts[:3] else str | None):
-            raise _ForeignMessageError(f"{name} is no text")
+            raise _ForeignMessageError(f"{name} is not text")
     for name in ("before", "after"):
         if not _is_table(told.get(name)):
-            raise _ForeignMessageError(f"{name} is no table")
+            raise _ForeignMessageError(f"{name} is not a table")
     oid = told.get("oid")
     if not isinstance(oid, int | None) or (
         told.get("table") is not None and (oid is None or told.get("schema") is None)

@@ -65,7 +65,7 @@ def captured_tables(session: Session, config: ConnectorConfig) -> list[tuple[str
     """The tables the filters choose, in the order of a snapshot.
 
     Raises:
-        CatalogError: a name in table.include.list is no table of the database.
+        CatalogError: a name in table.include.list is not a table of the database.
     """
     found = session.rows(_TABLES)
     missing = config.tables.missing((schema, table) for schema, table, _, _ in found)

@@ -87,7 +87,7 @@ class TaskStart:
         if loss is not None and choice == "fail":
             raise loss
         self._publish(captured, found, loss, choice)
-        # A signal is no data: what the signal table holds has been said to somebody before.
+        # A signal is not data: what the signal table holds has been said to somebody before.
         tables = [t for t in captured if options.includes(*t) and t != config.signals.table]
         decision = begin(
             options,

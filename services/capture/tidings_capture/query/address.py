@@ -58,7 +58,7 @@ def read_address(config: Mapping[str, str]) -> Address:
         raise OptionError(
             f"connection.url is of {scheme!r}, which is not supported"
             if re.fullmatch(r"\w+", scheme)
-            else "connection.url is no URL of a database",
+            else "connection.url is not a URL of a database",
             hint="jdbc:postgresql://host:5432/name, postgresql://host:5432/name or sqlite:///file are",
         )
     return _postgres(url, config)
@@ -77,7 +77,7 @@ def _postgres(url: str, config: Mapping[str, str]) -> Address:
         parts = urlsplit(url)
         host, port = parts.hostname or "localhost", parts.port or 5432
     except ValueError:
-        raise OptionError("connection.url has a port that is no number") from None
+        raise OptionError("connection.url has a port that is not a number") from None
     database = unquote(parts.path.lstrip("/"))
     if not database:
         raise OptionError("connection.url names no database", hint="jdbc:postgresql://host:5432/name does")

@@ -155,7 +155,7 @@ class _Share:
     def _envelope(self, row: dict[str, Any]) -> Envelope:
         envelope = self._decode(row["value"].encode())
         if envelope is None:
-            raise DecodeError("a row of a log is no change event")
+            raise DecodeError("a row of a log is not a change event")
         return envelope
 
 

@@ -66,7 +66,7 @@ class Changes:
                 return None  # a table that is named by the envelope: the delete before the tombstone was it
             return Change(record, Op.DELETE, self._table(record, None))
         if not isinstance(value, Mapping):
-            raise RowError("the value is no struct, so that it has no columns")
+            raise RowError("the value is not a struct, so that it has no columns")
         if self._settings.flat:
             return self._flat(record, value)
         if not _ENVELOPE.issubset(value):

@@ -114,7 +114,7 @@ _SHARED: Final = (
         KEY_FIELDS,
         "list",
         "",
-        documentation="Which fields of the key or the value make the primary key; empty: all. The column's name of a key that is no struct; with pk.mode=kafka the names of three columns, for topic, partition and offset.",
+        documentation="Which fields of the key or the value make the primary key; empty: all. The column's name of a key that is not a struct; with pk.mode=kafka the names of three columns, for topic, partition and offset.",
     ),
     Option(
         WHITELIST,
@@ -187,7 +187,7 @@ CONFLUENT: Final = (
         default="NONE",
         check=_one_of("none", "utc"),
         form="`NONE`, `UTC`",
-        documentation="Makes no difference: a date is no moment, and is never moved to another zone.",
+        documentation="Makes no difference: a date is not a moment, and is never moved to another zone.",
     ),
     Option(
         "trim.sensitive.log",

@@ -82,7 +82,7 @@ class MariaDbDatabase:
 
     Raises:
         LostError: it cannot be reached.
-        TargetError: the login is refused, the database is not there, or the server is no MariaDB.
+        TargetError: the login is refused, the database is not there, or the server is not MariaDB.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -126,7 +126,7 @@ class MariaDbDatabase:
     def _begin_session(self) -> None:
         if "mariadb" not in str(self._connection.get_server_info()).lower():
             raise TargetError(
-                "the server of connection.url is no MariaDB: MySQL was not tried, and is refused"
+                "the server of connection.url is not MariaDB: MySQL was not tried, and is refused"
             )
         self._execute(_SESSION)
 

@@ -22,7 +22,7 @@ class Statement(NamedTuple):
 
 
 def identifier(name: str) -> str:
-    """A quoted name; a percent sign in it is no parameter."""
+    """A quoted name; a percent sign in it is not a parameter."""
     doubled = name.replace("`", "``").replace("%", "%%")
     return f"`{doubled}`"
 

@@ -78,7 +78,7 @@ OPTIONS: Final = (
         INSERT_MODE,
         default="insert",
         values=("insert", "upsert", "update"),
-        documentation="What becomes of a record that is no delete: a new row (insert), a row by its key (upsert), or a change of the row that has its key (update).",
+        documentation="What becomes of a record that is not a delete: a new row (insert), a row by its key (upsert), or a change of the row that has its key (update).",
     ),
     Option(
         DELETE,
@@ -97,7 +97,7 @@ OPTIONS: Final = (
         KEY_FIELDS,
         "list",
         "",
-        documentation="Which fields of the key, the value or the headers make the primary key; empty: all. The column's name of a key that is no struct.",
+        documentation="Which fields of the key, the value or the headers make the primary key; empty: all. The column's name of a key that is not a struct.",
     ),
     Option(
         EVOLUTION,

@@ -186,7 +186,7 @@ class Tables:
         fields = self._settings.key_fields
         if len(fields) != 1:
             raise RowError(
-                f"the key is no struct: {self._settings.words.key_fields} has to name the one column that it is for"
+                f"the key is not a struct: {self._settings.words.key_fields} has to name the one column that it is for"
             )
         return {fields[0]: record.key}
 

@@ -128,7 +128,7 @@ def _split(rest: str, port: str) -> _Parts:
     for host in filter(None, hosts.split(",")):
         name, _, own = host.rpartition(":") if ":" in host.rpartition("]")[2] else (host, "", port)
         if not own.isdigit():
-            raise UrlError("the URL has a port that is no number")
+            raise UrlError("the URL has a port that is not a number")
         found.append((unquote(name.strip("[]")), own))
     user = next((value for name, value in pairs if name == "user"), user)
     pairs = [(name, value) for name, value in pairs if name != "user"]

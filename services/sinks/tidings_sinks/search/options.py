@@ -69,7 +69,7 @@ def _url(value: str) -> str | None:
         parts = urlsplit(url)
         try:
             good = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or 1) > 0
-        except ValueError:  # the port is no number
+        except ValueError:  # the port is not a number
             good = False
         if not good or parts.query or parts.fragment:
             return "URLs are http://host:port or https://host:port, with commas between"

@@ -95,7 +95,7 @@ def said_of(
     """The event in a record of a business or shadow topic, of either CloudEvents mode.
 
     Raises:
-        GenerationError: the record is no event of Tidings'.
+        GenerationError: the record is not an event of Tidings'.
     """
     attributes: dict[str, Any] = {name: text.decode() for name, text in headers or ()}
     value = value or b""

@@ -31,7 +31,7 @@ class Letters:
     def undecodable(
         self, offset: int, key: bytes, value: bytes, error: ChangeSetError, result: BatchResult
     ) -> None:
-        """A record that is no change set, or one of another version."""
+        """A record that is not a change set, or one of another version."""
         result.add_letter(
             dead_letter(
                 self._topic,

@@ -13,7 +13,7 @@ _BYTES: Final = ConnectSchema(ConnectType.BYTES, optional=True)
 
 
 class NotExpandable(Exception):  # noqa: N818 - not an error: the payload stays text
-    """The text is no JSON object or array, or its arrays are mixed."""
+    """The text is not a JSON object or array, or its arrays are mixed."""
 
 
 class JsonExpansion:

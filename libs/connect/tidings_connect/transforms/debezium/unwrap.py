@@ -201,7 +201,7 @@ class ExtractNewRecordState(Transform):
         if header is None or not header.value:
             return record
         if not isinstance(header.value, list):
-            raise DataError(f"header {self._drop_header} is no list of field names")
+            raise DataError(f"header {self._drop_header} is not a list of field names")
         if self._drop_from_key and isinstance(record.key, dict) and record.key_schema is not None:
             record = record.with_key(*self._left(record.key_schema, record.key, header.value))
         if record.value_schema is not None:

@@ -112,7 +112,7 @@ def cast(schema: ConnectSchema | None, value: Any, kind: ConnectType) -> Any:
     """A value as another type.
 
     Raises:
-        DataError: its type cannot be cast, or a text is no such number.
+        DataError: its type cannot be cast, or a text is not such a number.
     """
     if value is None:
         return None

@@ -85,6 +85,6 @@ OPTIONS: Final = (
         check=operations_problem,
         may_be_empty=False,
         documentation="Operations to leave out: c, u, d, t, or none.",
-        remark="A publication that is created leaves them out, where the option is set. As in Debezium, truncates are skipped unless `none` is given, and a changed key is no update, but a delete and a create.",
+        remark="A publication that is created leaves them out, where the option is set. As in Debezium, truncates are skipped unless `none` is given, and a changed key is not an update, but a delete and a create.",
     ),
 )

@@ -107,7 +107,7 @@ OPTIONS: Final = (
     Option(
         METRIC_TAGS,
         check=metric_tags_problem,
-        remark="Labels on the connector's `debezium_metrics_*` and `tidings_capture_*`; a name that is no label of Prometheus is refused.",
+        remark="Labels on the connector's `debezium_metrics_*` and `tidings_capture_*`; a name that is not a label of Prometheus is refused.",
         form="`name=value` pairs",
         documentation="Labels of the connector's metrics.",
     ),

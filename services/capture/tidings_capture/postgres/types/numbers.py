@@ -173,7 +173,7 @@ def bit_array(length: int) -> Conversion:
 
 def convert_bit(cell: bytes) -> bool:
     if not cell:
-        raise NoRepresentationError("an empty bit string is no boolean")
+        raise NoRepresentationError("an empty bit string is not a boolean")
     return int(cell, 2) != 0
 
 
