@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from mariadb_parts import EVERY_TYPE, Database
 from side_by_side import Side, rest
 from test_mariadb_log import EDGES, insert
@@ -183,7 +184,26 @@ OURS = {
     "database.server.id": "184055",
     "key.converter.schemas.enable": "true",
     "value.converter.schemas.enable": "true",
+    "schema.history.internal.kafka.topic": "our-history",
 }
+
+
+def history(bootstrap: str, topic: str) -> list[dict[str, Any]]:
+    """The records of a schema history, without their clocks; where a snapshot began is its own."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "history", "enable.partition.eof": True})
+    found = []
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        while (message := consumer.poll(30)) is not None and not message.error():
+            assert message.key() is None
+            record = json.loads(message.value() or b"")
+            del record["ts_ms"], record["position"]["ts_sec"]
+            if "snapshot" in record["position"]:
+                record["position"] = {"snapshot": record["position"]["snapshot"]}
+            found.append(record)
+    finally:
+        consumer.close()
+    return found
 
 
 def test_each_record_is_debeziums(
@@ -236,7 +256,7 @@ def test_the_topic_of_schema_changes_is_debeziums(
     side = Side(plugins.url, unique_name, kafka_bootstrap)
     with MemoryWorker(MariaDbConnector(), unique_name) as worker:
         side.create(config)
-        worker.put({**config, **OURS})
+        worker.put({**config, **OURS, "schema.history.internal.kafka.topic": f"our-history-{unique_name}"})
 
         def both(count: int) -> bool:
             side.check()
@@ -254,7 +274,17 @@ def test_the_topic_of_schema_changes_is_debeziums(
             wait_for(statement, lambda told=told: len(worker.kafka.topics[unique_name]) >= told, 60)
         wait_for("the last definition", lambda: both(told), 120)
         mine = list(worker.kafka.topics[unique_name])
+    theirs_told = history(kafka_bootstrap, config["schema.history.internal.kafka.topic"])
     side.delete()
+    ours_told = history(kafka_bootstrap, f"our-history-{unique_name}")
+    assert len(theirs_told) == len(ours_told)
+    unlike = differences(theirs_told[:before], ours_told[:before], "history")
+    assert not unlike, "\n".join(unlike[:40])
+    for its, own in zip(
+        theirs_told[before:], ours_told[before:], strict=True
+    ):  # without tables: see `history.topic`
+        unlike += differences({**its, "tableChanges": []}, own, its["ddl"])
+    assert not unlike, "\n".join(unlike[:40])
     theirs = [shown(*record) for record in side.records[unique_name, 0]]
     ours = [shown(*record) for record in mine]
     ddl = [[value["payload"]["ddl"] for _, value, _ in records] for records in (theirs, ours)]
@@ -265,7 +295,7 @@ def test_the_topic_of_schema_changes_is_debeziums(
     assert not differing, "\n".join(differing[:40])
 
 
-def test_a_connector_moves_back_to_debezium(
+def test_a_connector_without_a_history_moves_back_to_debezium(
     database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
 ) -> None:
     database.run(
@@ -275,7 +305,7 @@ def test_a_connector_moves_back_to_debezium(
     config = configured(mariadb, kafka_bootstrap, unique_name)
     topic = f"{unique_name}.{unique_name}.moved"
     with MemoryWorker(MariaDbConnector(), unique_name) as worker:
-        worker.put(config)
+        worker.put({name: value for name, value in config.items() if not name.startswith("schema.history")})
         worker.wait_for(lambda: len(worker.kafka.topics.get(topic, ())) == 1, "the snapshot")
         database.run("ALTER TABLE moved ADD COLUMN b INT", "INSERT INTO moved VALUES (2, 'b', 2)")
         worker.wait_for(lambda: len(worker.kafka.topics[topic]) == 2, "the change")

@@ -35,8 +35,6 @@ class TestMariaDb(SourceContract):
                 "database.password": mariadb.password,
                 "database.include.list": unique_name,
                 "topic.prefix": unique_name,
-                "schema.history.internal.kafka.bootstrap.servers": "127.0.0.1:1",
-                "schema.history.internal.kafka.topic": "history",
                 "schema.history.internal.store.only.captured.databases.ddl": "true",
             },
             produce,

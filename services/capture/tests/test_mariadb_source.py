@@ -370,11 +370,29 @@ def test_options_that_are_not_obeyed_are_refused_by_name(config: Config, options
     assert word in str(raised.value)
 
 
-def test_a_history_is_not_needed_but_may_be_named(config: Config) -> None:
-    problems = MariaDbConnector().problems(
-        {**config, "name": "x", "connector.class": "y", "schema.history.internal.kafka.topic": "t"}
-    )
-    assert problems == {}
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, None),
+        ({"kafka.topic": "t", "kafka.bootstrap.servers": "b:1", "kafka.recovery.attempts": "3"}, None),
+        ({"kafka.topic": "t"}, "kafka.bootstrap.servers"),
+        ({"kafka.bootstrap.servers": "b:1"}, "kafka.topic"),
+        (
+            {"kafka.topic": "t", "kafka.bootstrap.servers": "b:1", "producer.sasl.mechanism": "GSSAPI"},
+            "kafka.topic",
+        ),
+    ],
+)
+def test_a_history_is_not_needed_but_may_be_named(config: Config, options: Config, named: str | None) -> None:
+    history = {f"schema.history.internal.{name}": value for name, value in options.items()}
+    problems = MariaDbConnector().problems({**config, "name": "x", "connector.class": "y", **history})
+    assert list(problems) == ([] if named is None else [f"schema.history.internal.{named}"])
+
+
+def test_another_kind_of_history_is_refused_by_name(config: Config) -> None:
+    file = {"schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory"}
+    problems = MariaDbConnector().problems({**config, "name": "x", "connector.class": "y", **file})
+    assert list(problems) == ["schema.history.internal"]
 
 
 @pytest.mark.parametrize(

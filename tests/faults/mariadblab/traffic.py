@@ -5,6 +5,7 @@ one row).
 import contextlib
 import random
 import threading
+from collections.abc import Sequence
 from typing import Any, Final, Self
 
 import pymysql
@@ -44,10 +45,20 @@ def create_tables(server: MariaDbServer, name: str) -> None:
 
 
 class Traffic:
-    """Two writers, each with rows of its own, for as long as a `with` lasts; a server that is away is waited for."""
+    """Two writers, each with rows of its own, for as long as a `with` lasts; a server that is away is waited for.
 
-    def __init__(self, server: MariaDbServer, name: str, seed: int) -> None:
-        self._server, self._name = server, name
+    Args:
+        pauses: of which one is made behind each transaction, in seconds.
+    """
+
+    def __init__(
+        self,
+        server: MariaDbServer,
+        name: str,
+        seed: int,
+        pauses: Sequence[float] = (0, 0, 0.01, 0.05),
+    ) -> None:
+        self._server, self._name, self._pauses = server, name, pauses
         self._stop = threading.Event()
         self.transactions = 0
         self._threads = [
@@ -78,7 +89,7 @@ class Traffic:
                         while not self._stop.is_set():
                             next_id = self._transaction(cursor, number, next_id, chance)
                             self.transactions += 1
-                            self._stop.wait(chance.choice((0, 0, 0.01, 0.05)))
+                            self._stop.wait(chance.choice(self._pauses))
                 finally:
                     with contextlib.suppress(pymysql.Error):
                         connection.close()

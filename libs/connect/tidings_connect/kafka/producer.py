@@ -303,8 +303,13 @@ class AcknowledgedProducer:
         except (KafkaException, BufferError) as error:
             raise describe_failure(f"cannot write to {topic}", error, f"Write on topic {topic}") from error
 
-    def put_and_wait(self, topic: str, key: bytes, value: bytes | None) -> None:
+    def put_and_wait(
+        self, topic: str, key: bytes | None, value: bytes | None, partition: int = _ANY_PARTITION
+    ) -> None:
         """Send one record and wait for the acknowledgement.
+
+        Args:
+            partition: -1: chosen by the key.
 
         Raises:
             BrokerError: it was not acknowledged in time.
@@ -312,7 +317,7 @@ class AcknowledgedProducer:
         answers: list[KafkaError | None] = []
         try:
             self._producer.produce(
-                topic, value, key, on_delivery=lambda error, _message: answers.append(error)
+                topic, value, key, partition, on_delivery=lambda error, _message: answers.append(error)
             )
         except (KafkaException, BufferError) as error:
             raise describe_failure(f"cannot write to {topic}", error, f"Write on topic {topic}") from error

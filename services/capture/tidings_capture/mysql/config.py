@@ -18,7 +18,8 @@ from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePre
 from tidings_capture.mysql.catalog import SYSTEM
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.fields import FieldOptions
-from tidings_capture.mysql.options import HISTORY, OBEYED
+from tidings_capture.mysql.history.options import HISTORY, HistoryOptions, read_history
+from tidings_capture.mysql.options import OBEYED
 
 VERSION: Final = "3.5.0.Final"
 """The release whose records these are; stands in ``source.version``."""
@@ -53,8 +54,8 @@ class MariaDbConfig:
     history_tables: bool
     history_databases: bool
     """Whether it tells of captured tables only, and of captured databases."""
-    history_topic: str
-    """Where Debezium would keep its history."""
+    history: HistoryOptions | None
+    """Where Debezium's schema history is written."""
     headers: tuple[tuple[str, str], ...] = field(default=())
     """``__debezium.context.*``: what every record of a row carries."""
 
@@ -119,7 +120,7 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
         schema_changes=is_true("include.schema.changes"),
         history_tables=is_true(f"{HISTORY}.store.only.captured.tables.ddl"),
         history_databases=is_true(f"{HISTORY}.store.only.captured.databases.ddl"),
-        history_topic=(config.get(f"{HISTORY}.kafka.topic") or "").strip(),
+        history=read_history(config),
         headers=(
             ("__debezium.context.connectorLogicalName", given["topic.prefix"]),
             ("__debezium.context.taskId", "0"),

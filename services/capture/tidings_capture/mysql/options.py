@@ -5,6 +5,13 @@ from typing import Final
 
 from tidings_capture.cdc.filters import compile_keys, compile_list
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY
+from tidings_capture.mysql.history.options import (
+    HISTORY,
+    HISTORY_CLASS,
+    HISTORY_SERVERS,
+    HISTORY_TOPIC,
+    history_problems,
+)
 from tidings_connect.config.framework import unknown_option
 from tidings_connect.config.option import Option, Passed, worded
 from tidings_connect.config.option_checks import (
@@ -16,7 +23,6 @@ from tidings_connect.config.option_checks import (
 
 _list_problem = refused_by(compile_list, "is ")
 _key_problem = refused_by(compile_keys, "is ")
-HISTORY: Final = "schema.history.internal"
 
 
 def _server_id_problem(value: str) -> str | None:
@@ -184,16 +190,25 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             remark="See [schema changes](#schema-changes).",
         ),
         Option(
+            HISTORY_TOPIC,
+            documentation="The topic of Debezium's schema history, which is written, and not read; without one Debezium has to make it anew.",
+            remark="See [moving](#moving-from-debezium-and-back).",
+        ),
+        Option(
+            HISTORY_SERVERS,
+            documentation="The brokers of that topic, as host:port,host:port; their logins stand below `schema.history.internal.producer.` and `.consumer.`.",
+        ),
+        Option(
             f"{HISTORY}.store.only.captured.tables.ddl",
             "boolean",
             "false",
-            documentation="Whether that topic tells of captured tables only.",
+            documentation="Whether history and topic of schema changes tell of captured tables only.",
         ),
         Option(
             f"{HISTORY}.store.only.captured.databases.ddl",
             "boolean",
             "false",
-            documentation="Whether that topic tells of captured databases only; else of all that the user may see.",
+            documentation="Whether they tell of captured databases only; else of all that the user may see.",
         ),
         Option(
             "include.query",
@@ -230,6 +245,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
 }
 FIXED: Final = (
+    Option(HISTORY, "class", only=HISTORY_CLASS),
     Option("topic.naming.strategy", "class", only=SCHEMA_STRATEGY),
     Option("snapshot.query.mode", only="select_all"),
     Option("schema.name.adjustment.mode", only="none"),
@@ -267,9 +283,11 @@ REFUSED_PREFIXES: Final = (
     "openlineage.", "signal.consumer.", "internal.", "driver.", "post.processors.",
 )  # fmt: skip
 IGNORED: Final = (
+    Passed(f"{HISTORY}.producer.", "the producer that writes the schema history"),
+    Passed(f"{HISTORY}.consumer.", "the consumer that looks whether there is one"),
     Passed(
-        f"{HISTORY}",
-        "nobody, but for the two that are obeyed: the log itself names its columns, so that no history is kept. Debezium makes it anew where the connector moves back",
+        f"{HISTORY}.",
+        "nobody, but for those that are obeyed: the log itself names its columns, so that the history is not read",
     ),
 )
 OBEYED: Final = tuple(option for options in SECTIONS.values() for option in options)
@@ -308,6 +326,7 @@ def own_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
         problem = own_problem(name, value)
         if problem is not None:
             problems[name] = [problem]
+    problems |= history_problems(config)
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):
             problems.setdefault(exclude, []).append(worded(exclude, f'"{include}" is already specified'))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tidings_capture.mysql.catalog import SYSTEM, tables
@@ -39,6 +40,16 @@ _CLOCK_SECONDS: Final = 1
 """The server tells when a table was made, and a statement began and how long it took, in whole seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """One of the statements that would make all tables as they are."""
+
+    database: str
+    table: str | None
+    ddl: str
+    changes: Sequence[Mapping[str, Any]] = ()
+
+
 class SchemaTopic:
     """Writes its records."""
 
@@ -59,19 +70,21 @@ class SchemaTopic:
         Raises:
             MariaDbError: the server cannot be asked.
         """
-        found = definitions(statement, database)
-        if self._config.history_tables and not any(
-            one.table and self._config.captures(one.database, one.table) for one in found
-        ):
-            return
-        for one in found:
-            if not self._tells(one.database):
-                continue
+        for one in self.told(statement, database):
             changes = [] if not one.type else [self._change(session, one, ended)]
             micros = place.seconds * 1_000_000
             name = ",".join(one.tables) if one.tables else one.table
             source = self._source(place, micros * 1000, one.database, name)
             yield self._record(one.database, one.statement, changes, source)
+
+    def told(self, statement: str, database: str) -> list[Definition]:
+        """What a statement of the log is told as: nothing where it is about what is not told of."""
+        found = definitions(statement, database)
+        if self._config.history_tables and not any(
+            one.table and self._config.captures(one.database, one.table) for one in found
+        ):
+            return []
+        return [one for one in found if self._tells(one.database)]
 
     def _change(self, session: Session, one: Definition, ended: int) -> dict[str, Any]:
         now = None if one.type == "DROP" else structure(session, one.database, one.table or "")
@@ -84,20 +97,12 @@ class SchemaTopic:
             return False
         return not self._config.history_databases or self._config.tables.captures_schema(database)
 
-    def snapshot(self, session: Session, offset: Offset) -> Iterator[SourceRecord]:
-        """The structure of all tables at the beginning of a snapshot, as statements that would make them.
+    def structures(self, session: Session) -> Iterator[Structure]:
+        """The structure of all tables that are told of, as statements that would make them.
 
         Raises:
             MariaDbError: the server cannot be asked.
         """
-        place = Place(snapshot="true", file=offset.file, position=offset.position)
-
-        def record(
-            database: str, table: str | None, ddl: str, changes: Sequence[Mapping[str, Any]] = ()
-        ) -> SourceRecord:
-            source = self._source(place, time.time_ns(), database, table)
-            return self._record(database, ddl, changes, source)
-
         names = sorted(
             (found.database, found.name)
             for found in tables(session)
@@ -106,23 +111,29 @@ class SchemaTopic:
         )
         variables = dict(session.rows(_CHARSETS))
         said = ", ".join(f"{name}={variables[name]}" for name in sorted(variables))
-        yield record("", None, f"SET {said}")
+        yield Structure("", None, f"SET {said}")
         for database, name in names:
             ddl = f"DROP TABLE IF EXISTS {quoted(database)}.{quoted(name)}"
-            yield record(database, name, ddl, [change("DROP", database, name, None)])
+            yield Structure(database, name, ddl, [change("DROP", database, name, None)])
         charsets = {name: (charset, collation) for name, charset, collation in session.rows(_DATABASES)}
         for database in dict.fromkeys(database for database, _ in names):
-            yield record(database, None, f"DROP DATABASE IF EXISTS {quoted(database)}")
+            yield Structure(database, None, f"DROP DATABASE IF EXISTS {quoted(database)}")
             charset, collation = charsets.get(database, ("", ""))
             ddl = f"CREATE DATABASE {quoted(database)} CHARSET {charset} COLLATE {collation}"
-            yield record(database, None, ddl)
-            yield record(database, None, f"USE {quoted(database)}")
+            yield Structure(database, None, ddl)
+            yield Structure(database, None, f"USE {quoted(database)}")
             for name in (name for its, name in names if its == database):
                 made = structure(session, database, name)
                 if made is None:
                     continue  # dropped just now
                 ((_, ddl),) = session.rows(f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}")
-                yield record(database, name, ddl, [change("CREATE", database, name, made[1])])
+                yield Structure(database, name, ddl, [change("CREATE", database, name, made[1])])
+
+    def snapshot(self, told: Structure, offset: Offset) -> SourceRecord:
+        """The record of a structure at the beginning of a snapshot."""
+        place = Place(snapshot="true", file=offset.file, position=offset.position)
+        source = self._source(place, time.time_ns(), told.database, told.table)
+        return self._record(told.database, told.ddl, told.changes, source)
 
     def _source(self, place: Place, nanos: int, database: str, table: str | None) -> dict[str, Any]:
         return {

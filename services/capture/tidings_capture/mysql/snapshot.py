@@ -10,6 +10,7 @@ from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import MariaDbError
 from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.locks import Locks, captured_tables, check_engines, has_transactions
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Place, TablePlan
@@ -92,7 +93,8 @@ class Snapshot:
 
     Args:
         direct: the converters for keys and values, where rows may be encoded without records between.
-        rows: whether rows are read; else the structure of tables only, where the topic of schema changes is written.
+        rows: whether rows are read; else the structure of tables only, where it is told.
+        history: Debezium's, which is told the structure of tables.
 
     Raises:
         UnsupportedError: a table cannot be read at one moment with the others.
@@ -105,8 +107,10 @@ class Snapshot:
         *,
         rows: bool = True,
         direct: tuple[Converter, Converter] | None = None,
+        history: SchemaHistory | None = None,
     ) -> None:
         self._config = config
+        self._history = history
         self._direct = direct
         self._table: _TableRows | None = None
         """The one whose rows are read."""
@@ -166,11 +170,10 @@ class Snapshot:
     def _all(self, captured: list[Table]) -> Iterator[Written]:
         """The structure of all tables where it is told, and the captured tables' rows."""
         held = None
-        if self._config.schema_changes:
-            for record in SchemaTopic(self._config).snapshot(self._session, self.offset):
-                if held is not None:
-                    yield held
-                held = record
+        for record in self._structure():
+            if held is not None:
+                yield held
+            held = record
         rows = self._read(captured)
         first = next(rows, None)
         if held is not None:
@@ -180,6 +183,18 @@ class Snapshot:
         if first is not None:
             yield first
             yield from rows
+
+    def _structure(self) -> Iterator[SourceRecord]:
+        """Records of the tables' structure; the history is written beside."""
+        history, tells = self._history, self._config.schema_changes
+        if history is not None:
+            history.begin()
+        topic = SchemaTopic(self._config)
+        for told in topic.structures(self._session) if tells or history is not None else ():
+            if history is not None:
+                history.structure(told, self.offset)
+            if tells:
+                yield topic.snapshot(told, self.offset)
 
     def _read(self, captured: list[Table]) -> Iterator[Written]:
         """All records; each is held back until it is known whether another follows."""

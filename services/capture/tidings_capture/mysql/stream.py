@@ -10,6 +10,7 @@ from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.ddl import truncated
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.events import Event, EventReader
+from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Numbers, Place, TablePlan
 from tidings_capture.mysql.row_code import Cells, RowsEvent, read_rows_event
@@ -32,12 +33,15 @@ _XA_PREPARE: Final = 38
 class Stream:
     """The changes behind an offset."""
 
-    def __init__(self, config: MariaDbConfig, output: Output, start: Offset) -> None:
+    def __init__(
+        self, config: MariaDbConfig, output: Output, start: Offset, history: SchemaHistory | None = None
+    ) -> None:
         self._config = config
         self._output = output
         self._topic = TransactionTopic(config)
         self._tables = Tables(config, output.direct)
         self._schemas = SchemaTopic(config)
+        self._history = history
         self._truncates = "t" not in config.skipped
         self._reader = EventReader()
         self._gtids = start.gtids
@@ -209,7 +213,11 @@ class Stream:
         self._done += 1
         self._defined += 1
         passed = self._done <= self._passed or self._events < self._passed_events
-        if self._current is None or not (self._config.schema_changes or self._truncates):
+        if self._current is None:
+            return
+        if self._history is not None and not passed:
+            self._record_history(self._history, query)
+        if not (self._config.schema_changes or self._truncates):
             return
         place = replace(self._place, row=0, query=None)
         if self._current.standalone and event.end_position:
@@ -222,6 +230,12 @@ class Stream:
         ended = event.timestamp + query.seconds
         for record in self._tables.told(self._schemas, statement, query.database, place, ended):
             self._output.write(record, trusted=True)
+
+    def _record_history(self, history: SchemaHistory, query: log.Query) -> None:
+        statement = query.statement.decode("utf-8", "replace")
+        told = [(one.database, one.statement) for one in self._schemas.told(statement, query.database)]
+        before = Offset(self._gtids, self._file, self._position, self._seconds, self._server_id)
+        history.define(told, before, self._events)
 
     def _truncate(self, event: Event, named: tuple[str, str] | None, place: Place, passed: bool) -> None:
         """Tell that a captured table has been emptied, as a transaction of one event; `passed`: it was told before."""

@@ -142,6 +142,7 @@ def _column(of: Table, position: int, comment: str, extra: str) -> dict[str, Any
         "autoIncremented": counts,
         "generated": counts,
         "comment": comment or None,
+        "hasDefaultValue": column.nullable or column.default is not None,  # of the schema history only
         "defaultValueExpression": None if column.generated else _default(column.type, column.default),
         "enumValues": labels or None,
     }

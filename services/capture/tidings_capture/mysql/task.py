@@ -6,7 +6,9 @@ from itertools import groupby
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import BinlogLostError
+from tidings_capture.mysql.history.topic import SchemaHistory, open_history
 from tidings_capture.mysql.offset import Offset, read_offset
+from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.server import check_server
 from tidings_capture.mysql.snapshot import EncodedRecord, Snapshot, position_of
 from tidings_capture.mysql.stream import Stream
@@ -27,6 +29,7 @@ class MariaDbTask(SourceTask):
         self._config = config
         self._output = output
         self._topic = TransactionTopic(config)
+        self._history = open_history(config)
         self._snapshot: Snapshot | None = None
         self._stream: Stream | None = None
         self._offset: Offset | None = None
@@ -34,30 +37,35 @@ class MariaDbTask(SourceTask):
 
     def start(self, stored: Position | None) -> None:
         offset = None if stored is None else read_offset(stored)
-        if self._config.history_topic:
-            _log.info(
-                "the schema history is neither read nor written: the binary log names its columns itself",
-                topic=self._config.history_topic,
-            )
         session = Session(self._config.endpoint)
         try:
             check_server(session)
             if offset is None or offset.in_snapshot:
                 offset = self._begin(session)
+            elif self._history is not None and self._history.is_missing:
+                self._begin_history(session, self._history, offset)
         finally:
             session.close()
         self._offset = offset
 
+    def _begin_history(self, session: Session, history: SchemaHistory, offset: Offset) -> None:
+        """The tables as they are now, at a stored position, as Debezium's ``snapshot.mode=recovery`` has them."""
+        _log.info("the schema history has no record: it begins with the tables as they are now")
+        history.begin()
+        for told in SchemaTopic(self._config).structures(session):
+            history.structure(told, offset)
+
     def _begin(self, session: Session) -> Offset:
         """A new snapshot; or, without one, where the log is now."""
-        if self._config.snapshot_mode == "no_data" and self._config.schema_changes:
-            self._snapshot = Snapshot(self._config, rows=False)
+        tells = self._config.schema_changes or self._history is not None
+        if self._config.snapshot_mode == "no_data" and tells:
+            self._snapshot = Snapshot(self._config, rows=False, history=self._history)
             return self._snapshot.offset
         if self._config.snapshot_mode == "no_data":
             session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             found = position_of(session)
             return Offset(found.gtids, found.file, found.position, found.seconds)
-        self._snapshot = Snapshot(self._config, direct=self._output.direct)
+        self._snapshot = Snapshot(self._config, direct=self._output.direct, history=self._history)
         return self._snapshot.offset
 
     def poll(self) -> bool:
@@ -69,7 +77,7 @@ class MariaDbTask(SourceTask):
         assert self._offset is not None
         try:
             if self._stream is None:
-                self._stream = Stream(self._config, self._output, self._offset)
+                self._stream = Stream(self._config, self._output, self._offset, self._history)
             drained = self._stream.read()
         except BinlogLostError as error:
             if self._config.snapshot_mode != "when_needed":
@@ -78,7 +86,7 @@ class MariaDbTask(SourceTask):
                 "the log does not hold the stored position: a new snapshot is taken", reason=str(error)
             )
             self._close_stream()
-            self._snapshot = Snapshot(self._config, direct=self._output.direct)
+            self._snapshot = Snapshot(self._config, direct=self._output.direct, history=self._history)
             self._offset = self._snapshot.offset
             return False
         self._offset = self._stream.offset()

@@ -1,0 +1,142 @@
+"""What a schedule's topics hold, and whether that is the database's own history, once."""
+
+import json
+import time
+from collections import defaultdict
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from mariadblab.traffic import run
+from tidings_stack.mariadb import MariaDbServer
+
+Found = dict[str, list[Any]]
+"""Keys and values by table, and of the topic of transactions."""
+
+
+class Topics:
+    """The topics of a connector on the tables of `create_tables`; the database has the name of the prefix."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._bootstrap, self._name = bootstrap, name
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": "faults-verdict",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+
+    def _topic(self, table: str) -> str:
+        return f"{self._name}.transaction" if table == "transaction" else f"{self._name}.{self._name}.{table}"
+
+    def ends(self) -> int:
+        consumer = self._consumer()
+        try:
+            return sum(
+                consumer.get_watermark_offsets(TopicPartition(self._topic(table), 0), timeout=20)[1]
+                for table in "ab"
+            )
+        except Exception:  # noqa: BLE001 - the broker is away, or there is no topic yet
+            return 0
+        finally:
+            consumer.close()
+
+    def wait_column(self, table: str, column: str, seconds: float = 120) -> None:
+        """Wait for a row with a column that the last rows have not."""
+        consumer, place = self._consumer(), TopicPartition(self._topic(table), 0)
+        try:
+            end = consumer.get_watermark_offsets(place, timeout=20)[1]
+            consumer.assign([TopicPartition(self._topic(table), 0, max(0, end - 2))])
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                message = consumer.poll(1)
+                if message is None or message.error() or message.value() is None:
+                    continue
+                value = json.loads(message.value() or b"")
+                if column in (value["after"] or value["before"]):
+                    return
+            raise AssertionError(f"no row has {column} after {seconds} seconds")
+        finally:
+            consumer.close()
+
+    def read(self) -> Found:
+        """Keys and values of the three topics, committed ones only."""
+        found: Found = {"a": [], "b": [], "transaction": []}
+        consumer = self._consumer()
+        try:
+            known = consumer.list_topics(timeout=30).topics
+            for table, records in found.items():
+                if self._topic(table) not in known:
+                    continue
+                consumer.assign([TopicPartition(self._topic(table), 0, 0)])
+                deadline = time.monotonic() + 60
+                while True:
+                    assert time.monotonic() < deadline, f"{self._topic(table)} cannot be read"
+                    message = consumer.poll(5)
+                    if message is None:
+                        continue
+                    if message.error():
+                        break  # its end
+                    records.append(
+                        (json.loads(message.key() or b"null"), json.loads(message.value() or b"null"))
+                    )
+        finally:
+            consumer.close()
+        return found
+
+
+def judged(db: MariaDbServer, name: str, found: Found, *, transactions: bool = True) -> list[str]:
+    """What is wrong with what the topics hold; a snapshot's row is a change too many.
+
+    Args:
+        transactions: whether each is to be told as one, which Debezium does not do where it was stopped within it.
+    """
+    problems: list[str] = []
+    wanted: dict[Any, list[Any]] = defaultdict(list)
+    for tab, op, number, former, later in run(
+        db, f"SELECT tab, op, id, former, later FROM {name}.history WHERE id >= 0 ORDER BY seq"
+    ):
+        wanted[tab, number].append((op, former, later))
+    told: dict[Any, list[Any]] = defaultdict(list)
+    orders: dict[str, list[int]] = defaultdict(list)
+    for table in "ab":
+        for _, value in found[table]:
+            if value is None:
+                continue
+            before, after = value["before"], value["after"]
+            if value["transaction"] is not None:  # not a snapshot's
+                orders[value["transaction"]["id"]].append(value["transaction"]["total_order"])
+            number = (after or before)["id"]
+            if number >= 0:
+                told[table, number].append((value["op"], before and before["n"], after and after["n"]))
+    for place in sorted(wanted.keys() | told.keys()):
+        if wanted.get(place) != told.get(place):
+            problems.append(
+                f"row {place}: the database did {wanted.get(place, [])[:8]}, the topic has {told.get(place, [])[:8]}"
+            )
+    state = {
+        number: changes[-1][2]
+        for (table, number), changes in told.items()
+        if table == "a" and changes[-1][0] != "d"
+    }
+    rows = dict(run(db, f"SELECT id, n FROM {name}.a WHERE id >= 0"))
+    if state != rows:
+        problems.append(
+            f"{len(state)} rows in the topic's last state, {len(rows)} in the table, or other values"
+        )
+    if not transactions:
+        return problems[:10]
+    marks: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+    for _, value in found["transaction"]:
+        marks[value["id"]].append((value["status"], value["event_count"]))
+    for number, placed in orders.items():
+        if sorted(placed) != list(range(1, len(placed) + 1)):
+            problems.append(f"transaction {number} has the orders {sorted(placed)[:20]} ...")
+        if marks[number] != [("BEGIN", None), ("END", len(placed))]:
+            problems.append(f"transaction {number} of {len(placed)} rows is told as {marks[number]}")
+    return problems[:10]
