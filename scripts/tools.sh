@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The command-line tools that the deployment tests use: helm, kubeconform, docker compose, promtool, prometheus, and
+# The tools that tests use: helm, kubeconform, docker compose, promtool, prometheus, FerretDB, and
 # the Kubernetes JSON schemas. No package registry of Python's carries them, so they are built from the Go modules,
 # at the versions below, into the cache directory; what is there already is left alone. Tests find them there or on
 # PATH, and skip with a reason where there is neither. Packages of
 # Node come from npm, where there is one.
 #
 #   scripts/tools.sh            build what is missing
-#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus dockerfile schemas npm)
+#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus dockerfile ferretdb schemas npm)
 #   scripts/tools.sh --where    print the directory
 #
 # A module whose go.mod has `replace` or `exclude` directives cannot be installed by `go install module@version`, so
@@ -25,6 +25,8 @@ declare -A module=(
     [prometheus]="github.com/prometheus/prometheus@v0.315.0"
     # Docker compose 2.40.3 has the same version. The program is ours: scripts/dockerfile/main.go.
     [dockerfile]="github.com/moby/buildkit@v0.25.1"
+    # The program is ours: scripts/ferretdb/main.go.
+    [ferretdb]="github.com/FerretDB/FerretDB@v1.24.2"
 )
 declare -A package=(
     [helm]="helm.sh/helm/v3/cmd/helm"
@@ -33,6 +35,7 @@ declare -A package=(
     [promtool]="github.com/prometheus/prometheus/cmd/promtool"
     [prometheus]="github.com/prometheus/prometheus/cmd/prometheus"
     [dockerfile]="."
+    [ferretdb]="."
 )
 # Prometheus without its cloud service discoveries builds in a fraction of the time; ours are static and file targets.
 declare -A tags=([promtool]="netgo,remove_all_sd" [prometheus]="netgo,remove_all_sd")
@@ -145,7 +148,7 @@ if [[ "${1:-}" == "--where" ]]; then
     exit 0
 fi
 wanted=("$@")
-((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose dockerfile npm)
+((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose dockerfile ferretdb npm)
 for name in "${wanted[@]}"; do
     if [[ "$name" == npm ]]; then
         if [[ "$(cat "$cache/npm/complete" 2>/dev/null)" == "$npm_wanted" ]]; then
@@ -164,7 +167,7 @@ for name in "${wanted[@]}"; do
     elif [[ -z "${module[$name]:-}" ]]; then
         echo "no such tool: $name (there are: ${!module[*]} schemas)" >&2
         exit 2
-    elif [[ "$name" != dockerfile ]] && command -v "$name" >/dev/null; then
+    elif [[ "${package[$name]}" != . ]] && command -v "$name" >/dev/null; then
         echo "$name: $(command -v "$name")"
         continue
     fi

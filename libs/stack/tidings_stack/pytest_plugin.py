@@ -1,7 +1,7 @@
 """pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
 
 Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`,
-`connect_server`, `secured_servers`, `mariadb`, `s3`, `opensearch`, `neo4j`.
+`connect_server`, `secured_servers`, `mariadb`, `s3`, `opensearch`, `neo4j`, `mongo`, `ferretdb`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
 first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
@@ -21,6 +21,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tidings_stack.mariadb import MariaDbServer
+    from tidings_stack.mongo import FerretServer, MongoServer
     from tidings_stack.neo4j import Neo4jServer
     from tidings_stack.opensearch import OpenSearchServer
     from tidings_stack.protocols import OwnedServer
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MEMBER_OF_FIXTURE = {
     "pg_url": "pg",
     "pg_database": "pg",
+    "ferretdb": "pg",
     "kafka_bootstrap": "kafka",
     "registry_url": "registry",
     "connect_url": "connect",
@@ -45,6 +47,7 @@ FIXTURES = {
     "mariadb",
     "neo4j",
     "opensearch",
+    "mongo",
     "stack",
 }
 
@@ -213,6 +216,34 @@ def neo4j(request: pytest.FixtureRequest) -> Iterator[Neo4jServer]:
 
     with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
         yield stack.add(Neo4jServer)
+
+
+@pytest.fixture(scope="session")
+def mongo(request: pytest.FixtureRequest) -> Iterator[MongoServer]:
+    """A small server of MongoDB's protocol, in memory; a process in any case."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.mongo import MongoServer  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+        yield stack.add(MongoServer)
+
+
+@pytest.fixture(scope="session")
+def ferretdb(request: pytest.FixtureRequest, pg_url: str) -> Iterator[FerretServer]:
+    """A FerretDB that keeps its data in a database of the stack's PostgreSQL; skips where there is none."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.mongo import FerretServer, ferretdb_program  # noqa: PLC0415
+    from tidings_stack.postgres import create_database, drop_database  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    if ferretdb_program() is None:
+        pytest.skip("there is no FerretDB: run `scripts/tools.sh ferretdb` (needs Go)")
+    name = f"ferretdb_{secrets.token_hex(4)}"
+    database = create_database(pg_url, name)
+    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+        yield stack.add(lambda place: FerretServer(place, database=database))
+    drop_database(pg_url, name)
 
 
 def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:
