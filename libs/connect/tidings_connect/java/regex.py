@@ -71,6 +71,12 @@ class JavaPattern:
         result: str = self._engine.sub(replacement, text, count=1)
         return result
 
+    def replace_all(self, replacement: "Callable[[re.Match[str]], str]", text: str) -> str:
+        """The text with all its matches replaced."""
+        self._check(text)
+        result: str = self._engine.sub(replacement, text)
+        return result
+
     def _check(self, text: str) -> None:
         if self._longest is not None and len(text) > self._longest:
             raise ConnectError(
