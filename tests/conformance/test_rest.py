@@ -375,6 +375,7 @@ def test_plugins_and_validation(both: Both, config: dict[str, str]) -> None:
         "JdbcSinkConnectorsink",
         "JdbcSourceConnectorsource",
         "MariaDbConnectorsource",
+        "MongoSinkConnectorsink",
         "ObjectStorageSinkConnectorsink",
         "OpenSearchSinkConnectorsink",
         "S3SinkConnectorsink",

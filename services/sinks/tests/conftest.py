@@ -7,13 +7,16 @@ from typing import Any
 
 import psycopg
 import pytest
+from mongo_parts import Documents
 from search_parts import Search
 from sink_targets import Sink, ask_mariadb, connection_options, mariadb_options
 
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
+from tidings_sinks.mongo.connector import MongoSink
 from tidings_sinks.search.connector import OpenSearchSink
 from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mongo import FerretServer, MongoServer
 from tidings_stack.opensearch import OpenSearchServer
 
 
@@ -79,3 +82,20 @@ def search(opensearch: OpenSearchServer, unique_name: str) -> Iterator[Search]:
     """A sink for an index of its own."""
     with MemoryWorker(OpenSearchSink(), "sink") as worker:
         yield Search(worker, opensearch.url, unique_name)
+
+
+@pytest.fixture
+def documents(mongo: MongoServer, unique_name: str) -> Iterator[Documents]:
+    """A MongoDB sink for a database of its own, on mongo-java-server."""
+    with MemoryWorker(MongoSink(), "sink") as worker, Documents(worker, mongo.url, unique_name) as documents:
+        yield documents
+
+
+@pytest.fixture
+def ferret_documents(ferretdb: FerretServer, unique_name: str) -> Iterator[Documents]:
+    """The same on FerretDB."""
+    with (
+        MemoryWorker(MongoSink(), "sink") as worker,
+        Documents(worker, ferretdb.url, unique_name) as documents,
+    ):
+        yield documents

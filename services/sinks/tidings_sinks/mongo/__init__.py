@@ -1,0 +1,1 @@
+"""Documents in MongoDB, with the class and the options of MongoDB's own connector."""
