@@ -99,6 +99,7 @@ OF_ERRORS: Final = {
 }
 
 OF_WARNINGS: Final = {
+    "a comparison has ended early": "See `reason`. If the statement took too long, read fewer rows at once (`tidings.reconciliation.range.rows`) or give it longer (`tidings.reconciliation.statement.timeout.ms`).",
     "a table is gone": "Nothing, if it was dropped on purpose; its stored position stays.",
     "events of a topic are deprecated": "Move to the version that `see` describes before the day that `ends` names.",
     "former tasks could not be fenced": "Mend the reason that it gives; the leader tries again, and the connector's tasks wait for it.",

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from tidings_connect.data.kept import KEPT
 from tidings_connect.kafka.producer import AcknowledgedProducer
 from tidings_connect.kafka.topics import read_compacted
 from tidings_connect.storage.offset_file import OffsetFile, read_offsets
@@ -38,13 +39,17 @@ class ConnectorOffsets:
         self._file = None if file is None else Path(file)
 
     def read(self, connector: str) -> list[tuple[Partition, Offset]]:
-        """A connector's offsets, each with its partition; reads the topic from its beginning to its end.
+        """A connector's offsets, each with its partition, without what tasks keep beside them; reads the topic from its beginning to its end.
 
         Raises:
             BrokerError: the topic cannot be read.
         """
         stored = self._stored(connector)
-        return [(partition, offset) for _key, partition, offset in stored if partition is not None]
+        return [
+            (partition, offset)
+            for _key, partition, offset in stored
+            if partition is not None and KEPT not in partition
+        ]
 
     def alter(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> None:
         """Store offsets; None deletes one. The last of several for one partition counts.

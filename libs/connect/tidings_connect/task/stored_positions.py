@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from tidings_connect.data.kept import KEPT
 from tidings_connect.errors import OffsetError
 
 Position = Mapping[str, Any]
@@ -48,6 +49,16 @@ class StoredPositions:
                 return position
         return None
 
+    def kept(self, partition: Partition) -> dict[str, Position]:
+        """What the task has stored beside a partition's position, by name."""
+        found: dict[str, Position] = {}
+        for other, _key, value in self._found:
+            name = other.get(KEPT)
+            if isinstance(name, str) and other == {**partition, KEPT: name}:
+                entry = _json(value)
+                found[name] = entry if isinstance(entry, dict) else {}
+        return found
+
     def of(self, partitions: Iterable[Partition]) -> list[tuple[Partition, Position]]:
         """The positions of those partitions that have one."""
         found = ((partition, self.get(partition)) for partition in partitions)
@@ -58,6 +69,8 @@ class StoredPositions:
         return {self._key(partition): orjson.dumps(dict(position)) for partition, position in positions}
 
     def _key(self, partition: Partition) -> bytes:
+        if KEPT in partition:  # written by nobody else
+            return orjson.dumps([self._connector, dict(partition)])
         known = next((key for other, key, _value in self._found if other == partition), None)
         return known or orjson.dumps([self._connector, dict(partition)])
 

@@ -17,6 +17,7 @@ from tidings_connect.config.providers import ConfigProviders
 from tidings_connect.config.tasks import tasks_max
 from tidings_connect.config.validation import invalid_message, validate
 from tidings_connect.connector import Connector
+from tidings_connect.data.kept import KEPT
 from tidings_connect.data.subscription import Assignments, Subscribe, TopicPartition
 from tidings_connect.errors import NotStoppedError, OptionError
 from tidings_connect.task.channel import Command, Report, TaskJob
@@ -324,7 +325,11 @@ class MemoryWorker:
                 for at, offset in sorted(self._committed.items())
             ]
         stored = [(json.loads(key), json.loads(value)) for key, value in self.kafka.offsets.items()]
-        return [{"partition": key[1], "offset": offset} for key, offset in stored if key[0] == self.name]
+        return [
+            {"partition": key[1], "offset": offset}
+            for key, offset in stored
+            if key[0] == self.name and KEPT not in key[1]
+        ]
 
     @property
     def _committed(self) -> dict[TopicPartition, int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from tidings_capture.query.columns import Column
@@ -30,6 +30,9 @@ class TableFacts:
     """The primary key's columns, in order."""
     counted: Sequence[str]
     """The columns that the database counts up itself."""
+    ordered: frozenset[str] = frozenset()
+    """Of the key's columns those that the database orders as Python orders what it reads: numbers, and texts by their
+    bytes."""
 
 
 class Result(Protocol):
@@ -55,6 +58,11 @@ class Database(Protocol):
     Raises:
         QueryError: from every method.
     """
+
+    @property
+    def tick(self) -> timedelta:
+        """The smallest step of the timestamps that it compares."""
+        ...
 
     def now(self) -> datetime:
         """The database's clock, with its zone."""
@@ -92,11 +100,12 @@ class Database(Protocol):
         """When the oldest transaction began that runs; None: there is none, or it may not be seen."""
         ...
 
-    def open(self, select: str, rest: str, parameters: Sequence[Any]) -> Result:
+    def open(self, select: str, rest: str, parameters: Sequence[Any], seconds: float | None = None) -> Result:
         """Run a statement; one result is open at a time.
 
         Args:
             rest: what stands behind the SELECT, with %s for parameters.
+            seconds: how long it may take; None: as long as it likes.
         """
         ...
 

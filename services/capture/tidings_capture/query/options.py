@@ -20,6 +20,9 @@ TIMESTAMP: Final = "timestamp"
 BOTH: Final = "timestamp+incrementing"
 SHARE: Final = "tidings.task.share"
 WAIT: Final = "wait"
+TOMBSTONE: Final = "tombstone"
+_RANGE_MOST: Final = 5000
+"""Rows whose keys and checksums fit into a record of the offsets topic."""
 _TABLE_TYPES: Final = ("TABLE", "VIEW")
 
 
@@ -34,6 +37,10 @@ def _zone_problem(value: str) -> str | None:
 def _table_types_problem(value: str) -> str | None:
     wrong = [part for part in names_in(value) if part.upper() not in _TABLE_TYPES]
     return f"must be of {', '.join(_TABLE_TYPES)}" if wrong else None
+
+
+def _range_rows_problem(value: str) -> str | None:
+    return None if 1 <= int(value) <= _RANGE_MOST else f"must be from 1 to {_RANGE_MOST}"
 
 
 def names_in(value: str) -> tuple[str, ...]:
@@ -181,6 +188,45 @@ OPTIONS: Final = (
             "On PostgreSQL: wait reads no row while a transaction runs that may still commit one before it. Read loses those."
         ),
     ),
+    Option(
+        "tidings.reconciliation.interval.ms",
+        "long",
+        "0",
+        check=not_negative_long_problem,
+        documentation=(
+            "Milliseconds between two comparisons of each table with what was sent, which find missed, changed and deleted"
+            " rows; 0: there is none."
+        ),
+    ),
+    Option(
+        "tidings.reconciliation.rows.per.second",
+        "int",
+        "5000",
+        check=at_least_one_problem,
+        documentation="How many rows of a table a comparison reads each second at most.",
+    ),
+    Option(
+        "tidings.reconciliation.range.rows",
+        "int",
+        "1000",
+        check=_range_rows_problem,
+        documentation="How many rows a statement of a comparison reads, from 1 to 5000; twice as many where rows came between.",
+    ),
+    Option(
+        "tidings.reconciliation.statement.timeout.ms",
+        "long",
+        "30000",
+        check=at_least_one_problem,
+        documentation="How long a statement of a comparison may take; one that takes longer ends the comparison until the next.",
+    ),
+    Option(
+        "tidings.reconciliation.deletes",
+        default=TOMBSTONE,
+        values=(TOMBSTONE, "ignore"),
+        documentation=(
+            "What a comparison writes for a deleted row: a tombstone, which needs tidings.record.key=primary.key, or nothing."
+        ),
+    ),
     Option(SHARE, documentation="Set by the connector for its tasks: which of how many a task is."),
 )
 
@@ -214,6 +260,14 @@ class QueryConfig:
     keyed: bool
     waits: bool
     share: tuple[int, int]
+    reconcile_seconds: float
+    """Between two comparisons; 0: there are none."""
+    reconcile_rate: int
+    """Rows a second."""
+    range_rows: int
+    reconcile_timeout: float
+    """Seconds for a statement."""
+    tombstones: bool
 
     @property
     def by_timestamp(self) -> bool:
@@ -263,6 +317,11 @@ def read_query_config(config: Mapping[str, str]) -> QueryConfig:
         keyed=given["tidings.record.key"] == "primary.key",
         waits=given["tidings.late.commits"] == WAIT,
         share=(int(number), int(count)),
+        reconcile_seconds=int(given["tidings.reconciliation.interval.ms"]) / 1000,
+        reconcile_rate=int(given["tidings.reconciliation.rows.per.second"]),
+        range_rows=int(given["tidings.reconciliation.range.rows"]),
+        reconcile_timeout=int(given["tidings.reconciliation.statement.timeout.ms"]) / 1000,
+        tombstones=given["tidings.reconciliation.deletes"] == TOMBSTONE,
     )
 
 
@@ -293,4 +352,12 @@ def check_together(config: Mapping[str, str]) -> dict[str, list[str]]:
         ]
     if read.waits and (read.query or read.address.dialect != "postgresql"):
         problems["tidings.late.commits"] = ["tidings.late.commits=wait is for PostgreSQL's tables"]
+    if read.reconcile_seconds and (read.query or read.mode == BULK):
+        problems["tidings.reconciliation.interval.ms"] = [
+            "tidings.reconciliation.interval.ms is for tables in modes that find new rows, not for a query or bulk"
+        ]
+    if read.reconcile_seconds and read.tombstones and not read.keyed:
+        problems["tidings.reconciliation.deletes"] = [
+            "tidings.reconciliation.deletes=tombstone needs tidings.record.key=primary.key; or set it to ignore"
+        ]
     return problems

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -50,8 +50,15 @@ AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_
 _COLUMNS: Final = """
 SELECT a.attname, NOT a.attnotnull,
        a.attidentity <> '' OR coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%%', false),
-       array_position(i.indkey::int2[], a.attnum)
+       array_position(i.indkey::int2[], a.attnum),
+       t.typname IN ('int2', 'int4', 'int8', 'numeric', 'uuid', 'date', 'timestamp', 'timestamptz')
+       OR (t.typname IN ('text', 'varchar', 'bpchar') AND CASE WHEN c.collname = 'default'
+           THEN (SELECT d.datcollate IN ('C', 'POSIX') AND coalesce(to_jsonb(d) ->> 'datlocprovider', 'c') <> 'i'
+                 FROM pg_catalog.pg_database d WHERE d.datname = current_database())
+           ELSE c.collcollate IN ('C', 'POSIX') AND c.collprovider <> 'i' END)
 FROM pg_catalog.pg_attribute a
+JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 LEFT JOIN pg_catalog.pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
 WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
@@ -96,6 +103,11 @@ class Postgres:
         for name in _AS_TEXT:
             self._connection.adapters.register_loader(name, TextLoader)
 
+    @property
+    def tick(self) -> timedelta:
+        """See `Database`."""
+        return timedelta(microseconds=1)
+
     def now(self) -> datetime:
         """See `Database`."""
         ((text,),) = self._rows("SELECT CURRENT_TIMESTAMP")
@@ -110,9 +122,10 @@ class Postgres:
         """See `Database`."""
         rows = self._rows(_COLUMNS, [f"{self.quoted(table.schema)}.{self.quoted(table.name)}"])
         return TableFacts(
-            [Column(name, "", nullable=nullable) for name, nullable, _counted, _place in rows],
+            [Column(name, "", nullable=nullable) for name, nullable, *_ in rows],
             [row[0] for row in sorted((row for row in rows if row[3] is not None), key=lambda row: row[3])],
-            [name for name, _nullable, counted, _place in rows if counted],
+            [name for name, _nullable, counted, *_ in rows if counted],
+            frozenset(name for name, _nullable, _counted, _place, ordered in rows if ordered),
         )
 
     def quoted(self, name: str) -> str:
@@ -142,9 +155,11 @@ class Postgres:
         )
         return None if text is None else datetime.fromisoformat(text)
 
-    def open(self, select: str, rest: str, parameters: Sequence[Any]) -> "_Result":
+    def open(
+        self, select: str, rest: str, parameters: Sequence[Any], seconds: float | None = None
+    ) -> "_Result":
         """See `Database`."""
-        return _Result(self._connection, f"{select} {rest}", parameters)
+        return _Result(self._connection, f"{select} {rest}", parameters, seconds)
 
     def close(self) -> None:
         """See `Database`."""
@@ -159,13 +174,19 @@ class _Result:
     """A result by a cursor of the server: it is never in memory as a whole."""
 
     def __init__(
-        self, connection: psycopg.Connection[tuple[Any, ...]], statement: str, parameters: Sequence[Any]
+        self,
+        connection: psycopg.Connection[tuple[Any, ...]],
+        statement: str,
+        parameters: Sequence[Any],
+        seconds: float | None,
     ) -> None:
         self._connection = connection
         connection.autocommit = False
         self._cursor = connection.cursor(name="tidings")
         try:
             with _told("a query failed"):
+                if seconds is not None:
+                    connection.execute(f"SET LOCAL statement_timeout = {int(seconds * 1000)}".encode())
                 self._cursor.execute(statement.encode(), parameters)
         except QueryError:
             self.close()

@@ -2,9 +2,10 @@
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -31,7 +32,11 @@ _KINDS: Final = (
 )
 """By a part of the declared type; the first that fits. Others are text."""
 _VIEW: Final = "tidings_query"
-_BUSY: Final = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_SCHEMA"})
+_STEPS: Final = 10_000
+"""Of SQLite's machine, between two looks at the clock."""
+_BUSY: Final = frozenset(
+    {"SQLITE_INTERRUPT", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_SCHEMA"}
+)
 
 
 @contextmanager
@@ -54,6 +59,11 @@ class Sqlite:
         with _told(f"cannot open {address}"):
             self._connection = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
 
+    @property
+    def tick(self) -> timedelta:
+        """See `Database`."""
+        return timedelta(milliseconds=1)
+
     def now(self) -> datetime:
         """See `Database`."""
         return datetime.now(UTC)  # a file's clock is this machine's
@@ -68,6 +78,8 @@ class Sqlite:
     def facts(self, table: TableId) -> TableFacts:
         """See `Database`."""
         rows = self._rows(f"PRAGMA table_info({_own(self.quoted(table.name))})")
+        made = self._rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+        collated = any(name == table.name and "COLLATE" in str(sql).upper() for name, sql in made)
         keys = sorted((place, name) for _id, name, _type, _not_null, _default, place in rows if place)
         alone = [name for _place, name in keys] if len(keys) == 1 else []
         return TableFacts(
@@ -77,6 +89,7 @@ class Sqlite:
             ],
             [name for _place, name in keys],
             [row[1] for row in rows if row[1] in alone and row[2].upper() == "INTEGER"],
+            frozenset(row[1] for row in rows if not collated),
         )
 
     def quoted(self, name: str) -> str:
@@ -100,11 +113,17 @@ class Sqlite:
         """See `Database`."""
         return None
 
-    def open(self, select: str, rest: str, parameters: Sequence[Any]) -> "_Result":
+    def open(
+        self, select: str, rest: str, parameters: Sequence[Any], seconds: float | None = None
+    ) -> "_Result":
         """See `Database`. A view tells the types that a query's columns were declared with."""
         self._rows(f"DROP VIEW IF EXISTS temp.{_VIEW}")
         self._rows(f"CREATE TEMP VIEW {_VIEW} AS {_own(select)}")
         columns = [_column(name, kind) for _id, name, kind, *_ in self._rows(f"PRAGMA table_info({_VIEW})")]
+        end = None if seconds is None else time.monotonic() + seconds
+        self._connection.set_progress_handler(
+            None if end is None else lambda: int(time.monotonic() > end), _STEPS
+        )
         with _told("a query failed"):
             cursor = self._connection.execute(_own(f"{select} {rest}"), parameters)
         return _Result(cursor, columns)

@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from tidings_capture.query.options import BOTH, BULK, INCREMENTING, QueryConfig
+from tidings_capture.query.packed import Key
 from tidings_connect.errors import OffsetError
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS_OF_MILLI: Final = 1_000_000
 _NAMES: Final = frozenset({"incrementing", "timestamp", "timestamp_nanos"})
 
@@ -28,7 +29,7 @@ class Reached:
         """As the well-known connectors store it."""
         offset: dict[str, int] = {}
         if self.moment is not None:
-            micros = (self.moment - _EPOCH) // timedelta(microseconds=1)
+            micros = (self.moment - EPOCH) // timedelta(microseconds=1)
             offset["timestamp"] = micros // 1000
             offset["timestamp_nanos"] = micros % 1_000_000 * 1000
         if self.number is not None:
@@ -54,7 +55,7 @@ def read_offset(offset: Mapping[str, Any], table: str) -> Reached:
     moment = None
     if millis is not None:
         micros = millis * 1000 + offset.get("timestamp_nanos", 0) % _NANOS_OF_MILLI // 1000
-        moment = _EPOCH + timedelta(microseconds=micros)
+        moment = EPOCH + timedelta(microseconds=micros)
     return Reached(offset.get("incrementing"), moment)
 
 
@@ -64,7 +65,7 @@ def begin(config: QueryConfig, now: datetime) -> Reached:
     moment = None
     if config.by_timestamp:
         initial = config.timestamp_initial_ms
-        moment = now if initial < 0 else _EPOCH + timedelta(milliseconds=initial)
+        moment = now if initial < 0 else EPOCH + timedelta(milliseconds=initial)
     return Reached(number, moment)
 
 
@@ -111,6 +112,38 @@ def statement(mode: str, names: Names, reached: Reached, end: Any, moment: Any) 
         return Statement(select, rest, [end, moment, reached.number, moment])
     where = f"{names.moment} > %s AND {names.moment} < %s"
     return Statement(select, f"WHERE {where} ORDER BY {names.moment} ASC", [moment, end])
+
+
+def between(columns: Sequence[str], after: Key | None, until: Key | None) -> tuple[str, list[Any]]:
+    """The condition for the rows behind one key, up to another, with its parameters.
+
+    In words of which an index on the columns serves the first, in every database: comparisons of rows do not everywhere.
+
+    Args:
+        columns: the key's, quoted.
+    """
+    parts: list[str] = []
+    parameters: list[Any] = []
+    for key, sign in ((after, ">"), (until, "<")):
+        if key is None:
+            continue
+        alternatives = []
+        for place in range(len(columns)):
+            equal = "".join(f"{column} = %s AND " for column in columns[:place])
+            last = place == len(columns) - 1 and sign == "<"
+            alternatives.append(f"({equal}{columns[place]} {sign}{'=' * last} %s)")
+            parameters += key[: place + 1]
+        bound = f"{columns[0]} {sign}= %s AND " if len(columns) > 1 else ""
+        if bound:
+            parameters.insert(len(parameters) - sum(range(1, len(columns) + 1)), key[0])
+        parts.append(f"{bound}({' OR '.join(alternatives)})")
+    return " AND ".join(parts), parameters
+
+
+def one_of(columns: Sequence[str], keys: Sequence[Key]) -> tuple[str, list[Any]]:
+    """The condition for the rows of some keys, with its parameters."""
+    one = "(" + " AND ".join(f"{column} = %s" for column in columns) + ")"
+    return " OR ".join([one] * len(keys)), [part for key in keys for part in key]
 
 
 def losses(config: QueryConfig) -> Sequence[str]:

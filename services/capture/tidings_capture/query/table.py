@@ -3,15 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from tidings_capture.query.columns import Column, Field, field_of, read_moment
 from tidings_capture.query.database import Database, Result, TableFacts, TableId
 from tidings_capture.query.errors import QueryError, TableError
 from tidings_capture.query.options import QueryConfig
+from tidings_capture.query.packed import Key, checksum
+from tidings_capture.query.sent_rows import SentRows
 from tidings_capture.query.statements import Names, Reached, Statement, begin, read_offset, statement
+from tidings_connect.data.kept import KEPT
 from tidings_connect.errors import RecordError
-from tidings_connect.task.stored_positions import Partition, StoredPositions
+from tidings_connect.task.stored_positions import Partition, Position, StoredPositions
 from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_envelope.schema import Field as SchemaField
@@ -22,7 +26,7 @@ _NO_FACTS: Final = TableFacts((), (), ())
 
 
 @dataclass(slots=True)
-class _Plan:
+class Plan:
     """How rows of a result become records."""
 
     columns: tuple[Column, ...]
@@ -33,6 +37,16 @@ class _Plan:
     number: int | None
     moments: list[int]
     late: int | None
+    identity: list[int]
+    """Where the primary key's columns are, when rows are compared with what was sent."""
+
+    def checksum(self, row: Sequence[Any]) -> bytes:
+        """Of a row, without what only this connector has selected."""
+        names = [column.name for column in self.columns]
+        if self.late is None:
+            return checksum(names, row)
+        late = self.late
+        return checksum([*names[:late], *names[late + 1 :]], [*row[:late], *row[late + 1 :]])
 
 
 class Table:
@@ -52,10 +66,17 @@ class Table:
         if found is None and table is not None:
             found = stored.get({"table": table.name})  # as older versions of the connectors wrote it
         self._reached = None if found is None else read_offset(found, self._name)
-        self._facts = _NO_FACTS
+        self.sent = (
+            SentRows(stored.kept(self._partition), found, config.range_rows, self._name)
+            if config.reconcile_seconds
+            else None
+        )
+        """What was sent, where rows are compared with it."""
+        self.facts = _NO_FACTS
         self._number = config.incrementing
         self._zoned = False
-        self._plan: _Plan | None = None
+        self._plan: Plan | None = None
+        self._plans: dict[tuple[Column, ...], Plan] = {}
         self._result: Result | None = None
         self._rows: Iterator[Sequence[Any]] = iter(())
         self._next: Sequence[Any] | None = None
@@ -74,6 +95,27 @@ class Table:
         stored = self._reached.stored()
         return (self._partition, stored) if stored else None
 
+    def positions(self) -> list[tuple[Partition, Position]]:
+        """Its position, with what was sent, where that is kept."""
+        position = self.position()
+        found: list[tuple[Partition, Position]] = [] if position is None else [position]
+        if self.sent is not None:
+            kept = self.sent.entries(None if position is None else position[1])
+            found += [({**self._partition, KEPT: name}, entry) for name, entry in kept]
+        return found
+
+    def stored(self, positions: Sequence[tuple[Partition, Position]]) -> None:
+        """Kafka has these, of all tables."""
+        if self.sent is not None:
+            own = [(partition, entry) for partition, entry in positions if KEPT in partition]
+            self.sent.stored(
+                {
+                    partition[KEPT]: entry
+                    for partition, entry in own
+                    if {**self._partition, KEPT: partition[KEPT]} == partition
+                }
+            )
+
     def inspect(self, database: Database) -> None:
         """Learn what the database knows of the table.
 
@@ -83,16 +125,16 @@ class Table:
         if self.table is None:
             return
         facts = database.facts(self.table)
-        if facts != self._facts:
-            self._facts, self._plan = facts, None
-        config, known = self._config, {column.name: column for column in self._facts.columns}
+        if facts != self.facts:
+            self.facts, self._plans = facts, {}
+        config, known = self._config, {column.name: column for column in self.facts.columns}
         if config.by_number and not config.incrementing:
-            if len(self._facts.counted) != 1:
+            if len(self.facts.counted) != 1:
                 raise TableError(
-                    f"{self._name} has {len(self._facts.counted)} columns that the database counts up itself",
+                    f"{self._name} has {len(self.facts.counted)} columns that the database counts up itself",
                     hint="name the column that grows in incrementing.column.name",
                 )
-            self._number = self._facts.counted[0]
+            self._number = self.facts.counted[0]
         wanted = [self._number] if config.by_number else []
         wanted += config.timestamps if config.by_timestamp else ()
         for name in wanted:
@@ -110,8 +152,24 @@ class Table:
                 f"{self._name}: a column that finds new rows may be null, and rows with null in it are never read",
                 hint="make it NOT NULL, or set validate.non.null=false",
             )
-        if config.keyed and not self._facts.key:
+        if config.keyed and not self.facts.key:
             raise TableError(f"{self._name} has no primary key", hint="set tidings.record.key=none")
+        if self.sent is not None:
+            self._check_comparable()
+
+    def _check_comparable(self) -> None:
+        facts = self.facts
+        for name in facts.key:
+            if name not in facts.ordered:
+                raise TableError(
+                    f"{self._name} cannot be compared with what was sent: only the database knows the order of column {name}",
+                    hint='give the column a binary collation (COLLATE "C"), or set tidings.reconciliation.interval.ms=0',
+                )
+        if not facts.key:
+            raise TableError(
+                f"{self._name} has no primary key, by which it could be compared with what was sent",
+                hint="leave the table out, or set tidings.reconciliation.interval.ms=0",
+            )
 
     def open(self, database: Database) -> None:
         """Ask for the rows behind the position.
@@ -145,16 +203,13 @@ class Table:
             return
         if config.by_timestamp and config.timestamp_initial_ms < 0:
             self._reached = reached  # "now" is when it was first asked
-        self._plan = self._planned(self._result.columns)
+        self._plan = self.planned(self._result.columns)
         self._rows = _rows(self._result, config.batch_rows)
         self._next = next(self._rows, None)
 
     def _statement(self, database: Database, reached: Reached, end: datetime) -> Statement:
         config, quoted = self._config, database.quoted
-        if self.table is None:
-            source = f"({config.query.replace('%', '%%')}) AS tidings_query"
-        else:
-            source = ".".join(quoted(part) for part in (self.table.schema, self.table.name) if part)
+        source = self.source(database)
         at = database.moment([quoted(name) for name in config.timestamps]) if config.by_timestamp else ""
         late = database.late() if config.waits else ""
         if late and not config.by_number:
@@ -166,11 +221,26 @@ class Table:
             moment = database.parameter(reached.moment, zoned=self._zoned)
         return statement(config.mode, names, reached, database.parameter(end, zoned=self._zoned), moment)
 
-    def _planned(self, columns: Sequence[Column]) -> _Plan:
-        if self._plan is not None and self._plan.columns == tuple(columns):
-            return self._plan
+    def source(self, database: Database) -> str:
+        """What is selected from, for a statement."""
+        if self.table is None:
+            return f"({self._config.query.replace('%', '%%')}) AS tidings_query"
+        return ".".join(database.quoted(part) for part in (self.table.schema, self.table.name) if part)
+
+    def planned(self, columns: Sequence[Column]) -> Plan:
+        """How the rows of a result become records.
+
+        Raises:
+            TableError: columns are missing, or two have one name.
+        """
+        known = self._plans.get(tuple(columns))
+        if known is None:
+            known = self._plans[tuple(columns)] = self._planned(columns)
+        return known
+
+    def _planned(self, columns: Sequence[Column]) -> Plan:
         config = self._config
-        nullable = {column.name: column.nullable for column in self._facts.columns}
+        nullable = {column.name: column.nullable for column in self.facts.columns}
         fields = []
         for column in columns:
             if column.name != _LATE or not config.waits:
@@ -191,8 +261,8 @@ class Table:
             if name not in names:
                 raise TableError(f"{self._name} has no column {name}", hint="select it")
         by_name = dict(fields)
-        key = list(self._facts.key) if config.keyed else []
-        return _Plan(
+        key = list(self.facts.key) if config.keyed else []
+        return Plan(
             columns=tuple(columns),
             schema=_struct(None if self.table is None else self.table.name, fields),
             fields=fields,
@@ -200,7 +270,8 @@ class Table:
             key=key,
             number=names.index(self._number) if config.by_number else None,
             moments=[names.index(name) for name in config.timestamps] if config.by_timestamp else [],
-            late=names.index(_LATE) if config.waits else None,
+            late=names.index(_LATE) if config.waits and _LATE in names else None,
+            identity=[names.index(name) for name in self.facts.key] if self.sent is not None else [],
         )
 
     def records(self, rows: int) -> Iterator[SourceRecord]:
@@ -217,7 +288,10 @@ class Table:
             row = self._next
             if plan.late is not None and row[plan.late]:
                 break  # a row before it may still come
-            yield self._record(plan, row)
+            record = self.record(plan, row)
+            if self.sent is not None:
+                self.sent.send(self.key_of(plan, row), plan.checksum(row))
+            yield record
             self._next = next(self._rows, None)
             count += 1
             reached = self._reached_by(plan, row)
@@ -230,7 +304,51 @@ class Table:
                     return
         self.close()
 
-    def _reached_by(self, plan: _Plan, row: Sequence[Any]) -> Reached | None:
+    @property
+    def reached(self) -> Reached | None:
+        """How far it is."""
+        return self._reached
+
+    def key_of(self, plan: Plan, row: Sequence[Any]) -> Key:
+        """A row's primary key, as it is kept.
+
+        Raises:
+            TableError: it is of a type that is not compared.
+        """
+        return tuple(self._key_part(plan.columns[at].name, row[at]) for at in plan.identity)
+
+    def _key_part(self, name: str, value: Any) -> int | str:
+        if isinstance(value, int | str):
+            return value
+        if isinstance(value, Decimal) and value == value.to_integral_value():
+            return int(value)
+        raise TableError(
+            f"{self._name} cannot be compared with what was sent: column {name} of its key is neither a whole number nor a text",
+            hint="leave the table out, or set tidings.reconciliation.interval.ms=0",
+        )
+
+    def place(self, plan: Plan, row: Sequence[Any]) -> Reached | None:
+        """Where a row stands in the order in which rows are found; None: it has a null there, and is never found.
+
+        Raises:
+            RecordError: it has no timestamp that can be read.
+        """
+        if plan.number is not None and row[plan.number] is None:
+            return None
+        if plan.moments and all(row[at] is None for at in plan.moments):
+            return None
+        try:
+            return self._reached_by(plan, row)
+        except ValueError:
+            raise RecordError(f"{self._name} holds a timestamp that no record can hold") from None
+
+    def tombstone(self, plan: Plan, key: Key) -> SourceRecord:
+        """The record of a deleted row."""
+        fields = dict(plan.fields)
+        value = {name: fields[name].convert(part) for name, part in zip(self.facts.key, key, strict=True)}
+        return SourceRecord(self.topic, None, plan.key_schema, value, None, None, None, [])
+
+    def _reached_by(self, plan: Plan, row: Sequence[Any]) -> Reached | None:
         if plan.number is None and not plan.moments:
             return None
         number = None if plan.number is None else int(row[plan.number])
@@ -240,7 +358,12 @@ class Table:
             moment = read_moment(value, self._config.zone)
         return Reached(number, moment)
 
-    def _record(self, plan: _Plan, row: Sequence[Any]) -> SourceRecord:
+    def record(self, plan: Plan, row: Sequence[Any]) -> SourceRecord:
+        """A row's record.
+
+        Raises:
+            RecordError: a value fits into none.
+        """
         value = {}
         for (name, field), cell in zip(plan.fields, row, strict=False):
             try:

@@ -1,5 +1,6 @@
 """The task of a query source: asks its tables in turn, each every ``poll.interval.ms``."""
 
+import math
 import re
 import time
 import zlib
@@ -9,6 +10,7 @@ from tidings_capture.query.address import Address
 from tidings_capture.query.database import Database, TableId
 from tidings_capture.query.errors import QueryError, TableError
 from tidings_capture.query.options import QueryConfig
+from tidings_capture.query.reconciliation import Reconciliation
 from tidings_capture.query.statements import losses
 from tidings_capture.query.table import Table
 from tidings_connect.task.output import Output
@@ -30,6 +32,8 @@ class QueryTask(PartitionedTask):
         self._attempt_at = 0.0
         self._stored = StoredPositions("", {})
         self._tables: dict[TableId | None, Table] = {}
+        self._comparisons: dict[TableId | None, Reconciliation] = {}
+        self._found: dict[str, int] = {}
         self._look_at = 0.0
         self._missing: tuple[str, ...] = ()
 
@@ -47,6 +51,7 @@ class QueryTask(PartitionedTask):
         if now >= self._look_at:
             self._look_at = now + self._config.tables_seconds
             self._look(database)
+        self._compare(database, now)
         table = self._turn(now)
         if table is None:
             return True
@@ -57,9 +62,16 @@ class QueryTask(PartitionedTask):
             self._output.write(record)
         return not table.reading and self._turn(now) is None
 
+    def wait(self, seconds: float, descriptor: int) -> None:
+        due = min((each.due for each in self._comparisons.values()), default=math.inf) - time.monotonic()
+        super().wait(min(seconds, max(due, 0.0)), descriptor)
+
     def positions(self) -> Sequence[tuple[Partition, Position]]:
-        found = (table.position() for table in self._tables.values())
-        return [position for position in found if position is not None]
+        return [position for table in self._tables.values() for position in table.positions()]
+
+    def stored(self, positions: Sequence[tuple[Partition, Position]]) -> None:
+        for table in self._tables.values():
+            table.stored(positions)
 
     def stop(self) -> None:
         for table in self._tables.values():
@@ -81,6 +93,12 @@ class QueryTask(PartitionedTask):
                 _log.warning("not connected yet", reason=str(error), attempt=self._attempts)
         return self._database
 
+    def _compare(self, database: Database, now: float) -> None:
+        """Compare a range, where one is due and no result is open."""
+        due = [each for each in self._comparisons.values() if each.due <= now]
+        if due and not any(table.reading for table in self._tables.values()):
+            min(due, key=lambda each: each.due).step(database)
+
     def _turn(self, now: float) -> Table | None:
         """Whose turn it is: a result that was begun is read to its end, since one can be open."""
         reading = next((table for table in self._tables.values() if table.reading), None)
@@ -97,11 +115,16 @@ class QueryTask(PartitionedTask):
         for gone in self._tables.keys() - wanted:
             _log.warning("a table is gone", table=str(gone))
             self._tables.pop(gone).close()
+            self._comparisons.pop(gone, None)
         for name in wanted:
             if name not in self._tables:
                 table = Table(name, self._config, self._stored)
                 table.inspect(database)
                 self._tables[name] = table
+                if table.sent is not None:
+                    self._comparisons[name] = Reconciliation(
+                        table, table.sent, self._config, self._output.write, self._found
+                    )
 
     def _tell_missing(self, found: Sequence[TableId | None]) -> None:
         if self._config.share[1] > 1:
