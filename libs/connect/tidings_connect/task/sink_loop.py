@@ -23,6 +23,7 @@ from tidings_connect.data.subscription import Consumed, Subscribe, TopicPartitio
 from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
 from tidings_connect.task.channel import SIGNAL, Report
+from tidings_connect.task.kept_records import KeptRecords
 from tidings_connect.task.letters import PUT, Letters
 from tidings_connect.task.patience import Patience
 from tidings_connect.task.sink_progress import SinkProgress
@@ -85,8 +86,12 @@ class SinkLoop:
             int(overrides.get(MOST_RECORDS, "500")),
         )
         self._by_place: dict[tuple[TopicPartition, int], Consumed] = {}
+        self._kept = KeptRecords()
         self._task = open_task(
-            config, SinkContext(job.connector, job.task, self._refused, self._letters.flush)
+            config,
+            SinkContext(
+                job.connector, job.task, self._refused, self._letters.flush, lambda: self._kept.size_bytes
+            ),
         )
 
     def run(self) -> None:
@@ -138,6 +143,8 @@ class SinkLoop:
                 self._put()
             if time.monotonic() >= self._next_flush:
                 self._flush()
+            elif self._task.wants_flush():
+                self._flush(wanted=True)
             self._link.listen()
 
     # What the task is given, and how far it is
@@ -156,6 +163,8 @@ class SinkLoop:
         finally:
             self._by_place = {}
         reached("sink.put")
+        if self._task.keeps_records:
+            self._kept.add(each for each, made in self._pending if made is not None)
         for each, _ in self._pending:
             self._put_to[_of(each)] = each.offset + 1
         self._records.count(batch)
@@ -179,11 +188,15 @@ class SinkLoop:
             reason=str(error),
         )
 
-    def _flush(self) -> None:
-        """Have the task make durable what it has, and commit as much as it says."""
+    def _flush(self, *, wanted: bool = False) -> None:
+        """Have the task make durable what it has, and commit as much as it says.
+
+        Args:
+            wanted: whether the task has asked for it, so that it is asked although nothing may have come.
+        """
         self._next_flush = time.monotonic() + self._interval
         offsets = {at: offset for at, offset in self._put_to.items() if at in self._own}
-        if all(self._committed.get(at) == offset for at, offset in offsets.items()):
+        if not wanted and all(self._committed.get(at) == offset for at, offset in offsets.items()):
             return
         try:
             reached("sink.flush")
@@ -205,6 +218,7 @@ class SinkLoop:
                 )
             if offset > self._committed.get(at, -1):
                 found[at] = offset
+            self._kept.forget_before(at, offset)
         if found:
             self._commit(found)
         self._progress.flushed(committed=bool(found))
@@ -220,7 +234,7 @@ class SinkLoop:
 
     def _refused(self, record: SinkRecord, error: Exception) -> None:
         """A record that the task cannot write (`SinkContext.report`)."""
-        consumed = self._by_place.get((record.original, record.offset))
+        consumed = self._by_place.get((record.original, record.offset)) or self._kept.get(record)
         if consumed is None:
             consumed = Consumed(*record.original, record.offset, None, None, [], record.timestamp)
         self._letters.leave_out(consumed, PUT, type(self._task).__name__, error)
@@ -257,6 +271,7 @@ class SinkLoop:
         for at in gone:
             self._put_to.pop(at, None)
             self._committed.pop(at, None)
+            self._kept.forget(at)
 
     def _report(self) -> Report:
         return Report(

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.errors import ConnectError
@@ -50,11 +50,17 @@ class SinkContext:
     settle: Callable[[], None] = lambda: None
     """Waits until all dead letters so far are stored. For a task that keeps offsets in its system: those may only be durable
     when the letters of what was left out before them are."""
+    kept_bytes: Callable[[], int] = lambda: 0
+    """How many bytes the records have that the loop keeps (`SinkTask.keeps_records`), as they stand in Kafka."""
 
 
 class SinkTask(ABC):
     """Writes records of some partitions to a system. One thread uses it; no call may take longer than
     ``max.poll.interval.ms``."""
+
+    keeps_records: ClassVar[bool] = False
+    """Whether it may say of a record that it cannot be written (`SinkContext.report`) after the put that brought it, up to the
+    flush that makes it durable: the loop keeps what was read until then."""
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:  # noqa: ARG002
         """These partitions are this task's from now on.
@@ -86,6 +92,10 @@ class SinkTask(ABC):
         Raises:
             RetriableError: nothing is committed now; it is asked again.
         """
+
+    def wants_flush(self) -> bool:
+        """Whether `flush` is to be called now and not only after ``offset.flush.interval.ms``; asked a few times a second."""
+        return False
 
     def close(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - most keep nothing for a partition
         """These partitions are another's: forget what was put and is not durable."""

@@ -1,0 +1,46 @@
+"""Records that a sink's task has and that are not durable yet, as they were read: for the dead letters of those that its system
+refuses only then."""
+
+from collections.abc import Iterable
+
+from tidings_connect.data.subscription import Consumed, TopicPartition
+from tidings_connect.task.sink_task import SinkRecord
+
+
+class KeptRecords:
+    """Those of one task."""
+
+    def __init__(self) -> None:
+        self._records: dict[TopicPartition, dict[int, Consumed]] = {}
+        self.size_bytes = 0
+        """Of their keys and values, as they stand in Kafka."""
+
+    def add(self, records: Iterable[Consumed]) -> None:
+        """These were put."""
+        for record in records:
+            self._records.setdefault(TopicPartition(record.topic, record.partition), {})[record.offset] = (
+                record
+            )
+            self.size_bytes += _size_bytes(record)
+
+    def get(self, record: SinkRecord) -> Consumed | None:
+        """What a record was read as."""
+        return self._records.get(record.original, {}).get(record.offset)
+
+    def forget_before(self, at: TopicPartition, offset: int) -> None:
+        """Everything before an offset of a partition is durable."""
+        kept = self._records.get(at)
+        while kept:
+            first = next(iter(kept))
+            if first >= offset:
+                break
+            self.size_bytes -= _size_bytes(kept.pop(first))
+
+    def forget(self, at: TopicPartition) -> None:
+        """The partition is another task's."""
+        for record in self._records.pop(at, {}).values():
+            self.size_bytes -= _size_bytes(record)
+
+
+def _size_bytes(record: Consumed) -> int:
+    return len(record.key or b"") + len(record.value or b"")
