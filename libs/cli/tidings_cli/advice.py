@@ -128,6 +128,8 @@ OF_WARNINGS: Final = {
     "the search server is away": "Let it answer; the task asks it again with its first records.",
     "the server is Elasticsearch": "Try it before you rely on it: the tests of the sink run on OpenSearch.",
     "objects cannot be stored now": "Look at the store that `reason` names; what was taken is kept and stored when it answers.",
+    "a batch cannot be merged now": "Close whatever has the warehouse's file open, as `reason` says; the batch is kept and merged then.",
+    "the snapshot lacks the last batches": "See to the directory of `tidings.snapshot.file` and its space; the next merge copies the warehouse again.",
     "a sink is busy and is asked again": "Look at the system that the sink writes to; `reason` says what it answered.",
     "a sink is busy; nothing is committed yet": "Look at the system that the sink writes to; what was put comes again after a restart.",
     "a sink takes no signals": "Send signals to source connectors only.",

@@ -15,6 +15,7 @@ from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
 from tidings_sinks.mongo.connector import MongoSink
 from tidings_sinks.search.connector import OpenSearchSink
+from tidings_sinks.warehouse.connector import WarehouseSink
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.mongo import FerretServer, MongoServer
 from tidings_stack.opensearch import OpenSearchServer
@@ -75,6 +76,21 @@ def sqlite_sink(tmp_path: Path) -> Iterator[tuple[Sink, Path]]:
     file = tmp_path / "target.db"
     with MemoryWorker(JdbcSinkConnector(), "sink") as worker:
         yield Sink(worker, {"connection.url": f"jdbc:sqlite:{file}"}), file
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Iterator[tuple[Sink, Path]]:
+    """A sink for a warehouse of its own, which is the path."""
+    file = tmp_path / "warehouse.duckdb"
+    with MemoryWorker(WarehouseSink(), "sink") as worker:
+        worker.flush_ms = 60_000
+        options = {
+            "connection.url": f"jdbc:duckdb:{file}",
+            "flush.interval.ms": "100",
+            "errors.retry.delay.initial.ms": "20",
+            "errors.retry.delay.max.ms": "100",
+        }
+        yield Sink(worker, options), file
 
 
 @pytest.fixture

@@ -28,6 +28,15 @@ def _date(days: int) -> tuple[str, str]:
     return f"{shown:04d}-{month:02d}-{day:02d}", suffix
 
 
+def days_of(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 of a date; year 0 is 1 BC ("days_from_civil")."""
+    year -= month <= 2
+    era, year_of_era = divmod(year, 400)
+    shifted = month - 3 if month > 2 else month + 9
+    day_of_year = (153 * shifted + 2) // 5 + day - 1
+    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+
+
 def iso_clock(micros: int) -> str:
     """A time of day, or a duration of any length, from microseconds; six decimals."""
     sign, micros = ("-", -micros) if micros < 0 else ("", micros)

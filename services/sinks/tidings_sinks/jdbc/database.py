@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.errors import ConnectError
+from tidings_envelope.schema import ConnectSchema
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.positions import Claim
 
@@ -52,6 +53,8 @@ class NewColumn:
     required: bool
     default: Any = None
     """Encoded; None: there is none."""
+    schema: ConnectSchema | None = None
+    """Of its values, for a database that has types for what a `Kind` does not tell apart."""
 
 
 class Mode(Enum):

@@ -59,14 +59,14 @@ class Kind:
     """Of ARRAY."""
 
 
-_INFINITE_DAYS: Final = {2_146_033_979: "infinity", -2_147_472_691: "-infinity"}
-_INFINITE_MS: Final = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
-_INFINITE_US: Final = {2**63 - 1: "infinity", -(2**63): "-infinity"}
+INFINITE_DAYS: Final = {2_146_033_979: "infinity", -2_147_472_691: "-infinity"}
+INFINITE_MS: Final = {9_223_372_036_825_200_000: "infinity", -9_223_372_036_832_400_000: "-infinity"}
+INFINITE_US: Final = {2**63 - 1: "infinity", -(2**63): "-infinity"}
 """How Debezium writes PostgreSQL's infinities."""
 
 
 def _date(value: int) -> str:
-    return _INFINITE_DAYS.get(value) or iso_date(value)
+    return INFINITE_DAYS.get(value) or iso_date(value)
 
 
 def _timestamp_of(per_us: float, infinite: Mapping[int, str]) -> Read:
@@ -113,9 +113,9 @@ _SEMANTIC: Final[Mapping[str, tuple[Kind, Read | None]]] = {
     "org.apache.kafka.connect.data.Time": (Kind(Base.TIME), _clock_of(1000, 1)),
     "io.debezium.time.MicroTime": (Kind(Base.TIME), _clock_of(1, 1)),
     "io.debezium.time.NanoTime": (Kind(Base.TIME), _clock_of(1, 1000)),
-    "io.debezium.time.Timestamp": (Kind(Base.TIMESTAMP), _timestamp_of(0.001, _INFINITE_MS)),
-    _CONNECT_TIMESTAMP: (Kind(Base.TIMESTAMP), _timestamp_of(0.001, _INFINITE_MS)),
-    "io.debezium.time.MicroTimestamp": (Kind(Base.TIMESTAMP), _timestamp_of(1, _INFINITE_US)),
+    "io.debezium.time.Timestamp": (Kind(Base.TIMESTAMP), _timestamp_of(0.001, INFINITE_MS)),
+    _CONNECT_TIMESTAMP: (Kind(Base.TIMESTAMP), _timestamp_of(0.001, INFINITE_MS)),
+    "io.debezium.time.MicroTimestamp": (Kind(Base.TIMESTAMP), _timestamp_of(1, INFINITE_US)),
     "io.debezium.time.NanoTimestamp": (Kind(Base.TIMESTAMP), _timestamp_of(1000, _NO)),
     "io.debezium.time.IsoDate": (Kind(Base.DATE), lambda value: _iso_text(value).removesuffix("Z")),
     "io.debezium.time.IsoTime": (Kind(Base.TIME), lambda value: value.removesuffix("Z")),

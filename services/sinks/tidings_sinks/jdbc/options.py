@@ -34,7 +34,7 @@ REDUCTION: Final = "use.reduction.buffer"
 RETRIES: Final = "flush.max.retries"
 RETRY_DELAY: Final = "flush.retry.delay.ms"
 POSITIONS: Final = "tidings.positions.table"
-_LONGEST_RETRIES_MS: Final = 120_000
+LONGEST_RETRIES_MS: Final = 120_000
 _ONE_CONNECTION: Final = "a task has one connection here, and no pool"
 _NAMING: Final = "names are made by collection.name.format and by nothing else here"
 
@@ -242,7 +242,7 @@ def check(config: Mapping[str, str]) -> dict[str, list[str]]:
     for name in (RETRIES, RETRY_DELAY):
         if not value_of(config, name).isdigit():
             return problems
-    if int(value_of(config, RETRIES)) * int(value_of(config, RETRY_DELAY)) > _LONGEST_RETRIES_MS:
+    if int(value_of(config, RETRIES)) * int(value_of(config, RETRY_DELAY)) > LONGEST_RETRIES_MS:
         wrong(
             RETRIES,
             f"with {RETRY_DELAY} it makes pauses of more than two minutes, and a task that rests so long loses its partitions",

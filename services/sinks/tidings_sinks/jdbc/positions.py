@@ -1,10 +1,11 @@
 """Positions in the database that a person alters or resets, while no task runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tidings_connect.task.sink import TopicPartition
 from tidings_service import Retry
 from tidings_sinks.errors import BusyError, TargetError
+from tidings_sinks.jdbc.database import Database
 from tidings_sinks.jdbc.open_database import open_database
 from tidings_sinks.jdbc.settings import Settings
 
@@ -15,15 +16,22 @@ def change_positions(settings: Settings, offsets: Mapping[TopicPartition, int | 
     Raises:
         TargetError: the database cannot be asked, or refuses; nothing is changed.
     """
+    change_positions_of(lambda: open_database(settings), settings.group, offsets)
+
+
+def change_positions_of(
+    connect: Callable[[], Database], group: str, offsets: Mapping[TopicPartition, int | None] | None
+) -> None:
+    """The same of a group, with a connection of one's own."""
     try:
-        database = open_database(settings)
+        database = connect()
         try:
             database.make_positions()
             database.begin()
             if offsets is None:
-                database.forget(settings.group)
+                database.forget(group)
             for at, offset in (offsets or {}).items():
-                database.alter(settings.group, at, offset)
+                database.alter(group, at, offset)
             database.commit()
         finally:
             database.close()

@@ -31,7 +31,7 @@ _MAY_BE_UNAVAILABLE: Final = frozenset(
 _TEXTS: Final = frozenset({ConnectType.STRING, ConnectType.BYTES})
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A field of a record, and the column that it is for."""
 
     field: str
@@ -190,14 +190,14 @@ class Tables:
             )
         return {fields[0]: record.key}
 
-    def _key_parts(self, change: Change, key: Mapping[str, Any]) -> list[_Part]:
+    def _key_parts(self, change: Change, key: Mapping[str, Any]) -> list[Part]:
         record = change.record
         match self._settings.key_mode:
             case KeyMode.NONE:
                 return []
             case KeyMode.KAFKA:
                 kinds = zip(self._settings.kafka_columns, _KAFKA_KINDS, strict=True)
-                return [_Part(name, None, kind, None, of_kafka=True) for name, kind in kinds]
+                return [Part(name, None, kind, None, of_kafka=True) for name, kind in kinds]
             case KeyMode.RECORD_HEADER:
                 schemas = {header.key: header.schema for header in record.headers}
             case KeyMode.RECORD_VALUE:
@@ -242,8 +242,9 @@ class Tables:
         ]
         known = self._with_columns(name, key_parts, parts)
 
-        def column(part: _Part) -> Column | None:
-            return known.get(self._column_name(part.field, known))
+        def column(part: Part) -> Column | None:
+            there = known.get(self._column_name(part.field, known))
+            return None if there is None else self._fitted(part, there)
 
         key_columns = [column(part) for part in key_parts]
         # Without a column: null, of an unknown type, or computed by the database.
@@ -269,7 +270,11 @@ class Tables:
             (change.record.key_schema, change.row_schema, *(h.schema for h in change.record.headers)),
         )
 
-    def _encoder(self, part: _Part, column: Column) -> Encode | None:
+    def _fitted(self, part: Part, column: Column) -> Column:  # noqa: ARG002 - a database may take values by more than a column's type
+        """The column that there is, for the values of a field."""
+        return column
+
+    def _encoder(self, part: Part, column: Column) -> Encode | None:
         if part.kind is None or (part.schema is None and not part.of_kafka):
             return self._database.untyped_encoder(column.type)
         encode = self._database.encoder(part.kind, column.type, self._settings.zone)
@@ -303,7 +308,7 @@ class Tables:
         return found
 
     def _with_columns(
-        self, name: TableName, keys: Sequence[_Part], parts: Sequence[_Part]
+        self, name: TableName, keys: Sequence[Part], parts: Sequence[Part]
     ) -> Mapping[str, Column]:
         """The table's columns, after those that are missing were made."""
         known = self._known(name)
@@ -336,15 +341,15 @@ class Tables:
         return self._columns[name]
 
     def _missing(
-        self, known: Mapping[str, Column], keys: Sequence[_Part], parts: Sequence[_Part]
-    ) -> list[_Part]:
+        self, known: Mapping[str, Column], keys: Sequence[Part], parts: Sequence[Part]
+    ) -> list[Part]:
         return [
             part
             for part in (*keys, *parts)
             if part.kind is not None and self._column_name(part.field, known) not in known
         ]
 
-    def _new_column(self, part: _Part, known: Mapping[str, Column], *, nullable: bool) -> NewColumn:
+    def _new_column(self, part: Part, known: Mapping[str, Column], *, nullable: bool) -> NewColumn:
         assert part.kind is not None
         schema = part.schema
         default = None
@@ -353,7 +358,7 @@ class Tables:
             read = schema.default if part.read is None else part.read(schema.default)
             default = read if encode is None else encode(read)
         required = schema is not None and not schema.optional and (default is not None or not nullable)
-        return NewColumn(self._column_name(part.field, known), part.kind, required, default)
+        return NewColumn(self._column_name(part.field, known), part.kind, required, default, schema)
 
 
 def _values_of(fields: Sequence[str]) -> Callable[[Mapping[str, Any]], Any]:
@@ -366,7 +371,7 @@ def _fields(schema: ConnectSchema | None) -> dict[str, ConnectSchema | None]:
     return {} if schema is None else {field.name: field.schema for field in schema.fields}
 
 
-def _part(name: str, schema: ConnectSchema | None, value: Any) -> _Part:
+def _part(name: str, schema: ConnectSchema | None, value: Any) -> Part:
     if schema is None:
-        return _Part(name, None, kind_of_value(value), None)
-    return _Part(name, schema, *kind_of(schema))
+        return Part(name, None, kind_of_value(value), None)
+    return Part(name, schema, *kind_of(schema))

@@ -19,7 +19,7 @@ from tidings_sinks.positions import OwnPositions
 _MOVED_ATTEMPTS: Final = 3
 
 _log = get_logger(__name__)
-_Bad = list[tuple[SinkRecord, Exception]]
+Bad = list[tuple[SinkRecord, Exception]]
 
 
 class JdbcSinkTask(SinkTask):
@@ -89,7 +89,7 @@ class JdbcSinkTask(SinkTask):
     @property
     def _database(self) -> Database:
         if self._open is None:
-            self._open = open_database(self._settings)
+            self._open = self._connect()
             self._open.make_positions()
             try:
                 self._positions.look(self._open)
@@ -97,6 +97,12 @@ class JdbcSinkTask(SinkTask):
                 self._forget()
                 raise
         return self._open
+
+    def _connect(self) -> Database:
+        return open_database(self._settings)
+
+    def _make_tables(self, database: Database) -> Tables:
+        return Tables(database, self._settings)
 
     # Positions
 
@@ -123,7 +129,7 @@ class JdbcSinkTask(SinkTask):
     def _put(self, batch: Sequence[SinkRecord]) -> Mapping[TopicPartition, int]:
         database = self._database
         batch = self._positions.unwritten(batch)
-        bad: _Bad = []
+        bad: Bad = []
         prepared = self._prepared(database, batch, bad)
         offsets = {record.original: record.offset + 1 for record in batch}
         if not offsets:
@@ -150,9 +156,9 @@ class JdbcSinkTask(SinkTask):
             raise
         return offsets
 
-    def _prepared(self, database: Database, batch: Sequence[SinkRecord], bad: _Bad) -> list[Prepared]:
+    def _prepared(self, database: Database, batch: Sequence[SinkRecord], bad: Bad) -> list[Prepared]:
         if self._tables is None:
-            self._tables = Tables(database, self._settings)
+            self._tables = self._make_tables(database)
         found = []
         for record in batch:
             try:

@@ -1,0 +1,66 @@
+"""Tables of the warehouse: columns that become wider, and values as Parquet takes them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidings_envelope.schema import ConnectType
+from tidings_envelope.toast import is_unavailable
+from tidings_sinks.errors import RowError
+from tidings_sinks.jdbc.changes import Change
+from tidings_sinks.jdbc.database import Column, Encode, TableName
+from tidings_sinks.jdbc.settings import Settings
+from tidings_sinks.jdbc.tables import Part, Prepared, Tables
+from tidings_sinks.warehouse.duck import DuckDatabase
+from tidings_sinks.warehouse.values import Convert, StagedColumn, staged
+
+_MAY_BE_PLACEHOLDER = frozenset({ConnectType.ARRAY, ConnectType.MAP, ConnectType.BYTES, ConnectType.STRING})
+
+
+class WarehouseTables(Tables):
+    """See `Tables`."""
+
+    def __init__(self, database: DuckDatabase, settings: Settings) -> None:
+        super().__init__(database, settings)
+        self._duck = database
+
+    def prepare(self, change: Change) -> Prepared:
+        """See `Tables.prepare`. A key's columns hold no null: nothing is equal to it, so that the row would be doubled."""
+        found = super().prepare(change)
+        if found.shape is not None and None in found.key:
+            raise RowError("a field of the key is null, so that no row has it")
+        return found
+
+    def _fitted(self, part: Part, column: Column) -> Column:
+        return StagedColumn(column.name, column.type, column.generated, staged(part.schema, part.kind).arrow)
+
+    def _encoder(self, part: Part, column: Column) -> Encode | None:  # noqa: ARG002 - DuckDB casts to it
+        convert = staged(part.schema, part.kind).convert
+        if convert is None or part.schema is None or part.schema.type not in _MAY_BE_PLACEHOLDER:
+            return convert
+        return _but_placeholders(convert)
+
+    def _with_columns(
+        self, name: TableName, keys: Sequence[Part], parts: Sequence[Part]
+    ) -> Mapping[str, Column]:
+        known = super()._with_columns(name, keys, parts)
+        if not self._settings.adds_columns:
+            return known
+        wider = {}
+        for part in (*keys, *parts):
+            column = known.get(self._column_name(part.field, known))
+            if column is not None and part.schema is not None:
+                wanted = self._duck.wider(column.type, staged(part.schema, part.kind).column)
+                if wanted is not None:
+                    wider[column.name] = wanted
+        if not wider:
+            return known
+        self._duck.widen(name, wider)
+        self._columns[name] = self._duck.columns(name)
+        return self._columns[name]
+
+
+def _but_placeholders(convert: Convert) -> Convert:
+    def change(value: Any) -> Any:
+        return value if is_unavailable(value) else convert(value)
+
+    return change

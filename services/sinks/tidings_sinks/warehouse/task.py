@@ -1,0 +1,207 @@
+"""The task: records wait until there are enough of them, or for long enough; then they are merged in one transaction of the
+warehouse, with the offsets after them.
+
+The warehouse's file is open only while a batch is merged, so that readers and other tasks have their turns in between.
+Whichever task merges takes the file's lock first and looks whether its partitions are still its own (`epoch`).
+"""
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
+from tidings_service import get_logger
+from tidings_sinks.errors import BusyError, DataProblemError, RowError, TargetError
+from tidings_sinks.jdbc.database import Database
+from tidings_sinks.jdbc.tables import Prepared, Tables
+from tidings_sinks.jdbc.task import Bad, JdbcSinkTask
+from tidings_sinks.warehouse.duck import DuckDatabase
+from tidings_sinks.warehouse.lock import locked
+from tidings_sinks.warehouse.newest import newest
+from tidings_sinks.warehouse.settings import WarehouseSettings
+from tidings_sinks.warehouse.snapshot import copy_warehouse
+from tidings_sinks.warehouse.tables import WarehouseTables
+from tidings_sinks.warehouse.writing import write
+
+_log = get_logger(__name__)
+
+
+class WarehouseTask(SinkTask):
+    """A `SinkTask`."""
+
+    keeps_records = True
+
+    def __init__(self, settings: WarehouseSettings, context: SinkContext) -> None:
+        self._settings, self._context = settings, context
+        self._merges = _Merges(settings, context)
+        self._waiting: list[SinkRecord] = []
+        self._since = 0.0
+        """When the first of them came; `time.monotonic`."""
+        self._again_at = 0.0
+        """After a flush that failed."""
+        self._merged = False
+        """Whether there is something merged that the group does not know to be durable."""
+        self._changed = settings.snapshot is not None
+        """Whether the snapshot lacks what is merged; not known at the start."""
+        self._copied_at = float("-inf")
+
+    def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        """See `SinkTask.open`."""
+        with self._turn():
+            return self._merges.open(partitions)
+
+    def put(self, batch: Sequence[SinkRecord]) -> None:
+        """See `SinkTask.put`."""
+        if self._is_full():
+            self._merge()
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting += batch
+        if self._is_full():
+            try:
+                self._merge()
+            except RetriableError as error:
+                # The batch is taken: its records must not come again.
+                _log.warning(
+                    "a batch cannot be merged now", connector=self._context.connector, reason=str(error)
+                )
+
+    def wants_flush(self) -> bool:
+        """See `SinkTask.wants_flush`."""
+        now = time.monotonic()
+        if now < self._again_at:
+            return False
+        late = bool(self._waiting) and now - self._since >= self._settings.flush_seconds
+        return late or self._merged or self._is_copy_due(now)
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See `SinkTask.flush`."""
+        self._again_at = time.monotonic() + 1
+        self._merge()
+        if self._merges.is_behind(offsets):
+            with self._turn():
+                self._merges.flush(offsets)
+        if self._is_copy_due(time.monotonic()):
+            self._copy()
+        self._again_at, self._merged = 0.0, False
+        return offsets
+
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        """See `SinkTask.close`."""
+        gone = set(partitions)
+        self._waiting = [record for record in self._waiting if record.original not in gone]
+        self._merges.close(partitions)
+
+    def stop(self) -> None:
+        """See `SinkTask.stop`. Readers of the snapshot see what the task has merged."""
+        self._merges.stop()
+        if self._settings.snapshot is not None and self._changed and self._settings.file.exists():
+            try:
+                self._copy()
+            except (RetriableError, TargetError) as error:
+                _log.warning(
+                    "the snapshot lacks the last batches",
+                    connector=self._context.connector,
+                    reason=str(error),
+                )
+
+    def _is_full(self) -> bool:
+        settings = self._settings
+        many = len(self._waiting) >= settings.records
+        return many or (bool(self._waiting) and self._context.kept_bytes() >= settings.flush_bytes)
+
+    def _merge(self) -> None:
+        if not self._waiting:
+            return
+        with self._turn():
+            while self._waiting:
+                some = self._waiting[: self._settings.records]
+                self._merges.put(some)
+                del self._waiting[: len(some)]
+                self._merged = self._changed = True
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        with locked(self._settings.file):
+            try:
+                yield
+            finally:
+                self._merges.stop()
+
+    # The snapshot
+
+    def _is_copy_due(self, now: float) -> bool:
+        settings = self._settings
+        return (
+            settings.snapshot is not None
+            and self._changed
+            and now - self._copied_at >= settings.snapshot_seconds
+        )
+
+    def _copy(self) -> None:
+        assert self._settings.snapshot is not None
+        try:
+            with locked(self._settings.file):
+                copy_warehouse(self._settings.file, self._settings.snapshot)
+        except BusyError as error:
+            raise RetriableError(str(error)) from None
+        self._changed, self._copied_at = False, time.monotonic()
+
+
+class _Merges(JdbcSinkTask):
+    """What is done while the file is open. `stop` closes it."""
+
+    def __init__(self, settings: WarehouseSettings, context: SinkContext) -> None:
+        super().__init__(settings.rows, context)
+        self._warehouse = settings
+
+    def is_behind(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Whether the warehouse's positions are before these."""
+        return bool(self._positions.behind(offsets))
+
+    def _connect(self) -> Database:
+        return DuckDatabase(self._warehouse)
+
+    def _make_tables(self, database: Database) -> Tables:
+        assert isinstance(database, DuckDatabase)
+        return WarehouseTables(database, self._settings)
+
+    def _put(self, batch: Sequence[SinkRecord]) -> Mapping[TopicPartition, int]:
+        database = self._database
+        new = self._positions.unwritten(batch)
+        if new:
+            self._merge_or_part(database, new)
+        self._positions.finished()
+        return {}
+
+    def _merge_or_part(self, database: Database, batch: Sequence[SinkRecord]) -> None:
+        """Merge records; where one of them is refused, by halves, each with its positions, until it is alone."""
+        bad: Bad = []
+        prepared = self._prepared(database, batch, bad)
+        try:
+            self._merge(database, batch, prepared, bad)
+        except DataProblemError as error:
+            if len(batch) == 1:
+                self._merge(database, batch, [], [(batch[0], RowError(str(error)))])
+                return
+            middle = len(batch) // 2
+            self._merge_or_part(database, batch[:middle])
+            self._merge_or_part(database, batch[middle:])
+
+    def _merge(
+        self, database: Database, batch: Sequence[SinkRecord], prepared: Sequence[Prepared], bad: Bad
+    ) -> None:
+        offsets = {record.original: record.offset + 1 for record in batch}
+        database.begin()
+        try:
+            self._positions.move(database, offsets)
+            write(database, newest(prepared))
+            for record, error in bad:
+                self._context.report(record, error)
+            self._context.settle()
+            self._positions.committing(offsets)
+            database.commit()
+            self._positions.committed(offsets)
+        except BaseException:
+            database.rollback()
+            raise

@@ -1,0 +1,38 @@
+"""Writes changes, of each row as few as `newest` has left: a table's deletes in one statement, then its writes in one for each
+set of columns."""
+
+from collections.abc import Sequence
+
+from tidings_sinks.jdbc.changes import Op
+from tidings_sinks.jdbc.database import Column, Database, Write
+from tidings_sinks.jdbc.tables import Prepared
+from tidings_sinks.jdbc.waves import parts
+
+
+def write(database: Database, changes: Sequence[Prepared]) -> None:
+    """Write them within the transaction that is open.
+
+    Raises:
+        DataProblemError: one of them is refused; the transaction is of no use any more.
+    """
+    for table, some in parts(changes):
+        if some[0].op is Op.TRUNCATE:
+            database.truncate(table)
+            continue
+        deletes: dict[tuple[Column, ...], list[Sequence[object]]] = {}
+        writes: dict[Write, list[Sequence[object]]] = {}
+        form: Write | None = None
+        rows: list[Sequence[object]] = []
+        for change in some:
+            assert change.shape is not None
+            if change.write is None:
+                deletes.setdefault(change.shape.keys, []).append(change.key)
+                continue
+            if change.write is not form:  # a form's hash is that of all its columns: taken when it changes
+                form = change.write
+                rows = writes.setdefault(form, [])
+            rows.append(change.values)
+        for keys, given in deletes.items():
+            database.delete(table, keys, given)
+        for each, given in writes.items():
+            database.write(each, given)
