@@ -376,6 +376,7 @@ def test_plugins_and_validation(both: Both, config: dict[str, str]) -> None:
         "JdbcSourceConnectorsource",
         "MariaDbConnectorsource",
         "MongoSinkConnectorsink",
+        "Neo4jConnectorsink",
         "ObjectStorageSinkConnectorsink",
         "OpenSearchSinkConnectorsink",
         "S3SinkConnectorsink",

@@ -7,17 +7,20 @@ from typing import Any
 
 import psycopg
 import pytest
+from graph_parts import Graph
 from mongo_parts import Documents
 from search_parts import Search
 from sink_targets import Sink, ask_mariadb, connection_options, mariadb_options
 
 from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_sinks.graph.connector import Neo4jSink
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
 from tidings_sinks.mongo.connector import MongoSink
 from tidings_sinks.search.connector import OpenSearchSink
 from tidings_sinks.warehouse.connector import WarehouseSink
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.mongo import FerretServer, MongoServer
+from tidings_stack.neo4j import Neo4jServer
 from tidings_stack.opensearch import OpenSearchServer
 
 
@@ -115,3 +118,10 @@ def ferret_documents(ferretdb: FerretServer, unique_name: str) -> Iterator[Docum
         Documents(worker, ferretdb.url, unique_name) as documents,
     ):
         yield documents
+
+
+@pytest.fixture
+def graph(neo4j: Neo4jServer) -> Iterator[Graph]:
+    """A sink for an empty graph."""
+    with MemoryWorker(Neo4jSink(), "sink") as worker, Graph(worker, neo4j.url) as graph:
+        yield graph

@@ -6,7 +6,7 @@ times are ISO 8601 text. A value without a schema is JSON already, and its mappi
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -17,11 +17,11 @@ from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, d
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.civil import iso_clock, iso_date, iso_timestamp
+from tidings_sinks.converting import Convert, each, items, members
 from tidings_sinks.errors import RowError
 
 Mapped = dict[str, Any]
 """A field's mapping, in the server's words."""
-Convert = Callable[[Any], Any]
 
 _DATE: Final = {"type": "date", "ignore_malformed": True}
 """What the server knows no day for (infinity, years beyond 9999) stays in the document and is not searched."""
@@ -140,7 +140,7 @@ def field_of(schema: ConnectSchema, *, compact: bool) -> tuple[Mapped | None, Co
     if schema.type is ConnectType.ARRAY:
         assert schema.items is not None
         mapped, convert = field_of(schema.items, compact=compact)
-        return mapped, None if convert is None else _each(convert)
+        return mapped, None if convert is None else each(convert)
     if schema.type is ConnectType.MAP:
         return _map(schema, compact=compact)
     return _PLAIN[schema.type], _finite if schema.type in _FLOATS else None
@@ -155,7 +155,7 @@ def _struct(schema: ConnectSchema, *, compact: bool) -> tuple[Mapped, Convert | 
             properties[field.name] = mapped
         if convert is not None:
             converts.append((field.name, convert))
-    return {"properties": properties}, _members(converts) if converts else None
+    return {"properties": properties}, members(converts) if converts else None
 
 
 def _can_be_mapped(name: str) -> bool:
@@ -169,29 +169,9 @@ def _map(schema: ConnectSchema, *, compact: bool) -> tuple[Mapped, Convert | Non
     key, convert_key = field_of(schema.keys, compact=compact)
     item, convert_item = field_of(schema.items, compact=compact)
     if compact and schema.keys.type is ConnectType.STRING:
-        return {"type": "object"}, None if convert_item is None else _items(convert_item)
+        return {"type": "object"}, None if convert_item is None else items(convert_item)
     properties = {name: mapped for name, mapped in (("key", key), ("value", item)) if mapped is not None}
     return {"properties": properties}, _pairs(convert_key, convert_item)
-
-
-def _members(converts: list[tuple[str, Convert]]) -> Convert:
-    def convert(value: Mapping[str, Any]) -> dict[str, Any]:
-        found = dict(value)
-        for name, change in converts:
-            item = found.get(name)
-            if item is not None:
-                found[name] = change(item)
-        return found
-
-    return convert
-
-
-def _each(convert: Convert) -> Convert:
-    return lambda values: [None if value is None else convert(value) for value in values]
-
-
-def _items(convert: Convert) -> Convert:
-    return lambda value: {name: None if item is None else convert(item) for name, item in value.items()}
 
 
 def _pairs(key: Convert | None, item: Convert | None) -> Convert:

@@ -1,0 +1,1 @@
+"""The sink for Neo4j: nodes and relationships."""
