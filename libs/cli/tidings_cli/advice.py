@@ -15,6 +15,8 @@ OF_ERRORS: Final = {
     "bad_request": "Change the request as the message says.",
     "binlog": "See what stands between the server and capture, and whether the server's disk is sound; then take a new snapshot.",
     "binlog_lost": "Take a new snapshot, as the hint says, and keep the server's log for longer (`binlog_expire_logs_seconds`).",
+    "binlog_other_server": "Point `database.hostname` at a server that has the position, or take a new snapshot (`snapshot.mode=when_needed`).",
+    "binlog_diverged": "The topics hold transactions that the new server lost. Take a new snapshot (`snapshot.mode=when_needed`), and see whether rows that are gone are to be deleted downstream.",
     "capture": "Change the property or file that the message names.",
     "catalog": "Change the option that the message names, or make in the database what it asks for.",
     "change-set": "The topic holds something that no sequencer wrote: see who else may write to it.",
@@ -112,6 +114,7 @@ OF_WARNINGS: Final = {
     "PostgreSQL refuses every UPDATE and DELETE of these tables, the application's too: they have no replica identity "
     "and are published with updates": "At once: give them a key or `REPLICA IDENTITY FULL`, or take them out of the publication.",
     "a table that is gone was truncated; nobody knows its columns": "Nothing where nobody reads the table any more; else empty what was made of its topic: the truncation is not in it.",
+    "the server's log has nothing of a replication domain that was read": "Nothing where the domain was deleted (`FLUSH BINARY LOGS DELETE_DOMAIN_ID`); else look whether the server is the right one.",
     "the log does not hold the stored position: a new snapshot is taken": "Changes were lost, and the snapshot has their result; keep the server's log for longer (`binlog_expire_logs_seconds`).",
     "the user has no right RELOAD: the captured tables are locked one by one": "Nothing, if other tables may be written meanwhile; else `GRANT RELOAD ON *.*` to the connector's user.",
     "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",

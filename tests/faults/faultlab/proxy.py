@@ -89,6 +89,15 @@ class Proxy:
         """Reset every connection; how many there were."""
         return self._do(self._reset_all)
 
+    def retarget(self, port: int) -> None:
+        """Another server is behind it from now on; every connection is reset."""
+
+        def turn() -> None:
+            self._target = port
+            self._reset_all()
+
+        self._do(turn)
+
     def cut_after(self, size: int) -> None:
         """Reset every connection as soon as so many more bytes have passed, wherever that is in a message."""
         self._do(lambda: setattr(self, "_cut_after", size))

@@ -18,10 +18,10 @@ from mariadblab.verdict import Found, Topics, judged
 from tidings_stack.waiting import wait_for
 
 LIGHT: Final = (
-    *("kill_task", "kill_task", "kill_worker", "terminate", "rotate", "rotate", "alter"),
+    *("kill_task", "kill_task", "kill_worker", "terminate", "rotate", "rotate", "purge", "alter"),
     *(f"{server}_{how}" for server in ("db", "kafka") for how in LINKS),
 )
-HEAVY: Final = ("crash", "restart_database", "kafka_kill", "kafka_restart")
+HEAVY: Final = ("crash", "restart_database", "fail_over", "fail_over", "kafka_kill", "kafka_restart")
 LAST: Final = -999
 """The row behind all others."""
 
@@ -77,7 +77,7 @@ class Run(LabFaults):
             lab.worker.ask("PUT", f"/connectors/{name}/config", lab.connector(name), 200, 201)
             lab.worker.wait_task(name)
             wait_for("the connector to read", self._reads)
-            with Traffic(lab.db, name, self._seed) as traffic:
+            with Traffic(lambda: lab.db, name, self._seed) as traffic:
                 for fault in self._faults:
                     self._more_records(fault.records)
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
@@ -128,6 +128,23 @@ class Run(LabFaults):
     def rotate(self, _: Fault) -> None:
         """The log goes on in another file; those that nobody reads any more are removed."""
         run(self._maria.db, "FLUSH BINARY LOGS")
+
+    def purge(self, _: Fault) -> None:
+        """All files of the log are removed that lie before the one that the connector has stored."""
+        run(self._maria.db, "FLUSH BINARY LOGS")
+        status, body = self._maria.worker.request("GET", f"/connectors/{self._name}/offsets")
+        if status != 200 or not body["offsets"]:
+            return
+        offset = body["offsets"][0]["offset"]
+        with contextlib.suppress(pymysql.Error):  # the server does not have the file: it was another one's
+            file, position = offset["file"], offset["pos"]
+            ((gtids,),) = run(self._maria.db, f"SELECT BINLOG_GTID_POS('{file}', {position})")
+            if gtids == offset["gtids"]:
+                run(self._maria.db, f"PURGE BINARY LOGS TO '{file}'")
+
+    def fail_over(self, _: Fault) -> None:
+        """The replica takes the place of a server that is killed."""
+        self._maria.fail_over()
 
     def alter(self, _: Fault) -> None:
         """A table gets a column, in mid-stream."""

@@ -5,7 +5,7 @@ one row).
 import contextlib
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
 import pymysql
@@ -48,12 +48,13 @@ class Traffic:
     """Two writers, each with rows of its own, for as long as a `with` lasts; a server that is away is waited for.
 
     Args:
+        server: says which one is written; it may be another one after a failover.
         pauses: of which one is made behind each transaction, in seconds.
     """
 
     def __init__(
         self,
-        server: MariaDbServer,
+        server: Callable[[], MariaDbServer],
         name: str,
         seed: int,
         pauses: Sequence[float] = (0, 0, 0.01, 0.05),
@@ -83,7 +84,7 @@ class Traffic:
         next_id = number + 2  # even and odd
         while not self._stop.is_set():
             with contextlib.suppress(pymysql.Error):  # the server is away, or has ended the connection
-                connection = connect(self._server, database=self._name, connect_timeout=5, read_timeout=30)
+                connection = connect(self._server(), database=self._name, connect_timeout=5, read_timeout=30)
                 try:
                     with connection.cursor() as cursor:
                         while not self._stop.is_set():

@@ -12,7 +12,13 @@ import pymysql
 from pymysql.converters import encoders
 from pymysql.cursors import Cursor, SSCursor
 
-from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
+from tidings_capture.mysql.errors import (
+    BinlogDivergedError,
+    BinlogLostError,
+    MariaDbError,
+    OtherServerError,
+    UnsupportedError,
+)
 from tidings_capture.mysql.gtid import GtidPosition
 from tidings_service.errors import Retry
 
@@ -88,8 +94,12 @@ def _lost(words: str) -> BinlogLostError | MariaDbError:
         return BinlogLostError(
             "the binary log was purged before everything in it was read: changes are lost", hint=hint
         )
+    if "has diverged" in words or "The binlog on the master is missing the GTID" in words:
+        return BinlogDivergedError(
+            "the server has logged other transactions in place of those that were read", hint=hint
+        )
     if "is not in the master's binlog" in words:
-        return BinlogLostError(
+        return OtherServerError(
             "the server's binary log does not hold the stored position: it is another server, or was built anew",
             hint=f"point database.hostname at a server that has it, or {hint}",
         )

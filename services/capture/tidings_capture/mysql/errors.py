@@ -33,6 +33,18 @@ class BinlogLostError(ConnectError):
     code = "binlog_lost"
 
 
+class OtherServerError(BinlogLostError):
+    """The server has never logged the position to go on from: it is another one, or was built anew."""
+
+    code = "binlog_other_server"
+
+
+class BinlogDivergedError(BinlogLostError):
+    """The server has other transactions in place of those that were read: a failover has lost some."""
+
+    code = "binlog_diverged"
+
+
 class UnsupportedError(ConnectError):
     """The server does or holds something that this connector does not read: it stops in place of leaving changes out."""
 

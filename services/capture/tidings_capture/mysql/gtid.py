@@ -18,6 +18,22 @@ class Gtid(NamedTuple):
         return f"{self.domain}-{self.server}-{self.sequence}"
 
 
+def read_gtids(text: str) -> list[Gtid]:
+    """From ``0-1-5,0-2-7``.
+
+    Raises:
+        ValueError: the text is not a list of GTIDs.
+    """
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        match = _TEXT.fullmatch(part)
+        numbers = Gtid(*map(int, match.groups())) if match else None
+        if numbers is None or numbers.domain >> 32 or numbers.server >> 32 or numbers.sequence >> 64:
+            raise ValueError("a GTID position is written <domain>-<server>-<sequence>,...")
+        found.append(numbers)
+    return found
+
+
 class GtidPosition:
     """The last transaction of each domain; immutable."""
 
@@ -33,13 +49,7 @@ class GtidPosition:
         Raises:
             ValueError: the text is not a position.
         """
-        found = []
-        for part in filter(None, (part.strip() for part in text.split(","))):
-            match = _TEXT.fullmatch(part)
-            numbers = Gtid(*map(int, match.groups())) if match else None
-            if numbers is None or numbers.domain >> 32 or numbers.server >> 32 or numbers.sequence >> 64:
-                raise ValueError("a GTID position is written <domain>-<server>-<sequence>,...")
-            found.append(numbers)
+        found = read_gtids(text)
         if len({gtid.domain for gtid in found}) != len(found):
             raise ValueError("a GTID position names each domain once")
         return cls(found)
@@ -47,6 +57,11 @@ class GtidPosition:
     def after(self, gtid: Gtid) -> "GtidPosition":
         """The position behind one more transaction."""
         return GtidPosition([*self._last.values(), gtid])
+
+    @property
+    def last(self) -> list[Gtid]:
+        """The last transaction of each domain."""
+        return list(self._last.values())
 
     @property
     def sequence(self) -> int | None:

@@ -11,6 +11,7 @@ from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.server import check_server
 from tidings_capture.mysql.snapshot import EncodedRecord, Snapshot, position_of
+from tidings_capture.mysql.standing import check_position
 from tidings_capture.mysql.stream import Stream
 from tidings_capture.mysql.transactions import TransactionTopic
 from tidings_connect.task.output import Output
@@ -77,7 +78,7 @@ class MariaDbTask(SourceTask):
         assert self._offset is not None
         try:
             if self._stream is None:
-                self._stream = Stream(self._config, self._output, self._offset, self._history)
+                self._stream = self._open_stream(self._offset)
             drained = self._stream.read()
         except BinlogLostError as error:
             if self._config.snapshot_mode != "when_needed":
@@ -91,6 +92,14 @@ class MariaDbTask(SourceTask):
             return False
         self._offset = self._stream.offset()
         return drained
+
+    def _open_stream(self, offset: Offset) -> Stream:
+        session = Session(self._config.endpoint)
+        try:
+            check_position(session, offset.gtids, str(self._config.endpoint))
+        finally:
+            session.close()
+        return Stream(self._config, self._output, offset, self._history)
 
     def _read_snapshot(self, snapshot: Snapshot) -> bool:
         records = snapshot.read()
