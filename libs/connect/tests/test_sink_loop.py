@@ -17,7 +17,14 @@ from tidings_connect.herder.local_task import Counters
 from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.herder.sink_metrics import sink_metrics
 from tidings_connect.task.channel import Report, SinkCounts, SinkReport
-from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
+from tidings_connect.task.sink import (
+    LeftOut,
+    RetriableError,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    TopicPartition,
+)
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_connect.transforms.kinds import TRANSFORMS
 from tidings_envelope.errors import RegistryError
@@ -46,6 +53,10 @@ class System:
         self.count_letters: Callable[[], int] = lambda: 0
         self.tried: list[list[int]] = []
         self.numbers: list[int] = []
+        self.paused: set[TopicPartition] = set()
+        self.works = 0
+        self.busy_works = 0
+        self.left_out: list[LeftOut] = []
 
 
 class Task(SinkTask):
@@ -67,6 +78,18 @@ class Task(SinkTask):
         if self._system.settles:
             self._context.settle()
             self._system.letters_at_put.append(self._system.count_letters())
+
+    def left_out(self, records: Sequence[LeftOut]) -> None:
+        self._system.left_out += records
+
+    def paused(self) -> Collection[TopicPartition]:
+        return self._system.paused
+
+    def work(self) -> None:
+        if self._system.busy_works > 0:
+            self._system.busy_works -= 1
+            raise RetriableError("the system is busy")
+        self._system.works += 1
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         if self._system.busy_flushes > 0:
@@ -417,3 +440,55 @@ def test_the_log_of_a_record_that_is_left_out_has_its_time_if_asked_and_no_value
         times if messages == "true" else {}
     )
     assert "nobody may see" not in str(line)
+
+
+def test_partitions_that_a_task_wants_paused_rest_also_through_its_failures(
+    worker: MemoryWorker, system: System
+) -> None:
+    system.paused = {ZERO}
+    start(worker)
+    worker.wait_for(lambda: subscription(worker)._paused == {ZERO}, "the pause")
+    produce(worker, 1, 2)
+    produce(worker, 3, 3, partition=1)
+    worker.wait_for(lambda: system.numbers == [3], "the other partition")
+    system.busy.set()
+    produce(worker, 4, 4, partition=1)
+    worker.wait_for(lambda: subscription(worker)._paused == {ZERO, TopicPartition(TOPIC, 1)}, "a rest of all")
+    system.busy.clear()
+    worker.wait_for(lambda: system.numbers == [3, 4], "the other partition again")
+    worker.wait_for(lambda: subscription(worker)._paused == {ZERO}, "the pause to stay")
+    system.paused = set()
+    worker.wait_for(lambda: system.numbers == [3, 4, 1, 2], "what had rested")
+
+
+def test_a_task_works_without_records_and_may_be_busy_then(worker: MemoryWorker, system: System) -> None:
+    start(worker)
+    worker.wait_for(lambda: system.works > 1, "work without records")
+    system.busy_works = 2
+    worker.wait_for(lambda: system.busy_works == 0, "failures")
+    before = system.works
+    produce(worker, 1, 1)
+    worker.wait_for(lambda: system.works > before and system.numbers == [1], "work and records again")
+    assert not subscription(worker)._paused
+
+
+def test_a_task_is_told_of_records_that_it_is_not_given(worker: MemoryWorker, system: System) -> None:
+    inputs = worker.kafka.inputs
+    inputs.produce(TOPIC, b'"k"', b"{not json")
+    inputs.produce(TOPIC, b'"k"', b'{"number": 1}', headers=[("drop", b"yes")])
+    produce(worker, 2, 2)
+    drop = {
+        "transforms": "drop",
+        "transforms.drop.type": "org.apache.kafka.connect.transforms.Filter",
+        "transforms.drop.predicate": "marked",
+        "predicates": "marked",
+        "predicates.marked.type": "org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
+        "predicates.marked.name": "drop",
+    }
+    start(worker, **LETTERS, **drop)
+    worker.wait_for(lambda: system.numbers == [2], "the record that is left")
+    unread, dropped = system.left_out
+    assert unread == LeftOut(ZERO, 0, None)
+    assert (dropped.at, dropped.offset) == (ZERO, 1)
+    assert dropped.record is not None
+    assert dropped.record.value == {"number": 1}

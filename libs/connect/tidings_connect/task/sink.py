@@ -10,10 +10,18 @@ from tidings_connect.connector import Connector, Kind
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.errors import OptionError
 from tidings_connect.task.sink_loop import SinkLoop
-from tidings_connect.task.sink_task import RetriableError, SinkContext, SinkRecord, SinkTask
+from tidings_connect.task.sink_task import LeftOut, RetriableError, SinkContext, SinkRecord, SinkTask
 from tidings_connect.task.transport import TaskContext
 
-__all__ = ["RetriableError", "SinkConnector", "SinkContext", "SinkRecord", "SinkTask", "TopicPartition"]
+__all__ = [
+    "LeftOut",
+    "RetriableError",
+    "SinkConnector",
+    "SinkContext",
+    "SinkRecord",
+    "SinkTask",
+    "TopicPartition",
+]
 
 
 class SinkConnector(Connector):

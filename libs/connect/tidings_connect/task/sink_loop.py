@@ -19,7 +19,7 @@ from tidings_connect.config.sink_options import (
     topics_of,
 )
 from tidings_connect.config.task_options import producer_overrides
-from tidings_connect.data.subscription import Consumed, Subscribe, TopicPartition
+from tidings_connect.data.subscription import Consumed, Reach, Subscribe, TopicPartition
 from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
 from tidings_connect.task.channel import SIGNAL, Report
@@ -28,7 +28,7 @@ from tidings_connect.task.letters import PUT, Letters
 from tidings_connect.task.patience import Patience
 from tidings_connect.task.sink_progress import SinkProgress
 from tidings_connect.task.sink_records import Records
-from tidings_connect.task.sink_task import RetriableError, SinkContext, SinkRecord, SinkTask
+from tidings_connect.task.sink_task import LeftOut, RetriableError, SinkContext, SinkRecord, SinkTask
 from tidings_connect.task.transport import TaskContext
 from tidings_connect.task.worker_link import StopRequested, WorkerLink
 from tidings_envelope.fault_points import reached
@@ -60,8 +60,10 @@ class SinkLoop:
         self._put_to: dict[TopicPartition, int] = {}
         """Of each partition, the offset after the last record that the task has, or that was left out."""
         self._committed: dict[TopicPartition, int] = {}
-        self._pending: list[tuple[Consumed, SinkRecord | None]] = []
-        """Read, and not put; None: to be left out."""
+        self._pending: list[tuple[Consumed, SinkRecord | LeftOut]] = []
+        """Read, and not put."""
+        self._resting: set[TopicPartition] = set()
+        """Partitions that the task wants paused."""
         self._failures = 0
         self._again_at = 0.0
         self._next_flush = 0.0
@@ -90,7 +92,14 @@ class SinkLoop:
         self._task = open_task(
             config,
             SinkContext(
-                job.connector, job.task, self._refused, self._letters.flush, lambda: self._kept.size_bytes
+                job.connector,
+                job.task,
+                self._refused,
+                self._letters.flush,
+                lambda: self._kept.size_bytes,
+                lambda record: self._by_place.get((record.original, record.offset)),
+                self._kept_refused,
+                self._reaches,
             ),
         )
 
@@ -132,15 +141,19 @@ class SinkLoop:
             for command in self._context.supervision.commands():
                 if command.kind == SIGNAL:
                     _log.warning("a sink takes no signals", connector=self._name)
-            waits = bool(self._pending)
+            waits = bool(self._pending or self._failures)
             pause = (
                 min(_POLL_SECONDS, max(0.0, self._again_at - time.monotonic())) if waits else _POLL_SECONDS
             )
             arrived = self._subscription.poll(pause)
             self._read += len(arrived)
             self._pending += [(each, self._records.made(each)) for each in arrived if _of(each) in self._own]
-            if self._pending and time.monotonic() >= self._again_at:
-                self._put()
+            if time.monotonic() >= self._again_at:
+                if self._pending:
+                    self._put()
+                else:
+                    self._work_without_records()
+                self._pause_as_wanted()
             if time.monotonic() >= self._next_flush:
                 self._flush()
             elif self._task.wants_flush():
@@ -150,9 +163,12 @@ class SinkLoop:
     # What the task is given, and how far it is
 
     def _put(self) -> None:
-        batch = [made for _, made in self._pending if made is not None]
+        batch = [made for _, made in self._pending if isinstance(made, SinkRecord)]
+        left_out = [made for _, made in self._pending if isinstance(made, LeftOut)]
         self._by_place = {(_of(each), each.offset): each for each, _ in self._pending}
         try:
+            if left_out:
+                self._task.left_out(left_out)
             if batch:
                 with self._progress.putting():
                     self._task.put(batch)
@@ -164,15 +180,43 @@ class SinkLoop:
             self._by_place = {}
         reached("sink.put")
         if self._task.keeps_records:
-            self._kept.add(each for each, made in self._pending if made is not None)
+            self._kept.add(each for each, made in self._pending if isinstance(made, SinkRecord))
         for each, _ in self._pending:
             self._put_to[_of(each)] = each.offset + 1
         self._records.count(batch)
         self._progress.put([(_of(each), each.timestamp) for each, _ in self._pending])
         self._pending = []
+        self._go_on()
+
+    def _work_without_records(self) -> None:
+        """Let the task do what is due although nothing was read."""
+        try:
+            self._task.work()
+        except RetriableError as error:
+            self._progress.put_failed()
+            self._rest(error)
+            return
+        if self._failures:
+            self._progress.put([])
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Read again, after failures, what the task does not want paused."""
         if self._failures:
             self._failures, self._again_at = 0, 0.0
-            self._subscription.resume(self._own)
+            self._subscription.resume(self._own - self._resting)
+
+    def _pause_as_wanted(self) -> None:
+        """Pause and resume partitions as the task says; while it fails all are paused anyway."""
+        wanted = self._own.intersection(self._task.paused())
+        if self._failures:
+            self._resting = wanted
+            return
+        if more := wanted - self._resting:
+            self._subscription.pause(more)
+        if fewer := self._resting - wanted:
+            self._subscription.resume(fewer)
+        self._resting = wanted
 
     def _rest(self, error: RetriableError) -> None:
         self._subscription.pause(self._own)  # also those that have come since the last failure
@@ -237,7 +281,15 @@ class SinkLoop:
         consumed = self._by_place.get((record.original, record.offset)) or self._kept.get(record)
         if consumed is None:
             consumed = Consumed(*record.original, record.offset, None, None, [], record.timestamp)
+        self._kept_refused(consumed, error)
+
+    def _kept_refused(self, consumed: Consumed, error: Exception) -> None:
+        """The same of a record that the task has kept (`SinkContext.report_kept`)."""
         self._letters.leave_out(consumed, PUT, type(self._task).__name__, error)
+
+    def _reaches(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, Reach]:
+        """How far partitions go (`SinkContext.reaches`)."""
+        return self._subscription.reaches(partitions)
 
     # What the group says (`Assignments`)
 
@@ -266,6 +318,7 @@ class SinkLoop:
         if gone:
             self._task.close(sorted(gone))
         self._own -= gone
+        self._resting -= gone
         self._pending = [(each, made) for each, made in self._pending if _of(each) not in gone]
         self._progress.forget(gone)
         for at in gone:
@@ -288,7 +341,7 @@ class SinkLoop:
                 self._subscription.reaches(self._own) if self._own else {},
                 [record for record, _ in self._pending],
                 self._put_to,
-                paused=len(self._own) if self._failures else 0,
+                paused=len(self._own if self._failures else self._resting),
             ),
         )
 

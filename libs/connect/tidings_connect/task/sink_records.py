@@ -12,7 +12,7 @@ from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
 from tidings_connect.task.patience import Patience
-from tidings_connect.task.sink_task import SinkRecord
+from tidings_connect.task.sink_task import LeftOut, SinkRecord
 from tidings_connect.transforms.chain import TransformError, make_chain
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope.errors import EnvelopeError
@@ -56,20 +56,21 @@ class Records:
         for record in batch:
             self._counts[record.original.topic] += 1
 
-    def made(self, record: Consumed) -> SinkRecord | None:
-        """What the task is given; None for a record that is left out.
+    def made(self, record: Consumed) -> SinkRecord | LeftOut:
+        """What the task is given, or what it is told of a record that is left out.
 
         Raises:
             RecordError: it cannot be made, and errors are not tolerated.
             TransformError: of a failure that may pass, and has not in time; so are errors of the schema registry.
             StopRequested: the task was to stop while a step was tried again.
         """
+        at = TopicPartition(record.topic, record.partition)
         try:
             key = self._step(KEY, self._classes["key"], record, self._key.decode, record.key)
             value = self._step(VALUE, self._classes["value"], record, self._value.decode, record.value)
             headers = self._headers(record)
         except _LeftOutError:
-            return None
+            return LeftOut(at, record.offset, None)
         plain = SourceRecord(record.topic, record.partition, *key, *value, record.timestamp, headers)
         result: SourceRecord | None = plain
         if self._chain is not None:
@@ -80,10 +81,10 @@ class Records:
                 if error.retry == Retry.TIMED:
                     raise  # nothing is wrong with the record
                 self._letters.leave_out(record, TRANSFORMATION, type(error).__name__, error)
-                return None
+                return LeftOut(at, record.offset, None)
         if result is None:
-            return None
-        return SinkRecord(*result, record.offset, TopicPartition(record.topic, record.partition))
+            return LeftOut(at, record.offset, SinkRecord(*plain, record.offset, at))
+        return SinkRecord(*result, record.offset, at)
 
     def close(self) -> None:
         """Close transforms and converters."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from tidings_connect.data.subscription import TopicPartition
+from tidings_connect.data.subscription import Consumed, Reach, TopicPartition
 from tidings_connect.errors import ConnectError
 from tidings_connect.transforms.record import Header
 from tidings_envelope.schema import ConnectSchema
@@ -52,6 +52,21 @@ class SinkContext:
     when the letters of what was left out before them are."""
     kept_bytes: Callable[[], int] = lambda: 0
     """How many bytes the records have that the loop keeps (`SinkTask.keeps_records`), as they stand in Kafka."""
+    consumed: Callable[[SinkRecord], Consumed | None] = lambda _record: None
+    """A record of the batch that is put just now, as it stands in its topic: for a task that keeps records beyond `put`."""
+    report_kept: Callable[[Consumed, Exception], None] = lambda _consumed, _error: None
+    """`report` of a record that was kept, by what `consumed` gave for it, so that its dead letter is whole."""
+    reaches: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Reach]] = lambda _partitions: {}
+    """How far partitions of this task go, and how far they were read, of those where that is known."""
+
+
+class LeftOut(NamedTuple):
+    """A record that a task is not given: it could not be read, or a transform has dropped it."""
+
+    at: TopicPartition
+    offset: int
+    record: SinkRecord | None
+    """As it was before the transforms; None where it could not be read."""
 
 
 class SinkTask(ABC):
@@ -77,6 +92,21 @@ class SinkTask(ABC):
 
         Raises:
             RetriableError: the same batch is to come again.
+        """
+
+    def left_out(self, records: Sequence[LeftOut]) -> None:  # noqa: B027 - most need not know
+        """These were read and are not put; told before the `put` of what was read with them, and again where that is put
+        again."""
+
+    def paused(self) -> Collection[TopicPartition]:
+        """The partitions of which nothing is to be read for now. Asked again and again; the membership goes on."""
+        return ()
+
+    def work(self) -> None:  # noqa: B027 - most do everything in `put` and `flush`
+        """Do what has come due although no record came: called some four times a second while no batch waits.
+
+        Raises:
+            RetriableError: it is called again after a pause.
         """
 
     @abstractmethod
