@@ -38,3 +38,10 @@ class LostError(BusyError):
     """The connection is gone, and with it perhaps the answer to a COMMIT."""
 
     code = "sink_busy"
+
+
+class TransactionError(ConnectError):
+    """A transaction of the source cannot be written as a whole: rows or its end are gone, a record does not say which it
+    belongs to, or it does not fit on disk; the message names it."""
+
+    code = "source_transaction"

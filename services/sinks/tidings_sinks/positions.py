@@ -130,6 +130,10 @@ class OwnPositions:
         """Those of the offsets to which the target's positions have not come."""
         return {at: offset for at, offset in offsets.items() if offset > (self._next.get(at) or 0)}
 
+    def changed(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Those of the offsets at which the target's positions are not."""
+        return {at: offset for at, offset in offsets.items() if offset != self._next.get(at)}
+
     def unwritten(self, batch: Sequence[SinkRecord]) -> Sequence[SinkRecord]:
         """A batch without those of its records that are written: it comes again whole though a part of it counts."""
         done = self._done

@@ -11,6 +11,7 @@ from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask, Topi
 from tidings_sinks.jdbc import flat_options
 from tidings_sinks.jdbc.options import OPTIONS, REFUSED, check
 from tidings_sinks.jdbc.settings import Settings, read_settings
+from tidings_sinks.transactions.options import is_wanted
 
 
 class JdbcSinkConnector(SinkConnector):
@@ -52,14 +53,21 @@ class JdbcSinkConnector(SinkConnector):
 
     def preload(self) -> None:
         """See `Connector.preload`."""
-        for name in ("task", "postgres"):
+        for name in ("transactions_task", "postgres"):
             import_module(f"tidings_sinks.jdbc.{name}")
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""
         from tidings_sinks.jdbc.task import JdbcSinkTask  # noqa: PLC0415 - the worker itself needs no driver
+        from tidings_sinks.jdbc.transactions_task import SourceTransactionsTask  # noqa: PLC0415 - as above
 
-        return JdbcSinkTask(self.read(context.connector, config), context)
+        settings = self.read(context.connector, config)
+        kind = JdbcSinkTask if settings.transactions is None else SourceTransactionsTask
+        return kind(settings, context)
+
+    def task_configs(self, config: dict[str, str], most: int) -> Sequence[dict[str, str]]:
+        """See `SinkConnector.task_configs`; one, where transactions are kept together."""
+        return super().task_configs(config, 1 if is_wanted(config) else most)
 
 
 class ConfluentJdbcSink(JdbcSinkConnector):

@@ -12,6 +12,8 @@ from tidings_connect.config.option_checks import (
     not_negative_problem,
 )
 from tidings_sinks.jdbc.url import UrlError, read_url
+from tidings_sinks.transactions.options import OPTIONS as TRANSACTION_OPTIONS
+from tidings_sinks.transactions.options import check_transactions, is_wanted
 
 URL: Final = "connection.url"
 USER: Final = "connection.username"
@@ -181,6 +183,7 @@ OPTIONS: Final = (
         check=_table_problem,
         documentation="The table in the database that holds, for each partition, the offset up to which its records are written; made if it is missing.",
     ),
+    *TRANSACTION_OPTIONS,
 )
 REFUSED: Final[Mapping[str, str]] = {
     "connection.pool.min_size": _ONE_CONNECTION,
@@ -222,7 +225,7 @@ def is_on(config: Mapping[str, str], name: str) -> bool:
 
 def check(config: Mapping[str, str]) -> dict[str, list[str]]:
     """What is wrong with options that are right one by one, by option."""
-    problems: dict[str, list[str]] = {}
+    problems = check_transactions(config)
 
     def wrong(name: str, text: str) -> None:
         problems.setdefault(name, []).append(f"The '{name}' value is invalid: {text}")
@@ -236,6 +239,8 @@ def check(config: Mapping[str, str]) -> dict[str, list[str]]:
         wrong(KEY_FIELDS, f"{KEY_MODE}={keys} has no fields to choose from")
     if keys == "record_header" and not items_of(config, KEY_FIELDS):
         wrong(KEY_FIELDS, f"{KEY_MODE}=record_header needs the names of headers")
+    if is_on(config, REDUCTION) and is_wanted(config):
+        wrong(REDUCTION, "whole transactions are written change by change, in the order of the source")
     for name, former in ((NAME_FORMAT, FORMER_NAME_FORMAT), (ZONE, FORMER_ZONE), (INCLUDE, EXCLUDE)):
         if config.get(name, "").strip() and config.get(former, "").strip():
             wrong(former, f"only one of {name} and {former} can be given")

@@ -8,6 +8,7 @@ from tidings_sinks.errors import BusyError, TargetError
 from tidings_sinks.jdbc.database import Database
 from tidings_sinks.jdbc.open_database import open_database
 from tidings_sinks.jdbc.settings import Settings
+from tidings_sinks.transactions.options import POSITION
 
 
 def change_positions(settings: Settings, offsets: Mapping[TopicPartition, int | None] | None) -> None:
@@ -16,6 +17,9 @@ def change_positions(settings: Settings, offsets: Mapping[TopicPartition, int | 
     Raises:
         TargetError: the database cannot be asked, or refuses; nothing is changed.
     """
+    if offsets and settings.transactions is not None:
+        # What is read again is not to be taken for what a source repeats.
+        offsets = {**offsets, TopicPartition(settings.transactions.topic, POSITION): None}
     change_positions_of(lambda: open_database(settings), settings.group, offsets)
 
 

@@ -10,6 +10,7 @@ from tidings_connect.config.sink_options import sink_group
 from tidings_sinks.jdbc import options as names
 from tidings_sinks.jdbc.options import is_on, items_of, value_of
 from tidings_sinks.jdbc.url import Address, read_url
+from tidings_sinks.transactions.options import TransactionSettings, read_transaction_settings
 
 
 class InsertMode(StrEnum):
@@ -100,6 +101,10 @@ class Settings:
     """Names of tables by topic, in place of the format's."""
     kafka_columns: tuple[str, ...] = KAFKA_COLUMNS
     """For topic, partition and offset, where they are the key."""
+    transactions: TransactionSettings | None = None
+    """Whether, and how, transactions of the source are kept together."""
+    tolerates: bool = False
+    """Whether rows that are refused are left out."""
     moments: bool = False
     """Whether Connect's Timestamp is a moment, which a column without a zone holds in `zone`."""
 
@@ -136,4 +141,6 @@ def read_settings(connector: str, config: Mapping[str, str]) -> Settings:
         retries=int(value_of(config, names.RETRIES)),
         retry_seconds=int(value_of(config, names.RETRY_DELAY)) / 1000,
         positions=value_of(config, names.POSITIONS),
+        transactions=read_transaction_settings(config),
+        tolerates=config.get("errors.tolerance", "").strip().lower() == "all",
     )

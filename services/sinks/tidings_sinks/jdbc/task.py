@@ -157,15 +157,19 @@ class JdbcSinkTask(SinkTask):
         return offsets
 
     def _prepared(self, database: Database, batch: Sequence[SinkRecord], bad: Bad) -> list[Prepared]:
-        if self._tables is None:
-            self._tables = self._make_tables(database)
+        tables = self._tables_of(database)
         found = []
         for record in batch:
             try:
                 change = self._changes.read(record)
                 if change is not None:
-                    found.append(self._tables.prepare(change))
+                    found.append(tables.prepare(change))
             except RowError as error:
                 bad.append((record, error))
             self._deprecations.look(record)
         return found
+
+    def _tables_of(self, database: Database) -> Tables:
+        if self._tables is None:
+            self._tables = self._make_tables(database)
+        return self._tables

@@ -30,6 +30,27 @@ def parts(changes: Sequence[Prepared]) -> Iterator[tuple[TableName, list[Prepare
     yield from waiting.items()
 
 
+def runs(changes: Sequence[Prepared]) -> Iterator[tuple[TableName, list[Prepared]]]:
+    """In their order: those that follow one another and can be one statement, because they do the same to different rows of one
+    table."""
+    run: list[Prepared] = []
+    rows: set[tuple[object, ...]] = set()
+    for change in changes:
+        key = change.key if change.shape is not None and change.shape.write.keys else None
+        if run and not (
+            change.op is not Op.TRUNCATE
+            and (change.table, change.op, change.write) == (run[0].table, run[0].op, run[0].write)
+            and key not in rows
+        ):
+            yield run[0].table, run
+            run, rows = [], set()
+        run.append(change)
+        if key is not None:
+            rows.add(key)
+    if run:
+        yield run[0].table, run
+
+
 def waves(changes: Iterable[Prepared], *, reduces: bool) -> list[Wave]:
     """The changes of one table: the waves are written one after the other.
 

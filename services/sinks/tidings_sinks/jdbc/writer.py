@@ -7,7 +7,7 @@ from tidings_sinks.errors import DataProblemError
 from tidings_sinks.jdbc.changes import Op
 from tidings_sinks.jdbc.database import Database, Write
 from tidings_sinks.jdbc.tables import Prepared
-from tidings_sinks.jdbc.waves import Wave, parts, waves
+from tidings_sinks.jdbc.waves import Wave, parts, runs, waves
 
 _T = TypeVar("_T")
 Refused = list[tuple[Prepared, DataProblemError]]
@@ -19,10 +19,11 @@ class Writer:
     Args:
         batch: how many rows a statement takes at most.
         reduces: see `waves`.
+        in_order: whether changes are written in their order, whatever their tables: for constraints between these.
     """
 
-    def __init__(self, database: Database, batch: int, *, reduces: bool) -> None:
-        self._database, self._batch, self._reduces = database, batch, reduces
+    def __init__(self, database: Database, batch: int, *, reduces: bool, in_order: bool = False) -> None:
+        self._database, self._batch, self._reduces, self._in_order = database, batch, reduces, in_order
 
     def write(self, changes: Sequence[Prepared]) -> None:
         """Write all of them.
@@ -30,7 +31,7 @@ class Writer:
         Raises:
             DataProblemError: one of them is refused; the transaction is of no use any more.
         """
-        for table, some in parts(changes):
+        for table, some in runs(changes) if self._in_order else parts(changes):
             if some[0].op is Op.TRUNCATE:
                 self._database.truncate(table)
             else:
