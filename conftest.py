@@ -10,7 +10,10 @@ groups, by marker, have no effect with the pinned versions: pytest 9.2 makes a t
 """
 
 import os
+import runpy
 import sys
+import time
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -78,3 +81,75 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return group_of(nodeid)
 
     return Together(config, log)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--costs", type=int, default=0, metavar="N", help="list the N files that took most, and each process"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("costs"):
+        config.pluginmanager.register(Costs(config), "costs")
+
+
+class Costs:
+    """What each file took: seconds, and CPU seconds of its process and of the servers and services that it started.
+
+    Of a process that ended and was not waited for by those that started it, the CPU time is unknown. What is waited for is
+    seen in a file whose seconds are many more than its CPU seconds.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        # By its path: pytest knows several folders as `tests`.
+        file = config.rootpath / "tests" / "bench" / "processes.py"
+        self._cpu_seconds: Callable[[int], float] = runpy.run_path(str(file))["cpu_seconds"]
+        self._files: dict[str, list[float]] = {}
+        """Seconds and CPU seconds by file: of this process, then of all."""
+        self._processes: dict[str, float] = {}
+        self._last = self._now()
+
+    def _now(self) -> tuple[float, float]:
+        return time.monotonic(), self._cpu_seconds(os.getpid())
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        result = yield
+        if nextitem is None or nextitem.path != item.path:
+            now = self._now()
+            self._add(item.nodeid.partition("::")[0], *(b - a for a, b in zip(self._last, now, strict=True)))
+            self._last = now
+        return result
+
+    def _add(self, file: str, seconds: float, cpu: float) -> None:
+        total = self._files.setdefault(file, [0.0, 0.0])
+        total[0] += seconds
+        total[1] += cpu
+
+    def pytest_collection_finish(self) -> None:
+        self._last = self._now()
+
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["costs"] = self._files
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        found = getattr(node, "workeroutput", {}).get("costs", {})
+        for file, cost in found.items():
+            self._add(file, *cost)
+        self._processes[node.gateway.id] = sum(seconds for seconds, _ in found.values())
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        terminalreporter.section("costs: seconds, CPU seconds")
+        most = sorted(self._files.items(), key=lambda one: max(one[1]), reverse=True)
+        for file, (seconds, cpu) in most[: self._config.getoption("costs")]:
+            terminalreporter.write_line(f"{seconds:8.1f} {cpu:8.1f}  {file}")
+        seconds, cpu = (sum(cost[place] for cost in self._files.values()) for place in (0, 1))
+        terminalreporter.write_line(f"{seconds:8.1f} {cpu:8.1f}  all {len(self._files)} files")
+        for name, seconds in sorted(self._processes.items()):
+            terminalreporter.write_line(f"{seconds:8.1f}           {name}")
