@@ -293,6 +293,49 @@ def test_a_report_says_how_far_a_sink_is_behind_and_for_how_long_its_system_has_
     assert 0 < abreast.put_average_seconds <= abreast.put_longest_seconds <= abreast.counts.put_seconds
 
 
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        ({"source": {"ts_us": 1_600_000_000_000_000, "ts_ms": 1}}, []),
+        ({"source": {"ts_ms": 1_600_000_000_000}}, []),
+        ({"__source_ts_ms": 1_600_000_000_000}, []),
+        ({}, [("ce_time", b"2020-09-13T12:26:40Z")]),
+    ],
+    ids=["envelope", "envelope in milliseconds", "flat", "event"],
+)
+def test_the_lag_since_the_commit_is_that_of_the_oldest_change_that_is_not_durable(
+    worker: MemoryWorker, system: System, value: dict[str, Any], headers: list[tuple[str, bytes]]
+) -> None:
+    """Of a slow system: first it takes nothing, then it takes records and does not make them durable."""
+    system.busy.set()
+    system.busy_flushes = 1_000_000
+    encoded = json.dumps({"number": 1, **value}).encode()
+    worker.kafka.inputs.produce(
+        TOPIC, None, encoded, partition=0, headers=headers
+    )  # Kafka's time is 1,700,000,000 s
+    start(worker)
+
+    def is_old() -> bool:
+        return abs(time.time() - 1_600_000_000 - sink_report(worker).commit_lag_seconds) < 5
+
+    worker.wait_for(is_old, "the lag while nothing is taken")
+    system.busy.clear()
+    worker.wait_for(lambda: system.numbers == [1], "the record")
+    worker.wait_for(lambda: sink_report(worker).lag_seconds == 0, "all put")
+    worker.wait_for(is_old, "the lag while it is not durable")
+    system.busy_flushes = 0
+    worker.wait_for(lambda: sink_report(worker).commit_lag_seconds == 0, "all durable")
+
+
+def test_a_record_without_a_commit_s_time_counts_from_its_own(worker: MemoryWorker, system: System) -> None:
+    system.busy.set()
+    produce(worker, 1, 1)
+    start(worker)
+    worker.wait_for(
+        lambda: abs(time.time() - 1_700_000_000 - sink_report(worker).commit_lag_seconds) < 5, "the lag"
+    )
+
+
 def test_a_flush_that_fails_counts_as_a_commit_that_failed_and_as_busy(
     worker: MemoryWorker, system: System
 ) -> None:
@@ -315,7 +358,7 @@ def test_the_metrics_of_a_sink_go_by_task_and_partition(
         report=Report(
             "streaming", outstanding=5, partitions=3,
             sink=SinkReport(
-                SinkCounts(3, 0.5, 3, 1, 7), 0.1, 0.3, {"a:0": 4, "a.b:1": 2, "c:0": 1}, 40.0, 3, 12.0
+                SinkCounts(3, 0.5, 3, 1, 7), 0.1, 0.3, {"a:0": 4, "a.b:1": 2, "c:0": 1}, 40.0, 3, 12.0, 50.0
             ),
         ),
         counters=lambda: Counters({"a": 8}, read=9, sink=SinkCounts(6, 1.0, 5, 2, 9)),
@@ -344,6 +387,7 @@ def test_the_metrics_of_a_sink_go_by_task_and_partition(
         "kafka_connect_connector_task_offset_commit_failure_percentage": 0.25,
         "kafka_connect_task_error_metrics_total_retries": 7,
         "tidings_sink_lag_seconds": 40,
+        "tidings_sink_commit_lag_seconds": 50,
         "tidings_sink_retrying_seconds": 12,
         "tidings_sink_paused_partitions": 3,
         "tidings_sink_puts_total": 6,

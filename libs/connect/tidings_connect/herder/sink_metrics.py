@@ -20,6 +20,8 @@ _GAUGES = {
     "kafka_connect_connector_task_offset_commit_failure_percentage": "Share of commits that failed, 0 to 1.",
     "kafka_connect_task_error_metrics_total_retries": "Puts and steps before them that were tried again.",
     "tidings_sink_lag_seconds": "How old the oldest record is that the task has not put; 0: it has put all.",
+    "tidings_sink_commit_lag_seconds": "How long ago the oldest change was committed at its source that the system does not have "
+    "durably; 0: it has all.",
     "tidings_sink_retrying_seconds": "Since when the sink's system has been busy without a break; 0 while it is not.",
     "tidings_sink_paused_partitions": "Partitions that rest because the system is busy.",
 }
@@ -79,6 +81,7 @@ def _gauge_values(run: LocalTask) -> dict[str, float]:
         1 - succeeded,
         report.counts.retries,
         report.lag_seconds,
+        report.commit_lag_seconds,
         report.retrying_seconds,
         report.paused,
     )

@@ -146,6 +146,8 @@ class SinkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """Partitions that rest because the system is busy."""
     retrying_seconds: float = 0.0
     """Since when the system has been busy without a break; 0 while it is not."""
+    commit_lag_seconds: float = 0.0
+    """How long ago the oldest change was committed at its source that the system does not have durably; 0: it has all."""
 
 
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -23,6 +23,7 @@ from tidings_connect.data.subscription import Consumed, Reach, Subscribe, TopicP
 from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
 from tidings_connect.task.channel import SIGNAL, Report
+from tidings_connect.task.commit_time import committed_ms
 from tidings_connect.task.kept_records import KeptRecords
 from tidings_connect.task.letters import PUT, Letters
 from tidings_connect.task.patience import Patience
@@ -185,6 +186,9 @@ class SinkLoop:
             self._put_to[_of(each)] = each.offset + 1
         self._records.count(batch)
         self._progress.put([(_of(each), each.timestamp) for each, _ in self._pending])
+        if not self._task.durable_at_put:
+            for at, committed in self._first_commits().items():
+                self._progress.held(at, self._put_to[at], committed)
         self._pending = []
         self._go_on()
 
@@ -263,6 +267,7 @@ class SinkLoop:
             if offset > self._committed.get(at, -1):
                 found[at] = offset
             self._kept.forget_before(at, offset)
+            self._progress.durable(at, offset)
         if found:
             self._commit(found)
         self._progress.flushed(committed=bool(found))
@@ -326,6 +331,16 @@ class SinkLoop:
             self._committed.pop(at, None)
             self._kept.forget(at)
 
+    def _first_commits(self) -> dict[TopicPartition, int]:
+        """When the first changes of the pending records were committed, by partition; milliseconds since the Unix epoch."""
+        found: dict[TopicPartition, int] = {}
+        for _, made in self._pending:
+            if isinstance(made, SinkRecord) and made.original not in found:
+                committed = committed_ms(made)
+                if committed is not None:
+                    found[made.original] = committed
+        return found
+
     def _report(self) -> Report:
         return Report(
             state=self._state,
@@ -342,6 +357,7 @@ class SinkLoop:
                 [record for record, _ in self._pending],
                 self._put_to,
                 paused=len(self._own if self._failures else self._resting),
+                committed_ms=self._first_commits(),
             ),
         )
 

@@ -1,6 +1,7 @@
 """How a sink task is getting on, for metrics: how far it is behind its topics, how long its system takes, what it repeats."""
 
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -10,6 +11,7 @@ from tidings_connect.task.channel import SinkCounts, SinkReport
 
 _WINDOW_SECONDS: Final = 30.0
 """What averages and maxima are of, as in Kafka Connect: this window and the one before."""
+_NOTHING: Final[Mapping[TopicPartition, int]] = {}
 
 
 class SinkProgress:
@@ -24,6 +26,9 @@ class SinkProgress:
         """Of each partition, the timestamp of the last record that was put; milliseconds since the Unix epoch."""
         self._abreast_at: dict[TopicPartition, float] = {}
         """Of each partition, when its end was last reached, or when the task was given it; milliseconds likewise."""
+        self._held: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        """Of each partition, the puts that are not durable yet: the offset after each, and when its first change was committed;
+        milliseconds likewise."""
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """These are the task's from now on."""
@@ -35,6 +40,7 @@ class SinkProgress:
         for at in partitions:
             self._put_at.pop(at, None)
             self._abreast_at.pop(at, None)
+            self._held.pop(at, None)
 
     @contextmanager
     def putting(self) -> Iterator[None]:
@@ -50,6 +56,21 @@ class SinkProgress:
         self._put_at |= {at: timestamp for at, timestamp in records if timestamp is not None}
         self._failing_since.pop("put", None)
         self._failing_since.pop("step", None)
+
+    def held(self, at: TopicPartition, end: int, committed_ms: int) -> None:
+        """What was put of a partition is not durable yet.
+
+        Args:
+            end: the offset after it.
+            committed_ms: when its first change was committed at the source.
+        """
+        self._held.setdefault(at, deque()).append((end, committed_ms))
+
+    def durable(self, at: TopicPartition, offset: int) -> None:
+        """What stands before an offset of a partition is."""
+        held = self._held.get(at)
+        while held and held[0][0] <= offset:
+            held.popleft()
 
     def put_failed(self) -> None:
         """The system is busy: the batch comes again."""
@@ -77,6 +98,7 @@ class SinkProgress:
         waiting: Sequence[Consumed],
         put_to: Mapping[TopicPartition, int],
         paused: int,
+        committed_ms: Mapping[TopicPartition, int] = _NOTHING,
     ) -> SinkReport:
         """What the task's report says.
 
@@ -85,13 +107,14 @@ class SinkProgress:
             waiting: records that were read and not put.
             put_to: of each partition, the offset after the last record that was put.
             paused: how many partitions rest.
+            committed_ms: of the first of the waiting records of each partition, when its change was committed at the source.
         """
         first: dict[TopicPartition, Consumed] = {}
         for record in waiting:
             first.setdefault(TopicPartition(record.topic, record.partition), record)
         now = time.time() * 1000
         lags: dict[str, int] = {}
-        oldest = now
+        oldest = oldest_commit = now
         for at, reach in reaches.items():
             begun = first[at].offset if at in first else max(put_to.get(at, -1), reach.passed)
             if begun < 0:
@@ -100,7 +123,10 @@ class SinkProgress:
             if not lag:
                 self._abreast_at[at] = now
                 continue
-            oldest = min(oldest, self._since(at, first.get(at)))
+            since = self._since(at, first.get(at))
+            oldest = min(oldest, since)
+            oldest_commit = min(oldest_commit, committed_ms.get(at, since))
+        oldest_commit = min([oldest_commit, *(held[0][1] for held in self._held.values() if held)])
         longest = max((time.monotonic() - since for since in self._failing_since.values()), default=0.0)
         return SinkReport(
             self._counts,
@@ -109,6 +135,7 @@ class SinkProgress:
             lag_seconds=(now - oldest) / 1000,
             paused=paused,
             retrying_seconds=longest,
+            commit_lag_seconds=(now - oldest_commit) / 1000,
         )
 
     def _since(self, at: TopicPartition, first: Consumed | None) -> float:

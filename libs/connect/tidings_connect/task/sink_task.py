@@ -76,6 +76,8 @@ class SinkTask(ABC):
     keeps_records: ClassVar[bool] = False
     """Whether it may say of a record that it cannot be written (`SinkContext.report`) after the put that brought it, up to the
     flush that makes it durable: the loop keeps what was read until then."""
+    durable_at_put: ClassVar[bool] = False
+    """Whether a put that returns has made its records durable in the system, so that none waits for the flush."""
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:  # noqa: ARG002
         """These partitions are this task's from now on.

@@ -25,6 +25,8 @@ Bad = list[tuple[SinkRecord, Exception]]
 class JdbcSinkTask(SinkTask):
     """A `SinkTask`."""
 
+    durable_at_put = True
+
     def __init__(self, settings: Settings, context: SinkContext) -> None:
         self._settings, self._context = settings, context
         self._changes = Changes(settings)

@@ -30,6 +30,8 @@ _MOST_ROWS: Final = 5_000
 class SourceTransactionsTask(JdbcSinkTask):
     """A `SinkTask`."""
 
+    durable_at_put = False
+
     def __init__(self, settings: Settings, context: SinkContext) -> None:
         super().__init__(settings, context)
         assert settings.transactions is not None

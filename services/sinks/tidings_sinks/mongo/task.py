@@ -26,6 +26,8 @@ class MongoSinkTask(SinkTask):
         tolerates: whether ``errors.tolerance`` is all.
     """
 
+    durable_at_put = True
+
     def __init__(self, settings: Settings, context: SinkContext, *, tolerates: bool) -> None:
         self._settings, self._context, self._tolerates = settings, context, tolerates
         self._client = Client(settings)

@@ -23,6 +23,8 @@ _Place = tuple[TopicPartition, int]
 class SearchSinkTask(SinkTask):
     """One task."""
 
+    durable_at_put = True
+
     def __init__(self, settings: Settings, context: SinkContext) -> None:
         self._settings, self._context = settings, context
         self._client = Client(settings)
