@@ -117,6 +117,38 @@ def test_each_kind_is_found_and_said_in_a_header(source):
     assert source.kinds() == {None: 20, "changed": 1, "deleted": 3, "missed": 1}
 
 
+def test_findings_are_counted_from_zero(source):
+    source.run(TABLE.replace(" NOT NULL DEFAULT now()", ""))
+    source.run(
+        "INSERT INTO ev (id, updated, note) VALUES (1, '2026-01-01', 'x'), (2, '2026-01-01', 'x'), (3, NULL, 'x')"
+    )
+    source.begin("timestamp", **{"validate.non.null": "false"})
+    source.await_equal()
+    kinds = {
+        "missed": 1,
+        "changed": 0,
+        "deleted": 0,
+        "unknown": 0,
+        "unfinished": 0,
+        "equal_timestamp": 1,
+        "null": 1,
+    }
+    source.worker.wait_for(lambda: source.worker.findings == kinds, "the counts")
+
+
+def test_a_statement_that_takes_too_long_ends_the_comparison_only(source):
+    source.run(TABLE)
+    source.run("INSERT INTO ev (note) SELECT repeat('x', 2000) FROM generate_series(1, 3000)")
+    slow = {"tidings.reconciliation.range.rows": "5000"}
+    source.begin("incrementing", **slow, **{"tidings.reconciliation.statement.timeout.ms": "1"})
+    source.worker.wait_for(lambda: source.worker.findings.get("unfinished", 0) > 0, "an end")
+    source.run("INSERT INTO ev (note) VALUES ('polled')")
+    source.worker.wait_for(lambda: "3001" in source.last(), "a poll")
+    source.run("DELETE FROM ev WHERE id = 7")
+    source.begin("incrementing", **slow)
+    source.await_equal()
+
+
 def test_what_is_known_survives_a_move(source):
     source.run(TABLE)
     source.run("INSERT INTO ev (id, note) SELECT n * 10, 'x' FROM generate_series(1, 20) n")

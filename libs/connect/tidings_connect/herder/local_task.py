@@ -56,6 +56,8 @@ class Counters:
     sink: SinkCounts = SinkCounts()
     losses: dict[str, int] = field(default_factory=dict)
     """How often changes may have been lost, by reason."""
+    findings: dict[str, int] = field(default_factory=dict)
+    """What a source's way of reading had missed, by kind."""
 
 
 class LocalTask:
@@ -179,10 +181,8 @@ class LocalTask:
             self._base.events + self.report.events,
             self._base.read + self.report.records_read,
             self._base.sink.plus(self.report.sink.counts),
-            {
-                reason: self._base.losses.get(reason, 0) + self.report.losses.get(reason, 0)
-                for reason in {**self._base.losses, **self.report.losses}
-            },
+            _sums(self._base.losses, self.report.losses),
+            _sums(self._base.findings, self.report.findings),
         )
 
     def continue_from(self, former: "LocalTask") -> None:
@@ -378,3 +378,7 @@ def _trace(failure: Failure, pause: float | None) -> str:
     if failure.trace:
         lines.append(failure.trace)
     return "\n".join(lines)
+
+
+def _sums(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

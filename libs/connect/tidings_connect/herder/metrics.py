@@ -115,6 +115,11 @@ def _counters(runs: list[LocalTask], bounds: SeriesBounds) -> Iterator[Metric]:
         "Kafka transactions committed since the task's process started (exactly once).",
         labels=["connector"],
     )
+    findings = CounterMetricFamily(
+        "tidings_capture_findings",
+        "What a source's task found that its way of reading had missed, or may miss.",
+        labels=["connector", "kind"],
+    )
     for name, of_connector in _by_connector(runs).items():
         having = [run for run in of_connector if run.has_task]
         for run in having:
@@ -130,9 +135,11 @@ def _counters(runs: list[LocalTask], bounds: SeriesBounds) -> Iterator[Metric]:
             records.add_metric([name, topic], count)
         transactions.add_metric([name], sum(each.transactions for each in counters))
         restarts.add_metric([name], sum(run.restarts for run in of_connector))
+        for kind, count in sorted(_sums(each.findings for each in counters).items()):
+            findings.add_metric([name, kind], count)
         for code, count in sorted(_sums(run.errors for run in of_connector).items()):
             errors.add_metric([name, code], count)
-    yield from (records, transactions, restarts, errors, seen, skipped, letters, commits)
+    yield from (records, transactions, restarts, errors, findings, seen, skipped, letters, commits)
 
 
 def _tasks(runs: list[LocalTask]) -> Iterator[Metric]:

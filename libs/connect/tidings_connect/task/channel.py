@@ -183,6 +183,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a source with one partition: the position that was stored last; empty before the first."""
     losses: dict[str, int] = {}
     """How often changes may have been lost before the start, by reason."""
+    findings: dict[str, int] = {}
+    """What the task found that its way of reading had missed, or may miss, by kind."""
     own: dict[str, Any] = {}
     """What only the connector's own metrics and companion understand; the worker hands it on."""
     failure: Failure | None = None

@@ -62,6 +62,11 @@ class _Task(ABC):
         if kind == SIGNAL:
             _log.warning("this connector takes no signals", signal_bytes=len(body))
 
+    def findings(self) -> Mapping[str, int]:
+        """What it found that its way of reading had missed, or may miss, by kind; counts from its start. All kinds from the
+        start, since an alert sees only what grows."""
+        return {}
+
     def stop(self) -> None:  # noqa: B027 - most have nothing to close
         """Let go of the source."""
 
@@ -129,6 +134,9 @@ class _Single(PartitionedTask):
 
     def command(self, kind: str, body: str) -> None:
         self._task.command(kind, body)
+
+    def findings(self) -> Mapping[str, int]:
+        return self._task.findings()
 
     def stop(self) -> None:
         self._task.stop()
@@ -267,4 +275,5 @@ class _Loop:
             connected=self._state == "streaming",
             outstanding=self._producer.outstanding(),
             kafka_transactions=self._checkpoints.transactions,
+            findings=dict(self._task.findings()),
         )

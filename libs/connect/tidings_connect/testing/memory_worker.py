@@ -195,6 +195,11 @@ class MemoryWorker:
         return sum(sum(task.supervision.last.records.values()) for task in self._tasks)
 
     @property
+    def findings(self) -> dict[str, int]:
+        """What the first task found that its way of reading had missed."""
+        return self._tasks[0].supervision.last.findings if self._tasks else {}
+
+    @property
     def tasks(self) -> int:
         """How many run."""
         return sum(task.thread.is_alive() for task in self._tasks)

@@ -14,9 +14,10 @@ from tidings_capture.query.database import Database, Result
 from tidings_capture.query.errors import QueryError
 from tidings_capture.query.options import QueryConfig
 from tidings_capture.query.packed import GONE, UNKNOWN, Key
+from tidings_capture.query.plan import Plan
 from tidings_capture.query.sent_rows import SentRows
 from tidings_capture.query.statements import EPOCH, Reached, begin, between, one_of, read_offset
-from tidings_capture.query.table import Plan, Table
+from tidings_capture.query.table import Table
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope.fault_points import reached
 from tidings_envelope.semantic import STRING
@@ -30,6 +31,7 @@ UNSURE: Final = "unknown"
 """Nobody knows whether the row was sent: it was before rows were compared, or offsets were altered."""
 UNFINISHED: Final = "unfinished"
 """A comparison that the database has ended."""
+KINDS: Final = (MISSED, CHANGED, DELETED, UNSURE, UNFINISHED)
 _LOOKUPS: Final = 100
 """Keys in one statement."""
 

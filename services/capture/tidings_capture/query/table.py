@@ -1,7 +1,6 @@
 """One table (or query) of a query source: its statement, its records, how far it is."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, MutableMapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -10,7 +9,8 @@ from tidings_capture.query.columns import Column, Field, field_of, read_moment
 from tidings_capture.query.database import Database, Result, TableFacts, TableId
 from tidings_capture.query.errors import QueryError, TableError
 from tidings_capture.query.options import QueryConfig
-from tidings_capture.query.packed import Key, checksum
+from tidings_capture.query.packed import Key
+from tidings_capture.query.plan import Plan
 from tidings_capture.query.sent_rows import SentRows
 from tidings_capture.query.statements import Names, Reached, Statement, begin, read_offset, statement
 from tidings_connect.data.kept import KEPT
@@ -20,33 +20,12 @@ from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_envelope.schema import Field as SchemaField
 
+EQUAL: Final = "equal_timestamp"
+"""A row with the timestamp of the one before it: one that is committed later with it is never read in mode timestamp."""
+NULL: Final = "null"
 _LATE: Final = "tidings_late"
 _ZONED: Final = "timestamptz"
 _NO_FACTS: Final = TableFacts((), (), ())
-
-
-@dataclass(slots=True)
-class Plan:
-    """How rows of a result become records."""
-
-    columns: tuple[Column, ...]
-    schema: ConnectSchema
-    fields: list[tuple[str, Field]]
-    key_schema: ConnectSchema | None
-    key: list[str]
-    number: int | None
-    moments: list[int]
-    late: int | None
-    identity: list[int]
-    """Where the primary key's columns are, when rows are compared with what was sent."""
-
-    def checksum(self, row: Sequence[Any]) -> bytes:
-        """Of a row, without what only this connector has selected."""
-        names = [column.name for column in self.columns]
-        if self.late is None:
-            return checksum(names, row)
-        late = self.late
-        return checksum([*names[:late], *names[late + 1 :]], [*row[:late], *row[late + 1 :]])
 
 
 class Table:
@@ -80,6 +59,8 @@ class Table:
         self._result: Result | None = None
         self._rows: Iterator[Sequence[Any]] = iter(())
         self._next: Sequence[Any] | None = None
+        self.found: MutableMapping[str, int] = {}
+        """Counts what its mode may miss, by kind."""
         self.due = 0.0
         """When it is to be asked, by `time.monotonic`."""
 
@@ -156,6 +137,20 @@ class Table:
             raise TableError(f"{self._name} has no primary key", hint="set tidings.record.key=none")
         if self.sent is not None:
             self._check_comparable()
+
+    def nulls(self, database: Database) -> int:
+        """How many rows have null where rows are found by, and are never read; it counts to 1,000."""
+        moments, number = self._config.timestamps, self._number
+        parts = [f"{database.quoted(number)} IS NULL"] if self._config.by_number else []
+        if self._config.by_timestamp:
+            parts.append(" AND ".join(f"{database.quoted(name)} IS NULL" for name in moments))
+        select = f"SELECT 1 AS one FROM {self.source(database)} WHERE {' OR '.join(parts)}"  # noqa: S608 - quoted
+        result = database.open(f"SELECT count(*) AS n FROM ({select} LIMIT 1000) AS few", "", [])  # noqa: S608
+        try:
+            ((count,),) = result.fetch(1)
+            return int(count)
+        finally:
+            result.close()
 
     def _check_comparable(self) -> None:
         facts = self.facts
@@ -282,7 +277,7 @@ class Table:
         Args:
             rows: how many, about.
         """
-        plan, count = self._plan, 0
+        plan, count, reached = self._plan, 0, self._reached
         assert plan is not None
         while self._next is not None:
             row = self._next
@@ -294,7 +289,9 @@ class Table:
             yield record
             self._next = next(self._rows, None)
             count += 1
-            reached = self._reached_by(plan, row)
+            before, reached = reached, self._reached_by(plan, row)
+            if before == reached and plan.number is None and plan.moments:
+                self.found[EQUAL] = self.found.get(EQUAL, 0) + 1
             whole = plan.number is not None or not plan.moments
             if whole:
                 self._reached = reached

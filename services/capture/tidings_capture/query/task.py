@@ -4,15 +4,15 @@ import math
 import re
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidings_capture.query.address import Address
 from tidings_capture.query.database import Database, TableId
 from tidings_capture.query.errors import QueryError, TableError
 from tidings_capture.query.options import QueryConfig
-from tidings_capture.query.reconciliation import Reconciliation
+from tidings_capture.query.reconciliation import KINDS, Reconciliation
 from tidings_capture.query.statements import losses
-from tidings_capture.query.table import Table
+from tidings_capture.query.table import EQUAL, NULL, Table
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import PartitionedTask
 from tidings_connect.task.stored_positions import Partition, Position, StoredPositions
@@ -33,7 +33,11 @@ class QueryTask(PartitionedTask):
         self._stored = StoredPositions("", {})
         self._tables: dict[TableId | None, Table] = {}
         self._comparisons: dict[TableId | None, Reconciliation] = {}
-        self._found: dict[str, int] = {}
+        self._found: dict[str, int] = dict.fromkeys(KINDS, 0) if config.reconcile_seconds else {}
+        if config.by_timestamp and not config.by_number:
+            self._found[EQUAL] = 0
+        if not config.validate_non_null:
+            self._found[NULL] = 0
         self._look_at = 0.0
         self._missing: tuple[str, ...] = ()
 
@@ -93,6 +97,9 @@ class QueryTask(PartitionedTask):
                 _log.warning("not connected yet", reason=str(error), attempt=self._attempts)
         return self._database
 
+    def findings(self) -> Mapping[str, int]:
+        return self._found
+
     def _compare(self, database: Database, now: float) -> None:
         """Compare a range, where one is due and no result is open."""
         due = [each for each in self._comparisons.values() if each.due <= now]
@@ -121,6 +128,9 @@ class QueryTask(PartitionedTask):
                 table = Table(name, self._config, self._stored)
                 table.inspect(database)
                 self._tables[name] = table
+                table.found = self._found
+                if NULL in self._found:
+                    self._found[NULL] += table.nulls(database)
                 if table.sent is not None:
                     self._comparisons[name] = Reconciliation(
                         table, table.sent, self._config, self._output.write, self._found
