@@ -25,6 +25,7 @@ BENCHMARKS = {
     "capture_mariadb": "a backlog of MariaDB's log and a snapshot, capture and real Debezium",
     "sink_jdbc": "upserts of envelopes into PostgreSQL through our JDBC sink and Debezium's",
     "sink_search": "documents into OpenSearch by our sink's task and by opensearch-py, which has to be installed for it",
+    "sink_mongo": "documents by our MongoDB sink's task and pymongo's bulk_write, and by our sink and mongo-kafka's",
     "wal_watch": "what watching slots, WAL and publication costs the database",
     "translator": "technical events through sequencer and translator, transactions on",
     "translator_scale": "both stages with one to four partitions, and two translators",

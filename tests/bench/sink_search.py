@@ -24,10 +24,10 @@ from tidings_stack.stack import Stack
 
 REQUEST: Final = 2000
 ROUNDS: Final = 3
-_KEY: Final = ConnectSchema(
+KEY_SCHEMA: Final = ConnectSchema(
     ConnectType.STRUCT, name="Key", fields=(Field("id", ConnectSchema(ConnectType.INT64)),)
 )
-_ROW: Final = ConnectSchema(
+ROW_SCHEMA: Final = ConnectSchema(
     ConnectType.STRUCT,
     name="Row",
     fields=(
@@ -66,19 +66,22 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 
 def ours(url: str, index: str, found: list[dict[str, Any]]) -> None:
-    task = SearchSinkTask(read_settings({"connection.url": url}), SinkContext("bench", 0, _refused))
+    task = SearchSinkTask(read_settings({"connection.url": url}), SinkContext("bench", 0, refused))
     at = TopicPartition(index, 0)
     for first in range(0, len(found), REQUEST):
         task.put(
             [
-                SinkRecord(index, 0, _KEY, {"id": row["id"]}, _ROW, row, None, [], first + place, at)
+                SinkRecord(
+                    index, 0, KEY_SCHEMA, {"id": row["id"]}, ROW_SCHEMA, row, None, [], first + place, at
+                )
                 for place, row in enumerate(found[first : first + REQUEST])
             ]
         )
     task.stop()
 
 
-def _refused(_: SinkRecord, error: Exception) -> None:
+def refused(_: SinkRecord, error: Exception) -> None:
+    """A record that cannot be written ends the benchmark."""
     raise error
 
 

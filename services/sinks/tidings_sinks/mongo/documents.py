@@ -7,6 +7,7 @@ Debezium's own types is what MongoDB's connector makes of them: the numbers that
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from struct import Struct
 from typing import Any, Final
 
 import msgspec
@@ -125,6 +126,15 @@ _SEMANTIC: Final[Mapping[Values, Mapping[str, Convert | None]]] = {
 }
 
 
+def _float32(value: float) -> float:
+    """What 32 bits hold of a number that JSON has with more digits, as from Avro."""
+    return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
+
+
+_FLOAT: Final = Struct("<f")
+_PLAIN: Final[Mapping[ConnectType, Convert]] = {ConnectType.INT64: Int64, ConnectType.FLOAT32: _float32}
+
+
 def plain(value: Any) -> Any:
     """A value that has no schema: JSON's, with whole numbers as 64 bit integers as Kafka Connect has them."""
     kind = type(value)
@@ -196,7 +206,7 @@ class Documents:
             return _each(self._of(schema.items))
         if schema.type is ConnectType.MAP:
             return self._map(schema)
-        return Int64 if schema.type is ConnectType.INT64 else None
+        return _PLAIN.get(schema.type)
 
     def _struct(self, schema: ConnectSchema) -> Convert:
         converts: list[tuple[str, Convert]] = []
