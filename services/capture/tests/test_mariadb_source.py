@@ -279,6 +279,28 @@ def test_a_truncation_is_told_of_a_table_that_is_gone(database: Database, config
     assert len(output.records) == 6
 
 
+def test_transactions_and_the_age_of_the_last_change_are_counted(database: Database, config: Config) -> None:
+    database.run("CREATE TABLE t (id INT)")
+    start = database.position()
+    database.run("INSERT INTO t VALUES (1), (2)", "INSERT INTO t VALUES (3)", "SELECT SLEEP(1.1)")
+    connector_config = read_config({**config, "max.batch.size": "1"})
+    stream = Stream(connector_config, Collected(direct=False), Offset(start))  # type: ignore[arg-type]
+    try:
+        assert (stream.transactions, stream.events, stream.lag_seconds, stream.last_seconds) == (0, 0, 0, 0)
+        deadline = time.monotonic() + 30
+        while stream.events < 2:
+            assert time.monotonic() < deadline
+            stream.read()
+        behind = stream.lag_seconds
+        assert 1 < behind < 600
+        while not stream.read() or stream.events < 3:
+            assert time.monotonic() < deadline
+        assert (stream.transactions, stream.events, stream.lag_seconds) == (2, 3, 0)
+        assert abs(time.time() - stream.last_seconds) < 600
+    finally:
+        stream.close()
+
+
 def test_a_purged_log_stops_it_or_is_answered_with_a_snapshot(database: Database, config: Config) -> None:
     database.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
 

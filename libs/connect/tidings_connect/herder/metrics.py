@@ -35,6 +35,7 @@ class ConnectorCollector(Collector):
         yield from _states(runs)
         self._bounds.keep({run.name for run in runs})
         yield from _counters(runs, self._bounds)
+        yield _lag(runs)
         yield from _tasks(runs)
         yield from sink_metrics(runs, self._bounds)
 
@@ -78,6 +79,16 @@ def _sums(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
         for name, count in each.items():
             found[name] += count
     return found
+
+
+def _lag(runs: list[LocalTask]) -> Metric:
+    lag = GaugeMetricFamily(
+        "tidings_capture_lag_seconds", "Age of the last change; 0 when idle.", labels=["connector"]
+    )
+    for run in runs:
+        if run.report.lag_seconds is not None:
+            lag.add_metric([run.name], run.report.lag_seconds)
+    return lag
 
 
 def _counters(runs: list[LocalTask], bounds: SeriesBounds) -> Iterator[Metric]:

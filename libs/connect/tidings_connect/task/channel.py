@@ -159,7 +159,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     records: dict[str, int] = {}
     transactions: int = 0
     events: int = 0
-    lag_seconds: float = 0.0
+    lag_seconds: float | None = None
+    """Of a source that reads changes: the age of the last one, 0 when idle. None: it does not say."""
     connected: bool = False
     last_commit_us: int = 0
     """When the last transaction seen was committed, microseconds since the Unix epoch; 0 before the first."""

@@ -8,6 +8,7 @@ import select
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tidings_connect.config.exactly_once import REQUIRED, SUPPORT
@@ -38,8 +39,22 @@ _PENDING_SECONDS: Final = 0.02
 _log = get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class StreamFigures:
+    """What a task that reads changes says of them; counters count from its start. See `Report`."""
+
+    transactions: int = 0
+    events: int = 0
+    last_commit_us: int = 0
+    lag_seconds: float | None = None
+
+
 class _Task(ABC):
     """What all tasks of sources have."""
+
+    def figures(self) -> StreamFigures:
+        """For the worker's metrics."""
+        return StreamFigures()
 
     @abstractmethod
     def poll(self) -> bool:
@@ -140,6 +155,9 @@ class _Single(PartitionedTask):
 
     def stop(self) -> None:
         self._task.stop()
+
+    def figures(self) -> StreamFigures:
+        return self._task.figures()
 
 
 class SourceConnector(Connector):
@@ -268,7 +286,12 @@ class _Loop:
 
     def _report(self) -> Report:
         stored = self._checkpoints.stored or ()
+        figures = self._task.figures()
         return Report(
+            transactions=figures.transactions,
+            events=figures.events,
+            last_commit_us=figures.last_commit_us,
+            lag_seconds=figures.lag_seconds,
             state=self._state,
             position=dict(stored[0][1]) if len(stored) == 1 else {},
             records=dict(self._output.counts),

@@ -58,6 +58,9 @@ class Stream:
         """How many of what is done are definitions."""
         self._numbers: Numbers | None = None
         self._versions: dict[int, Version | None] = {}
+        self.transactions = self.events = 0
+        """That were read."""
+        self._idle = True
         self._heard = time.monotonic()
         self._stream = BinlogStream(
             config.endpoint,
@@ -97,16 +100,29 @@ class Stream:
             MariaDbError: the connection is lost.
         """
         rows = 0
+        self._idle = False
         for packet in self._stream.packets():
             self._heard = time.monotonic()
-            rows += self._event(self._reader.read(packet))
+            rows += (count := self._event(self._reader.read(packet)))
+            self.events += count
             if rows >= self._config.batch_rows:
                 return False
         if time.monotonic() - self._heard > _SILENT_SECONDS:
             raise MariaDbError(
                 f"{self._config.endpoint} has been silent for {_SILENT_SECONDS:.0f} seconds, heartbeats included"
             )
+        self._idle = self._current is None
         return True
+
+    @property
+    def last_seconds(self) -> int:
+        """When the last transaction that was seen was written, in seconds since the Unix epoch; 0 before the first."""
+        return self._place.seconds
+
+    @property
+    def lag_seconds(self) -> float:
+        """The age of the last change; 0 when nothing more is there."""
+        return 0.0 if self._idle or not self._place.seconds else max(0.0, time.time() - self._place.seconds)
 
     def wait(self, seconds: float, descriptor: int) -> None:
         """Wait for more."""
@@ -181,6 +197,7 @@ class Stream:
         if self._numbers is not None:
             self._output.write(self._topic.end(self._numbers, event.timestamp))
         gtid = self._current.gtid
+        self.transactions += 1
         self._gtids = self._gtids.after(gtid)
         self._parts.pop(str(gtid), None)
         self._resumes = self._resumes and bool(self._parts)

@@ -1,6 +1,7 @@
 """The task of MariaDB's connector: a snapshot where one is due, then the log."""
 
 import time
+from dataclasses import replace
 from itertools import groupby
 
 from tidings_capture.mysql.client import Session
@@ -15,7 +16,7 @@ from tidings_capture.mysql.standing import check_position
 from tidings_capture.mysql.stream import Stream
 from tidings_capture.mysql.transactions import TransactionTopic
 from tidings_connect.task.output import Output
-from tidings_connect.task.source_loop import SourceTask
+from tidings_connect.task.source_loop import SourceTask, StreamFigures
 from tidings_connect.task.stored_positions import Position
 from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
@@ -35,6 +36,8 @@ class MariaDbTask(SourceTask):
         self._stream: Stream | None = None
         self._offset: Offset | None = None
         self._beat_at = 0.0
+        self._former = StreamFigures()
+        """Of streams that have ended."""
 
     def start(self, stored: Position | None) -> None:
         offset = None if stored is None else read_offset(stored)
@@ -142,7 +145,20 @@ class MariaDbTask(SourceTask):
             self._snapshot.close()
         self._close_stream()
 
+    def figures(self) -> StreamFigures:
+        """See `SourceTask`."""
+        stream, former = self._stream, self._former
+        if stream is None:
+            return replace(former, lag_seconds=0.0)
+        return StreamFigures(
+            former.transactions + stream.transactions,
+            former.events + stream.events,
+            stream.last_seconds * 1_000_000,
+            stream.lag_seconds,
+        )
+
     def _close_stream(self) -> None:
+        self._former = self.figures()
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()

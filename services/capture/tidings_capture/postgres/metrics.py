@@ -80,7 +80,7 @@ def _streaming(runs: list[RunningTask]) -> Iterator[Metric]:
     remaining = _debezium("QueueRemainingCapacity", "Records that may still be queued for Kafka.")
     for run in runs:
         key, report, counters = _key(run, "streaming"), run.report, run.counters()
-        behind.add_metric(key, report.lag_seconds * 1000)
+        behind.add_metric(key, (report.lag_seconds or 0.0) * 1000)
         age = time.time() * 1000 - report.last_commit_us / 1000 if report.last_commit_us else -1.0
         since.add_metric(key, max(age, -1.0))
         seen.add_metric(key, counters.events)
@@ -124,7 +124,6 @@ def _table_rows(run: RunningTask, bounds: SeriesBounds) -> dict[str, float]:
 def _own(runs: list[RunningTask], bounds: SeriesBounds) -> Iterator[Metric]:
     """What nobody else has a name for."""
     one, by_table = ["connector"], ["connector", "table"]
-    lag = GaugeMetricFamily("tidings_capture_lag_seconds", "Age of the last change; 0 when idle.", labels=one)
     queued = GaugeMetricFamily(
         "tidings_capture_outstanding_records", "Records Kafka has not acknowledged.", labels=one
     )
@@ -168,7 +167,6 @@ def _own(runs: list[RunningTask], bounds: SeriesBounds) -> Iterator[Metric]:
     )  # fmt: skip
     for run in runs:
         key, report, own = [run.name], run.report, stream_report(run.report)
-        lag.add_metric(key, report.lag_seconds)
         queued.add_metric(key, report.outstanding)
         if own.heartbeat_seconds is not None:
             trip.add_metric(key, own.heartbeat_seconds)
@@ -185,4 +183,4 @@ def _own(runs: list[RunningTask], bounds: SeriesBounds) -> Iterator[Metric]:
             if name in tables and (guess := tables[name].estimated) is not None:
                 estimated.add_metric([run.name, name], guess)
         folded.add_metric(key, bounds.folded(run.name))
-    yield from (lag, queued, trip, pending, age, spilled, on_disk, rows, left, table_rows, estimated, folded)
+    yield from (queued, trip, pending, age, spilled, on_disk, rows, left, table_rows, estimated, folded)
