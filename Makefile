@@ -67,6 +67,7 @@ check: $(STAMP) ## format, lint, types, import rules; whether every test can be 
 	@$(MAKE) --no-print-directory docs
 	@$(BIN)/python -m tidings_connect.config.worker_page docs/worker-properties.md --check
 	@$(BIN)/python -m tidings_capture.mysql.option_page docs/mariadb.md --check
+	@$(BIN)/python -m tidings_capture.query.option_page docs/query-sources.md --check
 	@$(BIN)/python -m tidings_connect.rest.page docs/rest.md --check
 	@$(BIN)/python -m tidings_cli.settings_reference docs/settings.md --check
 	@found=$$($(BIN)/pytest --collect-only -q 2>&1) || { echo "$$found" | grep -v ::; exit 1; }

@@ -11,6 +11,8 @@ import psycopg
 import pytest
 
 from tidings_capture.query.connector import JdbcSource
+from tidings_capture.query.option_page import PAGE
+from tidings_capture.query.options import FIXED, OPTIONS, REFUSED, SHARE
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import Crash, MemoryWorker
 
@@ -366,13 +368,25 @@ def test_what_cannot_be_read_is_told(worker, run, begin, table, options, told):
         ({"mode": "bulk", "connection.url": "jdbc:postgresql://h/x?password=p"}, "connection.password"),
         ({"mode": "bulk", "connection.url": "postgresql://u:p@h/x"}, "connection.password"),
         ({"mode": "bulk", "db.timezone": "Mars/Olympus"}, "db.timezone"),
-        ({"mode": "bulk", "dialect.name": "x"}, "dialect.name"),
+        *(({"mode": "bulk", name: "1"}, name) for name in REFUSED),
+        *(({"mode": "bulk", option.name: "never"}, option.name) for option in FIXED),
+        ({"mode": "bulk", "tidings.reconciliation.interval.ms": "1"}, "tidings.reconciliation.interval.ms"),
+        (
+            {"mode": "incrementing", "tidings.reconciliation.interval.ms": "1"},
+            "tidings.reconciliation.deletes",
+        ),
         ({"mode": "bulk", "tidings.late.commits": "wait"}, "tidings.late.commits"),
     ],
 )
 def test_a_wrong_configuration_is_refused_by_name(begin, options, told):
     with pytest.raises(OptionError, match=told.replace(".", r"\.")):
         begin(**options)
+
+
+def test_every_option_stands_on_the_page_once():
+    shown = [option.name for options in PAGE.sections.values() for option in options]
+    shown += [option.name for option in PAGE.own]
+    assert sorted(shown) == sorted(option.name for option in OPTIONS if option.name != SHARE)
 
 
 def test_tables_are_spread_over_tasks():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from tidings_capture.query.options import OPTIONS, SHARE, check_together, names_in, read_query_config
+from tidings_capture.query.options import FIXED, OPTIONS, SHARE, check_together, names_in, read_query_config
 from tidings_capture.query.task import QueryTask, connect
 from tidings_connect.config.option import Option
 from tidings_connect.connector import Findings
@@ -18,7 +18,7 @@ class JdbcSource(SourceConnector):
     class_name: ClassVar[str] = "io.aiven.connect.jdbc.JdbcSourceConnector"
     version: ClassVar[str] = "6.12.0"
     writes_rows: ClassVar[bool] = False
-    own_options: ClassVar[Sequence[Option]] = OPTIONS
+    own_options: ClassVar[Sequence[Option]] = (*OPTIONS, *FIXED)
 
     def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
         """Of single options, and of those that do not go together."""

@@ -230,6 +230,25 @@ OPTIONS: Final = (
     Option(SHARE, documentation="Set by the connector for its tasks: which of how many a task is."),
 )
 
+FIXED: Final = (
+    Option("quote.sql.identifiers", default="always", values=("always",), only="always"),
+    Option("sql.quote.identifiers", default="true", values=("true",), only="true"),
+)
+"""Identifiers are always quoted."""
+REFUSED: Final = (
+    "dialect.name",
+    "incrementing.column.mapping",
+    "incrementing.relaxed.monotonic",
+    "query.retry.attempts",
+    "query.suffix",
+    "table.exclude.list",
+    "table.include.list",
+    "timestamp.columns.mapping",
+    "timestamp.granularity",
+    "transaction.isolation.mode",
+)
+"""Options of one of the two well-known connectors, or of both, that are refused as every name is that nobody obeys."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueryConfig:
