@@ -24,6 +24,7 @@ BENCHMARKS = {
     "capture_rest": "twenty concurrent PUTs of connectors, capture and real Kafka Connect",
     "capture_mariadb": "a backlog of MariaDB's log and a snapshot, capture and real Debezium",
     "sink_jdbc": "upserts of envelopes into PostgreSQL through our JDBC sink and Debezium's",
+    "sink_graph": "nodes and relationships into Neo4j by our sink's task and by the driver's own UNWIND and MERGE",
     "sink_search": "documents into OpenSearch by our sink's task and by opensearch-py, which has to be installed for it",
     "sink_mongo": "documents by our MongoDB sink's task and pymongo's bulk_write, and by our sink and mongo-kafka's",
     "wal_watch": "what watching slots, WAL and publication costs the database",

@@ -37,8 +37,8 @@ GROUP = {
 SIZE, EVENTS = 7, 140
 
 
-def register(url: str, subject: str) -> int:
-    body = json.dumps({"schema": json.dumps(SCHEMA)}).encode()
+def register(url: str, subject: str, schema: Any = SCHEMA) -> int:
+    body = json.dumps({"schema": json.dumps(schema)}).encode()
     request = urllib.request.Request(
         f"{url}/subjects/{subject}/versions", body, {"Content-Type": "application/vnd.schemaregistry.v1+json"}
     )
