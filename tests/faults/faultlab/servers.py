@@ -81,13 +81,13 @@ class Lab:
     ) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="tidings-faults-"))
         self.directory.chmod(0o755)
-        self._place = Place(self.directory, PortReservations(), SilentProgress())
+        self.place = Place(self.directory, PortReservations(), SilentProgress())
         self.pg = PostgresServer(
-            self._place,
+            self.place,
             settings={"wal_sender_timeout": "5s", "checkpoint_timeout": "30s", **(pg_settings or {})},
         )
-        self.kafka = ProxiedKafka(self._place, kafka_settings)
-        self._registry = LenientRegistry(self._place) if registry else None
+        self.kafka = ProxiedKafka(self.place, kafka_settings)
+        self._registry = LenientRegistry(self.place) if registry else None
         self.pg_proxy = Proxy(self.pg.port)
         self.kafka_proxy = self.kafka.proxy
         self.registry_proxy = Proxy(self.registry.port) if registry else None
@@ -242,7 +242,7 @@ class Lab:
         """Stop everything and remove it."""
         with contextlib.ExitStack() as exits:
             exits.callback(shutil.rmtree, self.directory, ignore_errors=True)
-            exits.callback(self._place.ports.release)
+            exits.callback(self.place.ports.release)
             for proxy in (self.pg_proxy, self.registry_proxy):
                 if proxy is not None:
                     exits.callback(proxy.close)
