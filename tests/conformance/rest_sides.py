@@ -157,6 +157,7 @@ def _message(status: int, text: str) -> str:
 NOT_INSTALLED_THERE = {
     "io.confluent.connect.s3.S3SinkConnector",
     "tidings.ObjectStorageSinkConnector",
+    "tidings.WarehouseSinkConnector",
     "com.mongodb.kafka.connect.MongoSinkConnector",
     "io.aiven.kafka.connect.opensearch.OpenSearchSinkConnector",
     "org.neo4j.connectors.kafka.sink.Neo4jConnector",

@@ -380,6 +380,7 @@ def test_plugins_and_validation(both: Both, config: dict[str, str]) -> None:
         "ObjectStorageSinkConnectorsink",
         "OpenSearchSinkConnectorsink",
         "S3SinkConnectorsink",
+        "WarehouseSinkConnectorsink",
     }
     assert {name: theirs[name] for name in mine.keys() & theirs.keys()} == {
         name: mine[name] for name in mine.keys() & theirs.keys()
