@@ -4,7 +4,7 @@ First both get the same decoded rows, in requests of 2,000: the task reads schem
 places; pymongo is given documents that are ready. Then both sinks drain a topic of JSON with schemas from Kafka, each alone,
 warm. Processor time is that of the client's process, or of the engine's process tree. The server is mongo-java-server, which
 uses no index for a filter that has more than the ``_id``, as a write with places has (MongoDB does): so the first rows are of
-500 keys, and the sinks are compared without places.
+100 keys, and the sinks are compared without places.
 """
 
 import tempfile
@@ -37,9 +37,11 @@ from tidings_stack.mongo import MongoServer
 from tidings_stack.stack import Stack
 
 REQUEST: Final = 2000
-ROUNDS: Final = 3
-_WARM_UP: Final = 40_000
-_KEYS: Final = 500
+ROUNDS: Final = 2
+_WARM_UP: Final = 60_000
+_ALONE: Final = 20_000
+"""How many rows the first comparison takes at most."""
+_KEYS: Final = 100
 _DEADLINE_SECONDS: Final = 900
 _BY_KEY: Final = {
     "document.id.strategy": "com.mongodb.kafka.connect.sink.processor.id.strategy.FullKeyStrategy",
@@ -131,7 +133,8 @@ def _base64(value: Decimal) -> str:
 
 def _beside_mongo_kafka(stack: Stack, server: MongoServer, found: Rows, directory: Path) -> None:
     bootstrap, topic = stack.kafka.bootstrap, "bench"
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     connect = stack.add(lambda place: ConnectServer(place, bootstrap=bootstrap, plugins=("mongo-kafka",)))
     with CaptureWorkers(directory, bootstrap) as workers, MongoClient[dict[str, Any]](server.url) as client:
         worker = workers.start(workers.properties("bench", {"offset.flush.interval.ms": "5000"}))
@@ -195,11 +198,11 @@ def _beside_mongo_kafka(stack: Stack, server: MongoServer, found: Rows, director
 def run(count: int) -> None:
     """Print what each does with so many rows."""
     found = rows(count + _WARM_UP)
-    few = [{**row, "id": row["id"] % _KEYS} for row in found[:count]]
+    few = [{**row, "id": row["id"] % _KEYS} for row in found[: min(count, _ALONE)]]
     with (
         Stack(members=("kafka",), progress=PlainProgress(print)) as stack,
         tempfile.TemporaryDirectory() as directory,
     ):
-        server = stack.add(MongoServer)
+        server = stack.add(lambda place: MongoServer(place, heap="2g"))
         _alone(server, few)
         _beside_mongo_kafka(stack, server, found, Path(directory))

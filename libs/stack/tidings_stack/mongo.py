@@ -24,14 +24,15 @@ _START = (
 
 
 class MongoServer(Server):
-    """mongo-java-server: what it holds is gone when it stops."""
+    """mongo-java-server: what it holds is gone when it stops. `heap` is the JVM's `-Xmx`, which has to hold all of it."""
 
     name = "mongo"
     title = "mongo-java-server"
 
-    def __init__(self, place: Place, *, name: str | None = None) -> None:
+    def __init__(self, place: Place, *, name: str | None = None, heap: str = "384m") -> None:
         super().__init__(place, name)
         self.port = place.ports.reserve()
+        self._heap = heap
         self._java: Java | None = None
         self._jars: list[Path] = []
 
@@ -53,7 +54,7 @@ class MongoServer(Server):
         assert self._java is not None
         return [
             str(self._java.path),
-            "-Xmx384m",
+            f"-Xmx{self._heap}",
             "-XX:+UseSerialGC",
             SHORT_LIVED,
             "-cp",
