@@ -145,9 +145,10 @@ def test_a_login_that_is_refused_ends_the_task(documents: Documents, mongo: Mong
 # Tasks that write late
 
 
-def test_a_task_that_lost_its_partition_writes_nothing(documents: Documents) -> None:
-    documents.config |= BY_KEY
-    late, owner = task_of(documents), task_of(documents)
+def test_a_task_that_lost_its_partition_writes_nothing(
+    mongo: MongoServer, documents: Documents, proxy: Proxy
+) -> None:
+    late, owner = task_of(documents), task_of(documents, connection_uri=mongo.url)
     at = TopicPartition(documents.topic, 0)
     late.open([at])
     late.put([record(documents.topic, 0, {"id": 1}, {"n": 0})])
@@ -155,6 +156,7 @@ def test_a_task_that_lost_its_partition_writes_nothing(documents: Documents) -> 
     owner.put([record(documents.topic, 1, {"id": 1}, None)])
     with pytest.raises(RetriableError, match="another task"):
         late.put([record(documents.topic, 0, {"id": 1}, {"n": 0})])
+    assert len(proxy.writes) == 1, "also not for a moment"
     assert documents.raw() == []
     for task in (late, owner):
         task.stop()

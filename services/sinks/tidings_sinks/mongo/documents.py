@@ -165,7 +165,7 @@ class Documents:
         Raises:
             RowError: it is none of these, or does not fit its schema.
         """
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):  # the former is much faster
             if schema is None:
                 return {name: plain(item) for name, item in value.items()}
             found = self._fitting(schema, value, side)
@@ -218,9 +218,10 @@ class Documents:
             if default is not None:
                 defaults.append((field.name, default))
         names = tuple(field.name for field in schema.fields)
+        count = len(names)
 
         def converted(value: Mapping[str, Any]) -> Document:
-            found = {name: value.get(name) for name in names}
+            found = dict(value) if len(value) == count else {name: value.get(name) for name in names}
             for name, default in defaults:
                 if found[name] is None:
                     found[name] = default

@@ -133,7 +133,7 @@ class _Reader:
         key = record.key
         if key is None:
             return None
-        if isinstance(key, Mapping):
+        if type(key) is dict or isinstance(key, Mapping):
             return self._documents(record.key_schema, key, "key")
         if isinstance(key, str) and key[:1] == "{" and self._topic.id is not Id.HEADER:
             try:
@@ -173,7 +173,9 @@ class _Reader:
         self, record: SinkRecord, namespace: Namespace, found: Document, value: Document
     ) -> Operation:
         """A document in place of another; where values were not sent, the others are set and those stay."""
-        missing = [name for name, item in value.items() if _is_missing(item)]
+        missing = [
+            name for name, item in value.items() if type(item) in _PLACEHOLDERS and is_unavailable(item)
+        ]
         if not missing:
             return self._operation(record, namespace, Act.REPLACE, found, value)
         update = {name: item for name, item in value.items() if name != "_id" and name not in missing}

@@ -18,7 +18,7 @@ _ALL: Final = "**"
 def copied(value: Any) -> Any:
     """A copy of a document whose documents and lists are its own."""
     if isinstance(value, dict):
-        return {name: copied(item) for name, item in value.items()}
+        return {name: copied(item) if isinstance(item, dict | list) else item for name, item in value.items()}
     return [copied(item) for item in value] if isinstance(value, list) else value
 
 
