@@ -1,7 +1,8 @@
 """Rows into DuckDB: our sink's task beside DuckDB's own bulk statement on Parquet that is there already.
 
 Both upsert the same rows by key into an empty table, and then again, in batches of 50,000: ours gets decoded records, and makes keys,
-types, Parquet and positions of them; DuckDB is given the finished files and runs the same MERGE.
+types, Parquet and positions of them; DuckDB is given the finished files and runs the same
+MERGE; and once makes them of the rows with Arrow's own call before.
 
 `python -m tests.bench.sink_warehouse [ROWS]`
 """
@@ -95,6 +96,10 @@ def run(count: int) -> None:
             sides: tuple[tuple[str, Callable[[], None]], ...] = (
                 ("ours, new rows", lambda at=number: ours(directory / f"o{at}.duckdb", once)),  # type: ignore[misc]
                 ("ours, changed rows", lambda at=number: ours(directory / f"o{at}.duckdb", again)),  # type: ignore[misc]
+                (
+                    "DuckDB's MERGE with Parquet made of the rows by Arrow, new rows",
+                    lambda at=number: theirs(directory / f"p{at}.duckdb", staged(directory, found)),
+                ),  # type: ignore[misc]
                 ("DuckDB's MERGE, new rows", lambda at=number: theirs(directory / f"d{at}.duckdb", files)),  # type: ignore[misc]
                 (
                     "DuckDB's MERGE, changed rows",
