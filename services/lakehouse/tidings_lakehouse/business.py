@@ -147,8 +147,9 @@ class BusinessWriter:
         """No batch comes any more."""
         self._workers.close()
 
-    def rest(self) -> None:
+    def rest(self, *, is_last: bool) -> list[str]:  # noqa: ARG002 - as the other stream's writer has it
         """Nothing is left to be read, and nothing waits for that."""
+        return []
 
     def _attempt(self, survey: TopicSurvey, topic: str, action: Any) -> Any:
         """Do something for a topic, which is set aside if that fails by its own trouble."""

@@ -191,6 +191,14 @@ class Commits:
         """
         return noted_in(self._load(name))
 
+    def note(self, name: str, note: Note) -> None:
+        """Note something that is true of what a table holds."""
+        with self._lock_of(name):
+            self.check(name, table := self._load(name))
+            if (head := head_of(table)) is not None:
+                noted = {**noted_in(table), **note}
+                self.set_properties(name, {PROGRESS_PROPERTY: progress_text(table, noted, head)})
+
     def write(self, name: str, action: Callable[[str], None], note: Note | None = None) -> None:
         """Write under the name that `action` is given; what has been written there becomes the table's in one commit.
 

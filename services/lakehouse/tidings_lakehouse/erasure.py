@@ -36,7 +36,7 @@ from tidings_lakehouse.positions import PartitionId, note_of, offsets_noted, off
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.set_aside import asides
 from tidings_lakehouse.tables import Table, frame_of
-from tidings_lakehouse.targets import LOG_NOTE, progress_of
+from tidings_lakehouse.targets import LOG_NOTE, Target, merged_of, progress_of
 from tidings_lakehouse.topics import BUSINESS, ERASURES, QUARANTINE, TECHNICAL, log_of
 
 if TYPE_CHECKING:
@@ -164,6 +164,8 @@ class Erasure:
             tables[QUARANTINE] = []
         for table in tables:
             files.check(table)
+        for subject in self._subjects:
+            self._refuse_waiting(commits, subject)
         found = self.look()
         erasure = uuid.uuid4().hex
         salts = {one: secrets.token_hex(16) for one in {subject.selection for subject in self._subjects}}
@@ -231,6 +233,20 @@ class Erasure:
         return found
 
     # --- what is done
+
+    def _refuse_waiting(self, commits: Commits, subject: Subject) -> None:
+        """A change that waits in the log may say whose the row is, and the current state not yet."""
+        name = subject.selection.table
+        if not subject.is_change or not {name, log_of(name)} <= subject.conditions.keys():
+            return
+        log, current = (Table(self._session, one, subject.topic, commits) for one in (log_of(name), name))
+        target = Target(subject.topic, log, current, progress_of(self._session, log))
+        target.merged = merged_of(target)
+        if target.waits:
+            raise ErasureError(
+                f"{name}: changes in its log are not merged yet (TIDINGS_LAKEHOUSE_MERGE); nothing has been erased",
+                hint="run tidings lakehouse run --available-now, which merges them, then the same command again",
+            )
 
     def _delete(self, commits: Commits, name: str, conditions: list[str]) -> None:
         topic = next(one.topic for one in self._subjects if name in one.conditions)

@@ -186,7 +186,7 @@ def _versions(shape: LogShape, d: Dialect) -> str:
         value = f"{d.name(part)}.{d.name(name)}"
         kind = shape.row[name] if part == "after" else "other"
         if kind != "other":
-            seen = f"CASE WHEN op = 'd' OR coalesce({_is_placeholder(d, value, kind)}, false) THEN NULL ELSE {d.packed(v=value)} END"
+            seen = f"CASE WHEN op = 'd' OR coalesce({placeholder_test(d, value, kind)}, false) THEN NULL ELSE {d.packed(v=value)} END"
             value = d.last.format(value=seen)
             value += f" OVER (PARTITION BY {keys}, deletes, cuts {order} ROWS UNBOUNDED PRECEDING)"
             known.append(d.name(column))
@@ -219,7 +219,8 @@ def _versions(shape: LogShape, d: Dialect) -> str:
     """  # noqa: S608
 
 
-def _is_placeholder(d: Dialect, value: str, kind: str) -> str:
+def placeholder_test(d: Dialect, value: str, kind: str) -> str:
+    """The condition that a value stands for one that was not logged; see `LogShape` for kinds."""
     text = f"'{UNAVAILABLE}'"
     if kind == "string":
         return f"{value} = {text}"

@@ -161,6 +161,7 @@ class Job:
             checkpoint=f"{settings.checkpoint_uri}/{technical.STREAM}",
             deadline=settings.lakehouse_transaction_deadline_seconds,
             position=self._stored_position,
+            merges=settings.merges,
         )
         for name, pattern, writer in (
             (technical.STREAM, settings.technical_pattern, make_technical),
@@ -256,7 +257,7 @@ class Job:
                 self._catch_up(stream)
             self._measure_lag()
             if not active or time.monotonic() - self._rested_at > _REST_SECONDS:
-                self._rest()
+                self._rest(is_last=not active)
             if not active:
                 self._maintenance.run_due()
                 return
@@ -275,13 +276,12 @@ class Job:
                 ) from error
             self._failpoint("caught up")
 
-    def _rest(self) -> None:
-        """Have the writers do what they do while nothing comes."""
+    def _rest(self, *, is_last: bool) -> None:
         self._rested_at = time.monotonic()
         for stream in self._streams:
             with self._locks[stream.name]:
                 try:
-                    stream.writer.rest()
+                    self._maintenance.after(stream.writer.rest(is_last=is_last))
                 except (PySparkException, Py4JError) as error:
                     raise LakehouseError(
                         f"the stored offsets cannot be read: {_first_line(error)}"

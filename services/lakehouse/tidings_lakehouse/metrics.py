@@ -76,6 +76,11 @@ AUDIT_FAILING = Gauge(
     "tidings_lakehouse_audit_failing", "1 while the last audit could not be made to its end."
 )
 LAG = Gauge("tidings_lakehouse_lag_records", "Records on a topic that are not in a table yet.", ["topic"])
+UNMERGED = Gauge(
+    "tidings_lakehouse_unmerged_offsets",
+    "Offsets of a table's log that its current state waits for, by TIDINGS_LAKEHOUSE_MERGE.",
+    ["table"],
+)
 FRESHNESS = Gauge(
     "tidings_lakehouse_freshness_seconds",
     "Age of a table's newest change when it became readable, by the change's own time.",

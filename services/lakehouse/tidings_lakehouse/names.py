@@ -60,6 +60,10 @@ def candidates(namespace: str, topic: str) -> list[str]:
     )
 
 
+_MERGED_LATER = "tidings.merged.later"
+"""Property of the table: some current states have been, or are, merged later than their logs are written."""
+
+
 class Names:
     """The topics' tables; for the threads of both streams."""
 
@@ -80,6 +84,22 @@ class Names:
         """The table of a topic: that of the current state, or of events."""
         self.assign(namespace, [topic])
         return self._names[namespace, topic]
+
+    def known(self, namespace: str) -> dict[str, str]:
+        """By topic, the tables that there are."""
+        with self._lock:
+            return {topic: name for (one, topic), name in self._names.items() if one == namespace}
+
+    def were_merged_later(self, *, are_now: bool) -> bool:
+        """Whether some table's changes may wait to be merged; once that may be, it stays known.
+
+        Args:
+            are_now: by the settings.
+        """
+        before = bool(self._table.property(_MERGED_LATER))
+        if are_now and not before:
+            self._table.set_property(_MERGED_LATER, "true")
+        return before or are_now
 
     def assign(self, namespace: str, topics: Iterable[str]) -> None:
         """Give every topic that has none its name, and keep them in one commit."""

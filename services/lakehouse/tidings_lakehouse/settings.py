@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
+from tidings_lakehouse.merging.rules import MergeRule, merge_rules
 from tidings_lakehouse.retention_rules import RetentionRule, retention_rules
 from tidings_service import ServiceSettings, SettingsError
 from tidings_service.kafka_settings import File, Hidden, KafkaSettings
@@ -185,6 +186,10 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     """``<pattern>=<days>``, separated by semicolons: rows of the logs, of the tables of business events and of the quarantine whose
     names a pattern matches as a whole, ``technical.orders_log=90;business.*=365``, go when their records are older. The first pattern
     counts. Current states keep every row. By default everything stays."""
+    lakehouse_merge: str = ""
+    """``<pattern>=<seconds>``, separated by semicolons: current states whose names a pattern matches as a whole,
+    ``technical.orders=60;technical.audit_.*=never``, are brought up to their logs at most so often; ``never``: such tables have a log
+    only. The first pattern counts. By default with every batch."""
     lakehouse_audit_seconds: float = Field(default=0.0, ge=0)
     """The current states are compared with the database so long after the last time; 0 never."""
     lakehouse_transaction_deadline_seconds: float = Field(default=300.0, gt=0)
@@ -208,6 +213,12 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
         retention_rules(value)
         return value
 
+    @field_validator("lakehouse_merge")
+    @classmethod
+    def _merge(cls, value: str) -> str:
+        merge_rules(value)
+        return value
+
     @field_validator("lakehouse_domains")
     @classmethod
     def _domains(cls, value: str) -> str:
@@ -220,6 +231,11 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     def retention(self) -> tuple[RetentionRule, ...]:
         """`lakehouse_retention` taken apart."""
         return retention_rules(self.lakehouse_retention)
+
+    @property
+    def merges(self) -> tuple[MergeRule, ...]:
+        """`lakehouse_merge` taken apart."""
+        return merge_rules(self.lakehouse_merge)
 
     @property
     def technical_pattern(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -28,6 +29,22 @@ def is_ahead(passed: int) -> Column:
     # Not as one coalesce: so Iceberg leaves out the files of older commits.
     last = sf.col("last_commit_lsn")
     return (last >= passed) | (last.isNull() & (sf.col("lsn") >= passed))
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a source is in the tables."""
+
+    commit_lsn: int | None
+    passed: int | None
+    """See `Completeness`."""
+
+    def order(self) -> tuple[int, int]:
+        """The less of two has the less of this."""
+        return (
+            -1 if self.passed is None else self.passed,
+            -1 if self.commit_lsn is None else self.commit_lsn,
+        )
 
 
 class SourceWatermark:
@@ -58,6 +75,7 @@ class SourceWatermark:
         self.has_markers = known is not None
         """Whether the source has transaction metadata, as far as one can see."""
         self._completeness = self._begin()
+        self._held: Reached | None = None
         self._is_paused = is_paused
         if not is_paused:
             self.resume()
@@ -94,7 +112,21 @@ class SourceWatermark:
     @property
     def commit_lsn(self) -> int | None:
         """Up to here everything is in the tables."""
-        return self._completeness.commit_lsn
+        return self.told.commit_lsn
+
+    @property
+    def reached(self) -> Reached:
+        """How far the logs are."""
+        return Reached(self._completeness.commit_lsn, self._completeness.passed)
+
+    @property
+    def told(self) -> Reached:
+        """How far all tables are, as far as is told."""
+        return self.reached if self._held is None else min(self._held, self.reached, key=Reached.order)
+
+    def hold(self, reached: Reached | None) -> None:
+        """Tell no more than this, because current states wait for what the logs have; None: nothing waits."""
+        self._held = reached
 
     def count(self, changes: DataFrame) -> None:
         """Rows of logs that are in the tables, or will be when the watermark is written.
@@ -177,8 +209,8 @@ class SourceWatermark:
         return [self._row()]
 
     def _row(self) -> Watermark:
-        counted = self._completeness
-        return Watermark(TRANSACTION_LOG, self._log.topic, counted.commit_lsn, counted.passed, None, None)
+        told = self.told
+        return Watermark(TRANSACTION_LOG, self._log.topic, told.commit_lsn, told.passed, None, None)
 
 
 def _counted(rows: DataFrame) -> Iterable[Rows]:

@@ -216,6 +216,10 @@ class Table:
         """What the last write has noted of what the table holds; see `Commits.noted`."""
         return self._commits.noted(self.name)
 
+    def note(self, note: Note) -> None:
+        """Note something that is true of what the table holds."""
+        self._commits.note(self.name, note)
+
     def append(
         self, rows: DataFrame, note: Note | None = None, behind: Callable[[], None] | None = None
     ) -> None:

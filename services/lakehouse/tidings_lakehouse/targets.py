@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ from pyspark.sql import functions as sf
 from tidings_lakehouse.batches import TopicSurvey
 from tidings_lakehouse.change_decoder import ChangeDecoder
 from tidings_lakehouse.changes import newest_truncate, with_position
-from tidings_lakehouse.positions import Progress, spans_of, statistics
+from tidings_lakehouse.positions import NEVER, Progress, spans_of, statistics
 from tidings_lakehouse.small import KeptPlan
+from tidings_lakehouse.snapshots import PROGRESS_PROPERTY
 from tidings_lakehouse.tables import Table
 
 if TYPE_CHECKING:
@@ -35,6 +37,20 @@ class Target:
     """Columns whose defaults all rows have; None: not asked yet."""
     is_erased: bool = False
     """Rows of the log were erased, see `erased`."""
+    merged: Progress | None = None
+    """How far of the log the current state has come; None: as far as the log, since it is merged with every batch."""
+    merged_at: float = -math.inf
+    """When it was merged last in this process, by the monotonic clock."""
+    is_noted: bool = False
+    """Whether the current state notes `merged`."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the log has changes that are not merged."""
+        merged = self.merged
+        return merged is not None and any(
+            last > merged.offsets.get(place, NEVER) for place, last in self.progress.offsets.items()
+        )
 
 
 @dataclass
@@ -58,6 +74,17 @@ class Decoded:
         self.changes = rows.persist(StorageLevel.MEMORY_AND_DISK)
 
 
+def merged_of(target: Target) -> Progress | None:
+    """How far a current state has come, as it notes; of one whose note is not true any more, nothing is known."""
+    noted = target.current.noted().get(MERGED_NOTE)
+    if noted is not None:
+        target.is_noted = True
+        return Progress.of_note(noted)
+    return Progress() if f'"{MERGED_NOTE}"' in target.current.property(PROGRESS_PROPERTY) else None
+
+
+MERGED_NOTE = "merged"
+"""The name under which a current state notes how far of its log it has come."""
 LOG_NOTE = "log"
 """The name under which a log notes how far it has come."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -38,11 +38,12 @@ from tidings_lakehouse.completeness import has_read
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.json_schemas import JsonSchemas
 from tidings_lakehouse.kafka import Brokers, Offsets
-from tidings_lakehouse.metrics import QUARANTINED
+from tidings_lakehouse.merging.later import Later
+from tidings_lakehouse.merging.rules import MergeRule
 from tidings_lakehouse.names import Names
 from tidings_lakehouse.parallel import Workers
 from tidings_lakehouse.poison import survey_one
-from tidings_lakehouse.positions import PartitionId, spans_of
+from tidings_lakehouse.quarantining import put_in_quarantine
 from tidings_lakehouse.registry import SchemaSource
 from tidings_lakehouse.renames import Renames
 from tidings_lakehouse.set_aside import Missed, SetAside, first_offsets
@@ -52,15 +53,14 @@ from tidings_lakehouse.system_tables import QuarantineTable, Watermark, Watermar
 from tidings_lakehouse.targets import Decoded, Target, held_rows
 from tidings_lakehouse.technical_rows import (
     statistics_of,
+    statistics_of_all,
     tell_freshness,
     watermarks_of,
-    without_values,
 )
 from tidings_lakehouse.technical_tables import TablesWriter
 from tidings_lakehouse.topic_decoders import TopicDecoders
 from tidings_lakehouse.topics import TECHNICAL, TRANSACTION_LOG, transaction_topic
 from tidings_lakehouse.transactions import Markers, TransactionLog
-from tidings_lakehouse.troubles import trouble_of_topic
 from tidings_lakehouse.unordered import decoded_again, unordered
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class TechnicalWriter:
         checkpoint: str,
         deadline: float,
         position: Callable[[int | None], int | None],
+        merges: Sequence[MergeRule] = (),
     ) -> None:
         """
         Args:
@@ -96,6 +97,7 @@ class TechnicalWriter:
             deadline: seconds after which the watermark passes a commit without rows that do not come.
             position: asks for the commit up to which everything is on the topics, of the replication domain that is given;
                 None when that is not known.
+            merges: how often current states are merged.
         """
         self._session = session
         self._schemas = schemas = JsonSchemas(schemas)
@@ -119,6 +121,7 @@ class TechnicalWriter:
         )
         self._tables = TablesWriter(session, failpoint, self._local)
         self._workers = Workers(session)
+        self.close = self._workers.close
         self._counting = threading.Lock()
         self._quarantine = QuarantineTable(session, STREAM, commits)
         self._watermark = WatermarkTable(session, STREAM, commits)
@@ -130,6 +133,14 @@ class TechnicalWriter:
             deadline,
             is_paused=bool(self.aside),
         )
+        self._later = Later(
+            self._tables,
+            local,
+            merges,
+            lambda: self._complete.reached,
+            lambda: self._transactions.domain is not None,
+        )
+        self._has_waiting = names.were_merged_later(are_now=self._later.is_used)
         self._pattern = pattern
         self._position = position
         self._batch_id = -1
@@ -150,6 +161,7 @@ class TechnicalWriter:
             mark_commits(session, query_id=query_id, batch_id=batch_id, topics=topics)
             ids = self._brokers.topic_ids(topics)
             read = planned_offsets(self._session, self._checkpoint, batch_id)
+            self._open_waiting(read, topics)
             markers = self._write_markers(kept.nearest, ids, topics)
             written = [] if markers is None else [TRANSACTION_LOG]
             renamed = self._read_renames(kept.nearest, topics)
@@ -185,7 +197,9 @@ class TechnicalWriter:
                     found |= decoded_again(again, limits)
                 self._tables.begin()
                 self._write_one(session, one, found.get(topic, []))
-                self._put_in_quarantine([one], {topic: topic_id}, found)
+                put_in_quarantine(
+                    self._quarantine, [one], self._tables.lacking, {topic: topic_id}, found, self._failpoint
+                )
                 self._tables.begin()
                 read = {topic: dict(missed.stops)}
                 self._watermark.take(watermarks_of(one, found.get(topic, []), read), self._batch_id)
@@ -194,6 +208,7 @@ class TechnicalWriter:
 
     def rejoined(self) -> None:
         """Topics have come to their end: the watermark goes on when no other is set aside any more."""
+        self._complete.hold(self._later.waiting)
         if self._complete.has_markers:
             # A table claims no more than its source, also when nobody gets further than this write.
             self._watermark.complete(self._source, self._complete.commit_lsn)
@@ -204,18 +219,46 @@ class TechnicalWriter:
         self._decoders.forget_all()  # so that their logs are counted
         read = committed_offsets(self._session, self._checkpoint)
         if read:
+            self._has_waiting = self._names.were_merged_later(are_now=self._later.is_used)
+            self._open_waiting(read, {})
             self._count_held(None, read, {})
             self._write_watermarks([], [], {}, None, read)
 
-    def close(self) -> None:
-        """No batch comes any more."""
-        self._workers.close()
+    def rest(self, *, is_last: bool) -> list[str]:
+        """Nothing is left to be read: merge what has waited long enough, or waits if this `is_last`, and have the watermark follow the
+        position that the source has stored. To be called while no batch is under way; gives the tables that were changed."""
+        changed = self._settle(is_last=is_last)
+        self._follow()
+        return changed
 
-    def rest(self) -> None:
-        """Nothing is left to be read: have the watermark follow the position that the source has stored.
+    def _open_waiting(self, read: Offsets, topics: dict[str, TopicSurvey]) -> None:
+        """Have the watermark know of changes that waited when the process before this one ended.
 
-        To be called while no batch is under way.
+        Args:
+            topics: of the batch under way, which is not written yet.
         """
+        if self._has_waiting and read:
+            self._has_waiting = False
+            self._open(self._names.known(TECHNICAL).keys(), read, topics)
+
+    def _settle(self, *, is_last: bool) -> list[str]:
+        if not self._has_waiting and not self._later.due(is_last=is_last):
+            return []
+        read = committed_offsets(self._session, self._checkpoint)
+        self._open_waiting(read, {})
+        changed, watermarks = self._later.settle(
+            self._session,
+            read,
+            lambda topic, action: self._attempt(topic, read, None, action),
+            self._quarantine,
+            is_last=is_last,
+        )
+        if watermarks:
+            self._tables.begin()
+            self._write_watermarks([], watermarks, {}, None, read)
+        return changed
+
+    def _follow(self) -> None:
         if not self._complete.waits_for_position:
             return
         read = committed_offsets(self._session, self._checkpoint)
@@ -250,26 +293,29 @@ class TechnicalWriter:
 
     def _rename(self, renamed: set[str], read: Offsets, topics: dict[str, TopicSurvey]) -> None:
         """Have tables that there are follow at once, also those that rest."""
-        for topic in sorted(renamed & read.keys()):
+        for topic in renamed & read.keys() - self.aside.offsets.keys():
+            self._decoders.forget(topic)
+        self._open(renamed, read, topics)
+
+    def _open(self, wanted: Iterable[str], read: Offsets, topics: dict[str, TopicSurvey]) -> None:
+        for topic in sorted(read.keys() & set(wanted)):
             if topic not in self.aside:
-                self._decoders.forget(topic)
                 self._attempt(
                     topic, read, topics.get(topic), lambda topic=topic: self._decoders.target(topic)
                 )
 
     def _count_held(self, markers: Markers | None, read: Offsets, topics: dict[str, TopicSurvey]) -> None:
         """Have the logs counted, too, of tables that END markers name and that rest since this process began."""
-        if self.aside:
-            return
-        named = {topic for end in (markers.ends if markers else ()) for topic in end.events}
-        for topic in sorted((named | self._complete.awaited) & read.keys()):
-            self._attempt(topic, read, topics.get(topic), lambda topic=topic: self._decoders.target(topic))
+        if not self.aside:
+            named = {topic for end in (markers.ends if markers else ()) for topic in end.events}
+            self._open(named | self._complete.awaited, read, topics)
 
     def _count_log(self, target: Target) -> None:
         """Have the watermark count the rows of a log that was there before this process began."""
         if not self._complete.is_new:
             with self._counting:
                 self._complete.count(countable(held_rows(self._session, target.log), target.topic))
+        self._later.found(target)
 
     def _attempt(self, topic: str, read: Offsets, survey: TopicSurvey | None, action: Any) -> Any:
         """Do something for a topic, which is set aside if that fails by its own trouble."""
@@ -281,6 +327,7 @@ class TechnicalWriter:
         )
         if topic in self.aside:
             self._decoders.forget(topic)  # what is known of it may not be true any more
+            self._later.forget(topic)
             with self._counting:
                 self._complete.pause()
         return result
@@ -302,7 +349,9 @@ class TechnicalWriter:
         self, session: SparkSession, decoded: list[Decoded], ids: dict[str, str], read: Offsets
     ) -> tuple[list[str], list[Watermark], dict[str, list[Any]]]:
         """Tables that were changed, their watermarks, and the rows' statistics."""
-        found = self._survey_rows(decoded, read)
+        found = statistics_of_all(
+            decoded, lambda one, action: self._attempt(one.target.topic, read, one.survey, action)
+        )
         for one, limits in unordered(decoded, found, self._transactions):
             again = functools.partial(decoded_again, one, limits)
             found |= self._attempt(one.target.topic, read, one.survey, again) or {}
@@ -327,34 +376,12 @@ class TechnicalWriter:
             written += tables
             watermarks += watermarks_of(one, rows, read)
             tell_freshness(one, rows)
-        self._put_in_quarantine(done, ids, found)
+        put_in_quarantine(self._quarantine, done, self._tables.lacking, ids, found, self._failpoint)
         self._tables.begin()
         return written, watermarks, found
 
-    def _survey_rows(self, decoded: list[Decoded], read: Offsets) -> dict[str, list[Any]]:
-        """The rows' statistics; where what all topics have in common fails, those of one topic after the other."""
-        if not decoded:
-            return {}
-        try:
-            return statistics_of(decoded)
-        except Exception as error:
-            if trouble_of_topic(error) is None:
-                raise
-        found: dict[str, list[Any]] = {}
-        for one in decoded:
-            found |= (
-                self._attempt(
-                    one.target.topic, read, one.survey, lambda one=one: survey_one(one, statistics_of)
-                )
-                or {}
-            )
-        return found
-
     def _write_one(self, session: SparkSession, one: Decoded, rows: list[Any]) -> list[str]:
-        placed = self._tables.place(one, rows)
-        written = self._tables.append(one, rows) + self._tables.merge(session, one, rows, placed)
-        one.target.progress.advance(spans_of(rows))
-        return written
+        return self._later.write(session, one, rows)
 
     def _write_watermarks(
         self,
@@ -369,30 +396,10 @@ class TechnicalWriter:
             frames = [countable(one.changes.where("reason IS NULL"), one.target.topic) for one in decoded]
             complete.count(union(frames))
         complete.read(markers, found)
+        complete.hold(self._later.waiting)
         watermarks += complete.advance(read)
         self._watermark.take(watermarks, self._batch_id)
         if complete.has_markers:
             self._watermark.complete(self._source, complete.commit_lsn)
         self._watermark.write()
         self._failpoint("watermark")
-
-    def _put_in_quarantine(
-        self, decoded: list[Decoded], ids: dict[str, str], found: dict[str, list[Any]]
-    ) -> None:
-        frames: list[DataFrame] = []
-        offsets: dict[PartitionId, int] = {}
-        for one in decoded:
-            topic, name = one.target.topic, one.target.current.name
-            before = len(frames)
-            if count := sum(row["failed"] for row in found.get(topic, [])):
-                frames.append(self._quarantine.rows(one.changes, topic, ids[topic]))
-                QUARANTINED.labels(topic).inc(count)
-            if (lacking := self._tables.lacking.get(topic)) is not None:
-                frames.append(self._quarantine.rows(without_values(lacking, name), topic, ids[topic]))
-                QUARANTINED.labels(topic).inc(lacking.count())
-            if len(frames) > before:
-                offsets |= one.survey.last_offsets(ids[topic])
-        if frames:
-            # In one commit: what it holds is known by its largest offset.
-            self._quarantine.append(union(frames), offsets)
-            self._failpoint("quarantine")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -13,10 +15,13 @@ from tidings_lakehouse.change_decoder import HEADERS
 from tidings_lakehouse.changes import PLACE
 from tidings_lakehouse.kafka import Offsets
 from tidings_lakehouse.metrics import FRESHNESS
+from tidings_lakehouse.poison import survey_one
 from tidings_lakehouse.positions import statistics
 from tidings_lakehouse.small import is_local
 from tidings_lakehouse.system_tables import Watermark
-from tidings_lakehouse.targets import Decoded
+from tidings_lakehouse.tables import Table
+from tidings_lakehouse.targets import Decoded, Target
+from tidings_lakehouse.troubles import trouble_of_topic
 
 
 def without_values(lacking: DataFrame, table: str) -> DataFrame:
@@ -75,11 +80,32 @@ def statistics_of(decoded: list[Decoded]) -> dict[str, list[Any]]:
     return found
 
 
+def statistics_of_all(
+    decoded: list[Decoded], attempt: Callable[[Decoded, Callable[[], Any]], Any]
+) -> dict[str, list[Any]]:
+    """`statistics_of`; where what all topics have in common fails, those of one topic after the other.
+
+    Args:
+        attempt: does something for a topic, which is set aside if that fails by its own trouble; then it gives None.
+    """
+    if not decoded:
+        return {}
+    try:
+        return statistics_of(decoded)
+    except Exception as error:
+        if trouble_of_topic(error) is None:
+            raise
+    found: dict[str, list[Any]] = {}
+    for one in decoded:
+        found |= attempt(one, functools.partial(survey_one, one, statistics_of)) or {}
+    return found
+
+
 def tell_freshness(one: Decoded, rows: list[Any]) -> None:
     newest = _newest(rows)
     if newest is not None:
         seconds = max(0.0, (dt.datetime.now() - newest).total_seconds())  # noqa: DTZ005 - Spark gives local times
-        for table in (one.target.current, one.target.log):
+        for table in _readable(one.target):
             FRESHNESS.labels(table.name).set(seconds)
 
 
@@ -88,17 +114,23 @@ def _newest(rows: list[Any]) -> dt.datetime | None:
 
 
 def watermarks_of(one: Decoded, rows: list[Any], read: Offsets) -> list[Watermark]:
-    progress = one.target.progress
+    return [watermark_of(one.target, table, rows, read) for table in _readable(one.target) if table.exists]
+
+
+def watermark_of(target: Target, table: Table, rows: list[Any], read: Offsets) -> Watermark:
+    """How far one of a topic's tables is."""
+    progress = target.progress
     newest = progress.newest_position
-    return [
-        Watermark(
-            table.name,
-            one.target.topic,
-            progress.complete_lsn(map(int, read.get(one.target.topic, {}))),
-            None if newest is None else newest.commit_lsn,
-            None if newest is None else newest.lsn,
-            _newest(rows),
-        )
-        for table in (one.target.current, one.target.log)
-        if table.exists
-    ]
+    return Watermark(
+        table.name,
+        target.topic,
+        progress.complete_lsn(map(int, read.get(target.topic, {}))),
+        None if newest is None else newest.commit_lsn,
+        None if newest is None else newest.lsn,
+        _newest(rows),
+    )
+
+
+def _readable(target: Target) -> list[Table]:
+    """The tables that have everything that was read."""
+    return [target.log] if target.waits else [target.current, target.log]

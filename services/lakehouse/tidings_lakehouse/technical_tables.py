@@ -26,6 +26,7 @@ from tidings_lakehouse.changes import (
     without_deleted,
 )
 from tidings_lakehouse.columns import column_type
+from tidings_lakehouse.commits import Note
 from tidings_lakehouse.erased import has_read_again, without_erased
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.fills import default_value, fill_statement, literal
@@ -109,8 +110,14 @@ class TablesWriter:
         self._failpoint(f"log:{log.name}")
         return [log.name]
 
-    def merge(self, session: SparkSession, one: Decoded, rows: list[Any], placed: Placed) -> list[str]:
-        """Bring the current state up to a batch; gives the tables that were changed."""
+    def merge(
+        self, session: SparkSession, one: Decoded, rows: list[Any], placed: Placed, note: Note | None = None
+    ) -> list[str]:
+        """Bring the current state up to a batch; gives the tables that were changed.
+
+        Args:
+            note: what the current state is to note in the same commit.
+        """
         target = one.target
         shape = None if target.log.schema is None else current_shape(target.log.schema)
         if shape is None or not sum(row["records"] - row["failed"] for row in rows):
@@ -137,7 +144,7 @@ class TablesWriter:
         fills = self._fills(one, shape, is_new=is_new)
         newest = self._local.collected(newest) if is_here else newest.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            self._write_newest(session, one, newest, shape, missing, placed, fills, spans)
+            self._write_newest(session, one, newest, shape, missing, placed, fills, spans, note)
             self._note_fills(target)
             ROWS.labels(target.current.name).inc(sum(row["records"] - row["failed"] for row in rows))
             self._failpoint(f"current:{target.current.name}")
@@ -159,6 +166,7 @@ class TablesWriter:
         placed: Placed,
         fills: dict[str, str],
         spans: Mapping[PartitionId, Span],
+        note: Note | None,
     ) -> None:
         target, current, most = one.target, one.target.current, one.survey.records
         rows_held, is_newer = current.rows_held, target.progress.is_newer(spans)
@@ -166,7 +174,7 @@ class TablesWriter:
         is_here = is_local(newest)
         if is_here and not (rows_held or missing or fills or placed.truncated):
             rows = newest.where("op <> 'd'").select(*map(quoted, shape.schema.names))
-            current.append(current.ordered(rows), None, lambda: self._failpoint(f"staged:{current.name}"))
+            current.append(current.ordered(rows), note, lambda: self._failpoint(f"staged:{current.name}"))
             return
 
         def write(name: str) -> None:
@@ -190,21 +198,38 @@ class TablesWriter:
                 session.sql(fill_statement(name, fills))
             self._failpoint(f"staged:{current.name}")
 
-        current.write(write)
+        current.write(write, note)
+
+    def is_filled(self, one: Decoded) -> bool:
+        """Whether all rows have the defaults that columns have, those of a batch included."""
+        decoder, target = one.target.decoder, one.target
+        if decoder is None or not decoder.made_for[1].defaults:
+            return True
+        rows = decoder.made_for[1].rows
+        filled = self._filled(target)
+        return all(
+            safe_name(name) in filled and all(name in rows.get(id_, {name}) for id_ in one.survey.value_ids)
+            for name in decoder.made_for[1].defaults
+        )
+
+    @staticmethod
+    def _filled(target: Target) -> set[str]:
+        if target.filled is None:
+            target.filled = set(filter(None, target.current.property(_FILLED).split(",")))
+        return target.filled
 
     def _fills(self, one: Decoded, shape: CurrentShape, *, is_new: bool) -> dict[str, str]:
         """By column, the default that rows from before the column have, where some may lack it."""
         decoder, target = one.target.decoder, one.target
         if decoder is None or not decoder.made_for[1].defaults:
             return {}
-        if target.filled is None:
-            target.filled = set(filter(None, target.current.property(_FILLED).split(",")))
+        filled = self._filled(target)
         plan, found = decoder.made_for[1], {}
         types = {field.name: field.dataType for field in shape.schema.fields}
         for name, default in plan.defaults.items():
             column = safe_name(name)
             lacking = any(name not in plan.rows.get(id_, {name}) for id_ in one.survey.value_ids)
-            if column not in types or (not lacking and (is_new or column in target.filled)):
+            if column not in types or (not lacking and (is_new or column in filled)):
                 continue
             value = _default(plan, name, default, types[column])
             if value is None:

@@ -30,7 +30,7 @@ from tidings_lakehouse.renames import Renames
 from tidings_lakehouse.schemas import Planner
 from tidings_lakehouse.small import LocalRows
 from tidings_lakehouse.tables import Table
-from tidings_lakehouse.targets import Decoded, Target, progress_of
+from tidings_lakehouse.targets import Decoded, Target, merged_of, progress_of
 from tidings_lakehouse.topics import TECHNICAL, log_of
 from tidings_lakehouse.transactions import TransactionLog
 from tidings_lakehouse.troubles import trouble_of_topic
@@ -128,6 +128,7 @@ class TopicDecoders:
             if log.exists:
                 target.progress = progress_of(self._session, log)
                 target.is_erased = bool(log.property(ERASED_PROPERTY))
+                target.merged = merged_of(target) if target.current.exists else None
                 self._found(target)
             self._targets[topic] = target
         return target

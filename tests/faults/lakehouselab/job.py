@@ -77,6 +77,8 @@ class LakeJob:
                 "lakehouse_max_records": chance.choice((100, 200, 2_000)),
                 # A job that is behind for longer gives nothing up.
                 "lakehouse_transaction_deadline_seconds": chance.choice((30.0, 300.0)),
+                # With every batch, or by turns with it and later.
+                "lakehouse_merge": chance.choice(("", r"technical\..*=2", r"technical\..*=10")),
                 # By turns in the driver and by Spark's tasks, always in the driver, never.
                 "lakehouse_small_records": chance.choice((20, 10_000, 0)),
             }
