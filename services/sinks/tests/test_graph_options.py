@@ -53,7 +53,7 @@ def test_a_statement_needs_a_name_for_something() -> None:
         ("tidings.documents", "xml", "must be one of"),
         ("neo4j.cdc.source-id.topics", "t", "not implemented: changes that Neo4j's own change data capture"),
         ("neo4j.cdc.schema.topics", "t", "not implemented"),
-        ("neo4j.batch-parallelize", "true", "no option of this connector"),
+        ("neo4j.batch-parallelize", "true", "not an option of this connector"),
     ],
 )
 def test_what_is_wrong_is_told(name: str, value: str, reason: str) -> None:
