@@ -101,8 +101,8 @@ class Worker:
     def __init__(self, given: dict[str, Any]) -> None:
         from lakelab.topics import Topics
 
-        from tidings_lakehouse.session import create_session
         from tidings_lakehouse.settings import LakehouseSettings
+        from tidings_lakehouse.spark.session import create_session
 
         self.given = given
         self.topics = Topics(given["kafka"], given["registry"])
@@ -118,8 +118,8 @@ class Worker:
         self.pid = self.session.sparkContext._gateway.proc.pid
 
     def drain(self, pattern: str, passed: Callable[[str], None]) -> None:
+        from tidings_lakehouse.formats.registry import Registry
         from tidings_lakehouse.job import Job
-        from tidings_lakehouse.registry import Registry
         from tidings_service import Health
 
         settings = self.settings.model_copy(
@@ -245,7 +245,7 @@ class Worker:
         )
 
     def close(self) -> None:
-        from tidings_lakehouse.session import stop_gateway
+        from tidings_lakehouse.spark.session import stop_gateway
 
         self.session.stop()
         stop_gateway(self.session)

@@ -16,8 +16,8 @@ from pyspark.sql import functions as sf
 
 from tidings_domain.loading.domain import load_domain
 from tidings_lakehouse.replay.run import replayed
-from tidings_lakehouse.session import create_session
 from tidings_lakehouse.settings import WarehouseSettings
+from tidings_lakehouse.spark.session import create_session
 
 _CUSTOMERS = 1000
 _ROWS_OF_AN_ORDER = 6

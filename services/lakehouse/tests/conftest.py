@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidings_lakehouse.session import create_session, stop_gateway
 from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
+from tidings_lakehouse.spark.session import create_session, stop_gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from confluent_kafka import TopicPartition
 from prometheus_client import REGISTRY
 
 from tidings_lakehouse.cli import main
-from tidings_lakehouse.losses import Loss, tell
 from tidings_lakehouse.metrics import ACCEPTED_LOSSES
+from tidings_lakehouse.writing.losses import Loss, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def accept_loss(
         monkeypatch.setattr(session, "stop", lambda: None)
         return session
 
-    monkeypatch.setattr("tidings_lakehouse.session.create_session", session)
+    monkeypatch.setattr("tidings_lakehouse.spark.session.create_session", session)
 
     def run(topic: str, *options: str) -> tuple[int, list[dict[str, Any]], str]:
         capsys.readouterr()

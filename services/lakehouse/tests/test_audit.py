@@ -24,8 +24,8 @@ import pytest
 from prometheus_client import REGISTRY
 from pyiceberg.catalog.sql import SqlCatalog
 
-from tidings_lakehouse.audit_source import Visible
-from tidings_lakehouse.auditing import Auditing
+from tidings_lakehouse.auditing.schedule import Auditing
+from tidings_lakehouse.auditing.source import Visible
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.metrics import AUDITED
 from tidings_stack.waiting import wait_for

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_lakehouse.avro_nodes import (
+from tidings_lakehouse.formats.avro_nodes import (
     Node,
     UnsupportedSchemaError,
     group_by_reader,

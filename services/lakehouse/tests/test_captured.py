@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tidings_lakehouse.kafka import Brokers
-from tidings_lakehouse.kafka_login import KafkaLogin
-from tidings_lakehouse.naming import Interval, Rename, intervals
-from tidings_lakehouse.renames import renames_told
+from tidings_lakehouse.spark.kafka import Brokers
+from tidings_lakehouse.spark.kafka_login import KafkaLogin
+from tidings_lakehouse.tables.naming import Interval, Rename, intervals
+from tidings_lakehouse.writing.renames import renames_told
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import connector_settings
 from tidings_stack.waiting import wait_for

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as sf
 
-from tidings_lakehouse.avro_nodes import Node
-from tidings_lakehouse.columns import PLACEHOLDER, column_type, is_placeholder
+from tidings_lakehouse.decoding.columns import PLACEHOLDER, column_type, is_placeholder
+from tidings_lakehouse.formats.avro_nodes import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from lakelab.lake import Lake
 
-from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import SecondWriterError
-from tidings_lakehouse.maintenance import Maintenance
+from tidings_lakehouse.maintaining.maintenance import Maintenance
+from tidings_lakehouse.tables.commits import Commits
 
 if TYPE_CHECKING:
     from lakelab.topics import TableTopic

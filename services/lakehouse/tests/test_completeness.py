@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_lakehouse.completeness import Completeness, End, Rows, has_read
-from tidings_lakehouse.kafka import Offsets
+from tidings_lakehouse.spark.kafka import Offsets
+from tidings_lakehouse.watermark.completeness import Completeness, End, Rows, has_read
 
 DEADLINE = 1000.0
 MARKERS = "transaction"

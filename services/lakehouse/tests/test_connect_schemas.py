@@ -12,9 +12,9 @@ import pytest
 from tidings_envelope.avro_schema import avro_schema_json
 from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
-from tidings_lakehouse.avro_nodes import Node, UnsupportedSchemaError, parse_schema
-from tidings_lakehouse.connect_schemas import avro_of
-from tidings_lakehouse.fills import required_defaults, required_fields, row_fields
+from tidings_lakehouse.decoding.fills import required_defaults, required_fields, row_fields
+from tidings_lakehouse.formats.avro_nodes import Node, UnsupportedSchemaError, parse_schema
+from tidings_lakehouse.formats.connect_schemas import avro_of
 
 DECIMAL = ConnectSchema(
     ConnectType.BYTES,

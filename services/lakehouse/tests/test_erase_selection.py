@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import types as st
 
 from tidings_lakehouse.cli import main
-from tidings_lakehouse.erase_quarantine import RecordReader, is_of
-from tidings_lakehouse.erase_selection import (
+from tidings_lakehouse.erasing.quarantine import RecordReader, is_of
+from tidings_lakehouse.erasing.selection import (
     Condition,
     Selection,
     check_key,

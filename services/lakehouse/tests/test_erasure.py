@@ -19,11 +19,11 @@ from lakelab.lake import CrashError
 from lakelab.topics import MarkerTopic
 
 from tidings_lakehouse.cli import main
-from tidings_lakehouse.duck import duck_lake
-from tidings_lakehouse.erase_files import FormerFiles
-from tidings_lakehouse.erase_selection import Condition, Selection
-from tidings_lakehouse.history_sql import DUCKDB
-from tidings_lakehouse.moments import SourceTables
+from tidings_lakehouse.erasing.files import FormerFiles
+from tidings_lakehouse.erasing.selection import Condition, Selection
+from tidings_lakehouse.history.history_sql import DUCKDB
+from tidings_lakehouse.reading.duck import duck_lake
+from tidings_lakehouse.reading.moments import SourceTables
 from tidings_lakehouse.settings import HistorySettings
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def erase(lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         monkeypatch.setattr(session, "stop", lambda: None)
         return session
 
-    monkeypatch.setattr("tidings_lakehouse.session.create_session", session)
+    monkeypatch.setattr("tidings_lakehouse.spark.session.create_session", session)
 
     def run(*options: str) -> tuple[int, list[dict[str, Any]], str]:
         capsys.readouterr()

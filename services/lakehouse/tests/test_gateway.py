@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _START = """
 import sys
-from tidings_lakehouse.gateway import start_gateway
+from tidings_lakehouse.spark.gateway import start_gateway
 print(start_gateway(heap="256m", options="", conf={"spark.master": "local[1]"}).pid, flush=True)
 sys.stdin.read()
 """

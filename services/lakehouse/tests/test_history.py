@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import HistoryError
-from tidings_lakehouse.history import check_columns, write_history
+from tidings_lakehouse.history.history import check_columns, write_history
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake

@@ -19,9 +19,9 @@ from lakelab.topics import Topics
 from pyspark.sql import functions as sf
 
 from tidings_envelope.decimals import EXACT, decimal_to_bytes
-from tidings_lakehouse.json_records import unscaled_decimal
-from tidings_lakehouse.kafka import Brokers
-from tidings_lakehouse.kafka_login import KafkaLogin
+from tidings_lakehouse.formats.json_records import unscaled_decimal
+from tidings_lakehouse.spark.kafka import Brokers
+from tidings_lakehouse.spark.kafka_login import KafkaLogin
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import connector_settings
 from tidings_stack.waiting import wait_for

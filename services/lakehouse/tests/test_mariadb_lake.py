@@ -11,8 +11,8 @@ import pymysql
 import pytest
 
 from tidings_envelope.gtid import ROWS, gtid_of
-from tidings_lakehouse.kafka import Brokers
-from tidings_lakehouse.kafka_login import KafkaLogin
+from tidings_lakehouse.spark.kafka import Brokers
+from tidings_lakehouse.spark.kafka_login import KafkaLogin
 from tidings_stack.capture import CaptureWorker, CaptureWorkers
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.waiting import wait_for

@@ -10,8 +10,8 @@ from pyspark.sql import functions as sf
 from tidings_envelope.envelope import TransactionRef
 from tidings_envelope.gtid import ROWS
 from tidings_envelope.mariadb import MariaDbEnvelope, MariaDbSource, OneDomain, with_position
-from tidings_lakehouse.avro_nodes import Node
-from tidings_lakehouse.mariadb import Limits, is_of_mariadb, place_of
+from tidings_lakehouse.decoding.mariadb import Limits, is_of_mariadb, place_of
+from tidings_lakehouse.formats.avro_nodes import Node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

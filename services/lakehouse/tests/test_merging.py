@@ -15,8 +15,8 @@ from lakelab.topics import MarkerTopic
 from test_technical import order
 
 from tidings_lakehouse.errors import LakehouseError
-from tidings_lakehouse.merging.rules import merge_rules, merge_seconds
-from tidings_lakehouse.tables import TOPIC_PROPERTY
+from tidings_lakehouse.merge_rules import merge_rules, merge_seconds
+from tidings_lakehouse.tables.tables import TOPIC_PROPERTY
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake

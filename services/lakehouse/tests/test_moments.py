@@ -14,13 +14,13 @@ from lakelab.topics import MarkerTopic
 from test_readers import reader  # noqa: F401 - a fixture
 from test_technical import order
 
-from tidings_lakehouse import look
-from tidings_lakehouse.duck import duck_lake
 from tidings_lakehouse.errors import MomentError
-from tidings_lakehouse.history_sql import DUCKDB, SPARK
-from tidings_lakehouse.moments import SourceTables
+from tidings_lakehouse.history.history_sql import DUCKDB, SPARK
+from tidings_lakehouse.reading import look
+from tidings_lakehouse.reading.duck import duck_lake
+from tidings_lakehouse.reading.moments import SourceTables
+from tidings_lakehouse.reading.views import create_views
 from tidings_lakehouse.settings import HistorySettings
-from tidings_lakehouse.views import create_views
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake

@@ -19,10 +19,10 @@ from test_readers import COLUMNS, pasted
 from test_technical import order
 
 from tidings_jvm import PlainProgress
-from tidings_lakehouse import look
-from tidings_lakehouse.catalog import missing_rights
+from tidings_lakehouse.catalogs.catalog import missing_rights
 from tidings_lakehouse.catalogs.conf import more_jars
-from tidings_lakehouse.duck import list_store
+from tidings_lakehouse.reading import look
+from tidings_lakehouse.reading.duck import list_store
 from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.store_rights import check_writable
 from tidings_service import SettingsError

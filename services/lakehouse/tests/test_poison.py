@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings_lakehouse.avro_nodes import UnsupportedSchemaError, parse_schema
+from tidings_lakehouse.formats.avro_nodes import UnsupportedSchemaError, parse_schema
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as sf
 
 from tidings_envelope.position import place_in_stream
-from tidings_lakehouse.changes import COMMIT_LSN, LSN, with_position
-from tidings_lakehouse.positions import PartitionId, Position, Progress, Span
+from tidings_lakehouse.decoding.changes import COMMIT_LSN, LSN, with_position
+from tidings_lakehouse.tables.positions import PartitionId, Position, Progress, Span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings_lakehouse.commits import Commits
-from tidings_lakehouse.maintenance import Maintenance
-from tidings_lakehouse.snapshots import PROGRESS_PROPERTY
+from tidings_lakehouse.maintaining.maintenance import Maintenance
+from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.snapshots import PROGRESS_PROPERTY
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
@@ -53,13 +53,13 @@ def test_a_start_reads_no_rows_of_a_log(
     def refuse(*_: Any) -> None:
         pytest.fail("rows of the log are read")
 
-    monkeypatch.setattr("tidings_lakehouse.targets.held_rows", refuse)
+    monkeypatch.setattr("tidings_lakehouse.writing.targets.held_rows", refuse)
     lake.forget()
     orders.change("c", row(3), 35, 40)
     orders.topics.flush()
     lake.settings = lake.settings.model_copy(update={"lakehouse_max_records": 2})
     with monkeypatch.context() as patched:  # late rows are compared with the deletes in the log
-        patched.setattr("tidings_lakehouse.targets.held_rows", refuse)
+        patched.setattr("tidings_lakehouse.writing.targets.held_rows", refuse)
         lake.drain()
     assert counted(lake, orders) == [(4, 4)]
     assert lake.rows(f"select id from {orders.table}") == [(3,)]

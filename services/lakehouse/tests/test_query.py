@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidings_lakehouse.errors import QueryError
-from tidings_lakehouse.query import answer
-from tidings_lakehouse.rows import Rows, print_rows
+from tidings_lakehouse.reading.query import answer
+from tidings_lakehouse.reading.rows import Rows, print_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,10 +18,10 @@ import pytest
 from pydantic import SecretStr
 from test_technical import order
 
-from tidings_lakehouse import look, query
-from tidings_lakehouse.catalog import locations
-from tidings_lakehouse.civil import moment_text
+from tidings_lakehouse.catalogs.catalog import locations
 from tidings_lakehouse.errors import DatabaseError, QueryError
+from tidings_lakehouse.reading import look, query
+from tidings_lakehouse.reading.civil import moment_text
 from tidings_lakehouse.settings import WarehouseSettings
 
 if TYPE_CHECKING:

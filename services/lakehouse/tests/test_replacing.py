@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.changes import CurrentShape
-from tidings_lakehouse.commits import Commits
-from tidings_lakehouse.replacing import replace_rows
-from tidings_lakehouse.tables import Table
+from tidings_lakehouse.decoding.changes import CurrentShape
+from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.tables import Table
+from tidings_lakehouse.writing.replacing import replace_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

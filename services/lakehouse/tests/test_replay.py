@@ -28,12 +28,12 @@ from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.registry import RegistryClient
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.errors import HistoryError, ReplayError
-from tidings_lakehouse.names import known_names
 from tidings_lakehouse.replay.comparison import compare
 from tidings_lakehouse.replay.run import Replayed, replayed, write_table
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.settings import LakehouseSettings
-from tidings_lakehouse.table_counts import table_names
+from tidings_lakehouse.tables.names import known_names
+from tidings_lakehouse.tables.table_counts import table_names
 from tidings_lakehouse.topics import log_of
 from tidings_translator.base.records import Output, Partition
 
@@ -260,7 +260,7 @@ def test_what_was_published_is_compared_and_each_difference_is_found(
     warehouse = url2pathname(urlsplit(written.session.conf.get("spark.sql.catalog.lake.warehouse")).path)
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_WAREHOUSE", warehouse)
     monkeypatch.setenv("TIDINGS_SOURCE", written.yard.source)
-    monkeypatch.setattr("tidings_lakehouse.session.create_session", lambda *_: written.session)
+    monkeypatch.setattr("tidings_lakehouse.spark.session.create_session", lambda *_: written.session)
     monkeypatch.setattr(written.session, "stop", lambda: None)
     capsys.readouterr()
     assert main(["replay", "--domain", "yard.domain", "--json"]) == 3

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 from pydantic import SecretStr
 
-from tidings_lakehouse.catalog import locations
+from tidings_lakehouse.catalogs.catalog import locations
 from tidings_lakehouse.errors import CatalogError
 from tidings_lakehouse.settings import WarehouseSettings
 

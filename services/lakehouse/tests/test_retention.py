@@ -17,13 +17,13 @@ from lakelab.lake import Lake
 from lakelab.random_changes import DAY, WIDE, random_changes
 from lakelab.topics import MarkerTopic, TableTopic, Topics
 
-from tidings_lakehouse.duck import duck_lake
 from tidings_lakehouse.errors import HistoryError, MomentError
-from tidings_lakehouse.history import write_history
-from tidings_lakehouse.moments import SourceTables
+from tidings_lakehouse.history.history import write_history
+from tidings_lakehouse.reading.duck import duck_lake
+from tidings_lakehouse.reading.moments import SourceTables
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY, retention_days, retention_rules
 from tidings_lakehouse.settings import HistorySettings
-from tidings_lakehouse.table_counts import table_size
+from tidings_lakehouse.tables.table_counts import table_size
 
 spark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(600)]
 SEEDS = [int(seed) for seed in os.environ.get("TIDINGS_RETENTION_SEEDS", "1").split(",")]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tidings_jvm import Java
-from tidings_lakehouse import gateway
-from tidings_lakehouse.kafka_login import KafkaLogin, refuse_remote_tokens
-from tidings_lakehouse.properties import properties_text
-from tidings_lakehouse.session import _conf
 from tidings_lakehouse.settings import WarehouseSettings
+from tidings_lakehouse.spark import gateway
+from tidings_lakehouse.spark.kafka_login import KafkaLogin, refuse_remote_tokens
+from tidings_lakehouse.spark.properties import properties_text
+from tidings_lakehouse.spark.session import _conf
 from tidings_service import SettingsError
 from tidings_service.kafka_access import KafkaAccess
 from tidings_service.oauth import TokenSource

@@ -10,8 +10,8 @@ from prometheus_client import REGISTRY
 from py4j.protocol import Py4JJavaError
 
 from tidings_lakehouse.errors import KafkaUnreachableError, SecondWriterError, TableConflictError
-from tidings_lakehouse.query import tables_of
-from tidings_lakehouse.troubles import trouble_of_topic
+from tidings_lakehouse.reading.query import tables_of
+from tidings_lakehouse.tables.troubles import trouble_of_topic
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tidings_lakehouse.session import prepare_warehouse
 from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
+from tidings_lakehouse.spark.session import prepare_warehouse
 from tidings_service import SettingsError, load_settings
 
 SETTINGS = LakehouseSettings(

@@ -17,13 +17,13 @@ from lakelab.lake import Lake
 from lakelab.random_changes import DAY, LATER, NOON, WIDE, random_changes
 from lakelab.topics import MarkerTopic, TableTopic, Topics
 
-from tidings_lakehouse.batches import surveyed
-from tidings_lakehouse.commits import Commits
+from tidings_lakehouse.decoding.batches import surveyed
 from tidings_lakehouse.errors import SecondWriterError
-from tidings_lakehouse.maintenance import Maintenance
-from tidings_lakehouse.small import LocalRows, is_local
-from tidings_lakehouse.table_counts import row_count
-from tidings_lakehouse.tables import Table
+from tidings_lakehouse.maintaining.maintenance import Maintenance
+from tidings_lakehouse.spark.small import LocalRows, is_local
+from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.table_counts import row_count
+from tidings_lakehouse.tables.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

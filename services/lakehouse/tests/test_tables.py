@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import types as st
 
-from tidings_lakehouse.names import candidates
-from tidings_lakehouse.tables import Change, ddl, evolve, safe_name
+from tidings_lakehouse.tables.names import candidates
+from tidings_lakehouse.tables.tables import Change, ddl, evolve, safe_name
 from tidings_lakehouse.topics import business_table, log_of, technical_table
 
 INT, LONG, STRING = st.IntegerType(), st.LongType(), st.StringType()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import REGISTRY
 
-from tidings_lakehouse.commits import Commits
-from tidings_lakehouse.maintenance import Maintenance
-from tidings_lakehouse.table_counts import row_count, table_size
+from tidings_lakehouse.maintaining.maintenance import Maintenance
+from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.table_counts import row_count, table_size
 
 
 def local(*parts: int) -> dt.datetime:

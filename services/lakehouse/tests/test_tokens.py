@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from tidings_lakehouse.kafka import Brokers
-from tidings_lakehouse.kafka_login import KafkaLogin
+from tidings_lakehouse.spark.kafka import Brokers
+from tidings_lakehouse.spark.kafka_login import KafkaLogin
 from tidings_service import load_settings
 from tidings_service.kafka_access import KafkaAccess
 from tidings_service.kafka_settings import KafkaSettings

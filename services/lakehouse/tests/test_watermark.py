@@ -9,10 +9,10 @@ import pytest
 from lakelab.topics import MarkerTopic
 from test_technical import order
 
-from tidings_lakehouse.commits import Commits
-from tidings_lakehouse.stored_position import position_of
-from tidings_lakehouse.system_tables import Watermark, WatermarkTable
+from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.system_tables import Watermark, WatermarkTable
 from tidings_lakehouse.topics import TRANSACTION_LOG
+from tidings_lakehouse.watermark.stored_position import position_of
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from tidings_lakehouse.erase_command import add_erase
+from tidings_lakehouse.erasing.command import add_erase
 from tidings_lakehouse.replay.command import add_replay
 from tidings_lakehouse.settings import (
     AuditSettings,
@@ -166,11 +166,11 @@ def _add_format(command: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.auditing import Auditing  # noqa: PLC0415
+    from tidings_lakehouse.auditing.schedule import Auditing  # noqa: PLC0415
+    from tidings_lakehouse.formats.registry import Registry  # noqa: PLC0415
     from tidings_lakehouse.job import Job, lock_warehouse  # noqa: PLC0415 - pyspark takes a second to import
-    from tidings_lakehouse.kafka_login import KafkaLogin, refuse_remote_tokens  # noqa: PLC0415
-    from tidings_lakehouse.registry import Registry  # noqa: PLC0415
-    from tidings_lakehouse.session import create_session, prepare_warehouse  # noqa: PLC0415
+    from tidings_lakehouse.spark.kafka_login import KafkaLogin, refuse_remote_tokens  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import create_session, prepare_warehouse  # noqa: PLC0415
 
     settings = load_settings(LakehouseSettings)
     configure_logging(SERVICE, level=settings.log_level, format=settings.log_format)
@@ -230,11 +230,11 @@ def _stopper(stop: threading.Event) -> Callable[[int, FrameType | None], None]:
 
 
 def _sql(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.rows import print_rows  # noqa: PLC0415
+    from tidings_lakehouse.reading.rows import print_rows  # noqa: PLC0415
 
     settings = _reader_settings(HistorySettings)
     if options.engine == "spark":
-        from tidings_lakehouse.query import select  # noqa: PLC0415
+        from tidings_lakehouse.reading.query import select  # noqa: PLC0415
 
         if options.as_of is not None:
             raise SettingsError(
@@ -242,16 +242,16 @@ def _sql(options: argparse.Namespace) -> int:
             )
         print_rows(select(settings, options.statement), options.format)
     else:
-        from tidings_lakehouse.look import select_as_of  # noqa: PLC0415
+        from tidings_lakehouse.reading.look import select_as_of  # noqa: PLC0415
 
         print_rows(select_as_of(settings, options.statement, options.as_of), options.format)
     return 0
 
 
 def _as_of(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.duck import duck_lake  # noqa: PLC0415
-    from tidings_lakehouse.history_sql import DUCKDB, SPARK  # noqa: PLC0415
-    from tidings_lakehouse.moments import SourceTables  # noqa: PLC0415
+    from tidings_lakehouse.history.history_sql import DUCKDB, SPARK  # noqa: PLC0415
+    from tidings_lakehouse.reading.duck import duck_lake  # noqa: PLC0415
+    from tidings_lakehouse.reading.moments import SourceTables  # noqa: PLC0415
 
     settings = _reader_settings(HistorySettings)
     dialect = DUCKDB if options.dialect == "duckdb" and not options.create else SPARK
@@ -272,9 +272,9 @@ def _as_of(options: argparse.Namespace) -> int:
 
 
 def _views(_options: argparse.Namespace) -> int:
-    from tidings_lakehouse.duck import duck_lake  # noqa: PLC0415
-    from tidings_lakehouse.history_sql import SPARK  # noqa: PLC0415
-    from tidings_lakehouse.moments import HISTORY, SourceTables  # noqa: PLC0415
+    from tidings_lakehouse.history.history_sql import SPARK  # noqa: PLC0415
+    from tidings_lakehouse.reading.duck import duck_lake  # noqa: PLC0415
+    from tidings_lakehouse.reading.moments import HISTORY, SourceTables  # noqa: PLC0415
 
     settings = _reader_settings(HistorySettings)
     with duck_lake(settings) as lake:
@@ -289,11 +289,11 @@ def _views(_options: argparse.Namespace) -> int:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.audit import Audit  # noqa: PLC0415
-    from tidings_lakehouse.audit_report import as_json, told, write_metrics  # noqa: PLC0415
-    from tidings_lakehouse.audit_source import Source  # noqa: PLC0415
+    from tidings_lakehouse.auditing.audit import Audit  # noqa: PLC0415
+    from tidings_lakehouse.auditing.report import as_json, told, write_metrics  # noqa: PLC0415
+    from tidings_lakehouse.auditing.source import Source  # noqa: PLC0415
     from tidings_lakehouse.database import connected  # noqa: PLC0415
-    from tidings_lakehouse.duck import DuckLake  # noqa: PLC0415
+    from tidings_lakehouse.reading.duck import DuckLake  # noqa: PLC0415
 
     settings = _reader_settings(AuditSettings)
     patterns = options.table or ["*"]
@@ -311,8 +311,8 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _create_views(settings: HistorySettings, queries: Mapping[str, str]) -> None:
-    from tidings_lakehouse.session import create_session  # noqa: PLC0415
-    from tidings_lakehouse.views import create_views  # noqa: PLC0415
+    from tidings_lakehouse.reading.views import create_views  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
 
     session = create_session(settings, "tidings-lakehouse-views")
     try:
@@ -323,20 +323,20 @@ def _create_views(settings: HistorySettings, queries: Mapping[str, str]) -> None
 
 
 def _tables(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.rows import print_rows  # noqa: PLC0415
+    from tidings_lakehouse.reading.rows import print_rows  # noqa: PLC0415
 
     settings = _reader_settings(WarehouseSettings)
     if options.engine == "spark":
-        from tidings_lakehouse.query import list_tables  # noqa: PLC0415
+        from tidings_lakehouse.reading.query import list_tables  # noqa: PLC0415
     else:
-        from tidings_lakehouse.look import list_tables  # noqa: PLC0415
+        from tidings_lakehouse.reading.look import list_tables  # noqa: PLC0415
     print_rows(list_tables(settings), options.format)
     return 0
 
 
 def _history(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.history import write_history  # noqa: PLC0415
-    from tidings_lakehouse.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.history.history import write_history  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
 
     settings = _reader_settings(HistorySettings)
     session = create_session(settings, "tidings-lakehouse-history")
@@ -349,11 +349,11 @@ def _history(options: argparse.Namespace) -> int:
 
 
 def _accept_loss(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.accepted_losses import accept, statement_of  # noqa: PLC0415
-    from tidings_lakehouse.kafka import Brokers  # noqa: PLC0415
-    from tidings_lakehouse.kafka_login import KafkaLogin  # noqa: PLC0415
-    from tidings_lakehouse.rows import print_rows  # noqa: PLC0415
-    from tidings_lakehouse.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.reading.rows import print_rows  # noqa: PLC0415
+    from tidings_lakehouse.spark.kafka import Brokers  # noqa: PLC0415
+    from tidings_lakehouse.spark.kafka_login import KafkaLogin  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.writing.accepted_losses import accept, statement_of  # noqa: PLC0415
 
     settings = _reader_settings(LossSettings)
     login = KafkaLogin(settings.kafka_access)

@@ -20,24 +20,24 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
-from tidings_lakehouse import business, technical
-from tidings_lakehouse.commits import Commits
 from tidings_lakehouse.errors import DataLossError, KafkaUnreachableError, LakehouseError
 from tidings_lakehouse.failpoints import Failpoint, failpoint_from
-from tidings_lakehouse.kafka import Brokers, Offsets, explained, lags, read_topics
-from tidings_lakehouse.kafka_login import KafkaLogin
-from tidings_lakehouse.maintenance import Maintenance
+from tidings_lakehouse.formats.registry import SchemaSource
+from tidings_lakehouse.maintaining.maintenance import Maintenance
 from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG, begin
-from tidings_lakehouse.names import Names
-from tidings_lakehouse.registry import SchemaSource
-from tidings_lakehouse.session import use_in_thread
-from tidings_lakehouse.set_aside import CatchUp
 from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
-from tidings_lakehouse.small import LocalRows
-from tidings_lakehouse.stored_position import stored_position
-from tidings_lakehouse.table_counts import TableCounts
+from tidings_lakehouse.spark.kafka import Brokers, Offsets, explained, lags, read_topics
+from tidings_lakehouse.spark.kafka_login import KafkaLogin
+from tidings_lakehouse.spark.session import use_in_thread
+from tidings_lakehouse.spark.small import LocalRows
+from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.names import Names
+from tidings_lakehouse.tables.table_counts import TableCounts
+from tidings_lakehouse.tables.troubles import is_data_loss
 from tidings_lakehouse.topics import WATERMARK, transaction_topic
-from tidings_lakehouse.troubles import is_data_loss
+from tidings_lakehouse.watermark.stored_position import stored_position
+from tidings_lakehouse.writing import business, technical
+from tidings_lakehouse.writing.set_aside import CatchUp
 from tidings_service import Health, SettingsError, TidingsError, get_logger
 
 if TYPE_CHECKING:

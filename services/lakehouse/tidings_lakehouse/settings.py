@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
-from tidings_lakehouse.merging.rules import MergeRule, merge_rules
+from tidings_lakehouse.merge_rules import MergeRule, merge_rules
 from tidings_lakehouse.retention_rules import RetentionRule, retention_rules
 from tidings_service import ServiceSettings, SettingsError
 from tidings_service.kafka_settings import File, Hidden, KafkaSettings

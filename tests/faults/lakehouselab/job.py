@@ -14,10 +14,10 @@ from faultlab.servers import Lab
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tidings_lakehouse.formats.registry import Registry
 from tidings_lakehouse.job import Job
-from tidings_lakehouse.registry import Registry
-from tidings_lakehouse.session import create_session, stop_gateway
 from tidings_lakehouse.settings import LakehouseSettings
+from tidings_lakehouse.spark.session import create_session, stop_gateway
 from tidings_service import Health
 
 POINTS = ("survey", "transactions", "staged", "log", "current", "watermark", "batch")

@@ -6,7 +6,7 @@ from typing import Final
 
 from tidings_cli.doctor.findings import Finding, error
 from tidings_envelope.base_errors import SettingsError
-from tidings_lakehouse.catalog import missing_rights
+from tidings_lakehouse.catalogs.catalog import missing_rights
 from tidings_lakehouse.errors import LakehouseError
 from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.store_rights import StoreError, check_writable
@@ -32,7 +32,7 @@ def _directory(settings: WarehouseSettings) -> Iterator[Finding]:
 
 
 def _store(settings: WarehouseSettings) -> Iterator[Finding]:
-    from tidings_lakehouse.duck import list_store  # noqa: PLC0415 - DuckDB, for object stores only
+    from tidings_lakehouse.reading.duck import list_store  # noqa: PLC0415 - DuckDB, for object stores only
 
     try:
         list_store(settings)

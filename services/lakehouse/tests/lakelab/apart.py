@@ -79,8 +79,8 @@ class JobApart:
 class _Commands:
     def __init__(self) -> None:
         from lakelab.lake import Lake
-        from tidings_lakehouse.session import create_session
         from tidings_lakehouse.settings import LakehouseSettings
+        from tidings_lakehouse.spark.session import create_session
 
         settings = load_settings(LakehouseSettings)
         self.session = create_session(settings, "apart")
@@ -90,14 +90,14 @@ class _Commands:
         self.lake.drain()
 
     def rows(self, statement: str) -> Any:
-        from tidings_lakehouse.query import answer
+        from tidings_lakehouse.reading.query import answer
 
         found = answer(self.session, statement)
         return [found.columns, found.rows, found.numeric]
 
     def compact(self, table: str) -> None:
-        from tidings_lakehouse.commits import Commits
-        from tidings_lakehouse.maintenance import Maintenance
+        from tidings_lakehouse.maintaining.maintenance import Maintenance
+        from tidings_lakehouse.tables.commits import Commits
 
         commits = Commits(self.session)
         commits.open(table)
@@ -105,9 +105,9 @@ class _Commands:
         Maintenance(self.session, commits, commits=1, keep_snapshots=1, keep_seconds=0).compact(table)
 
     def erase(self, table: str, key: str) -> None:
-        from tidings_lakehouse.erase_selection import Condition, Selection
-        from tidings_lakehouse.erasure import Erasure
-        from tidings_lakehouse.registry import Registry
+        from tidings_lakehouse.erasing.erasure import Erasure
+        from tidings_lakehouse.erasing.selection import Condition, Selection
+        from tidings_lakehouse.formats.registry import Registry
 
         selection = Selection(table, (Condition.of(key, is_key=True),))
         Erasure(
@@ -115,8 +115,8 @@ class _Commands:
         ).erase("me", "")
 
     def second_writer(self, table: str) -> str:
-        from tidings_lakehouse.commits import Commits
         from tidings_lakehouse.errors import SecondWriterError
+        from tidings_lakehouse.tables.commits import Commits
 
         first, second = Commits(self.session.newSession()), Commits(self.session.newSession())
         first.open(table)

@@ -12,8 +12,8 @@ import pytest
 
 from tidings_lakehouse.errors import LakehouseError
 from tidings_lakehouse.failpoints import Failpoint
+from tidings_lakehouse.formats.registry import Registry
 from tidings_lakehouse.job import Job
-from tidings_lakehouse.registry import Registry
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_service import Health
 

@@ -24,19 +24,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.batches import TopicSurvey
-from tidings_lakehouse.changes import current_shape
-from tidings_lakehouse.history_sql import SPARK, placeholder_test
-from tidings_lakehouse.kafka import Offsets
-from tidings_lakehouse.merging.rules import NEVER, MergeRule, merge_seconds
+from tidings_lakehouse.decoding.batches import TopicSurvey
+from tidings_lakehouse.decoding.changes import current_shape
+from tidings_lakehouse.history.history_sql import SPARK, placeholder_test
+from tidings_lakehouse.merge_rules import NEVER, MergeRule, merge_seconds
 from tidings_lakehouse.metrics import UNMERGED
-from tidings_lakehouse.positions import PartitionId, Progress, spans_of
-from tidings_lakehouse.small import LocalRows
-from tidings_lakehouse.source_watermark import Reached
-from tidings_lakehouse.system_tables import QuarantineTable, Watermark
-from tidings_lakehouse.targets import MERGED_NOTE, Decoded, Target, held_rows
-from tidings_lakehouse.technical_rows import statistics_of, watermark_of, without_values
-from tidings_lakehouse.technical_tables import TablesWriter
+from tidings_lakehouse.spark.kafka import Offsets
+from tidings_lakehouse.spark.small import LocalRows
+from tidings_lakehouse.tables.positions import PartitionId, Progress, spans_of
+from tidings_lakehouse.tables.system_tables import QuarantineTable, Watermark
+from tidings_lakehouse.watermark.source_watermark import Reached
+from tidings_lakehouse.writing.targets import MERGED_NOTE, Decoded, Target, held_rows
+from tidings_lakehouse.writing.technical_rows import statistics_of, watermark_of, without_values
+from tidings_lakehouse.writing.technical_tables import TablesWriter
 from tidings_service import get_logger
 
 if TYPE_CHECKING:

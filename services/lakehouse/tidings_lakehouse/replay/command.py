@@ -67,7 +67,7 @@ def _replay(
     from tidings_envelope.position import lsn_from_text  # noqa: PLC0415
     from tidings_lakehouse.replay.comparison import as_json, compare  # noqa: PLC0415
     from tidings_lakehouse.replay.run import replayed, write_table  # noqa: PLC0415
-    from tidings_lakehouse.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
     from tidings_service import SettingsError  # noqa: PLC0415
 
     try:
@@ -116,7 +116,7 @@ def _replay(
 
 
 def _print(compared: list[Compared], form: str) -> None:
-    from tidings_lakehouse.rows import Rows, print_rows  # noqa: PLC0415
+    from tidings_lakehouse.reading.rows import Rows, print_rows  # noqa: PLC0415
 
     columns = ("event", *_COLUMNS, "examples")
     rows: list[tuple[object, ...]] = [

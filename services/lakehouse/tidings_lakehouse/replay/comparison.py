@@ -17,11 +17,11 @@ from pyspark.sql import types as st
 from tidings_domain.evaluation.cloudevents import source_of
 from tidings_domain.language.events import BusinessEvent, contract_of, topic_of
 from tidings_domain.loading.domain import Domain
-from tidings_lakehouse.batches import union
-from tidings_lakehouse.events import EventDecoder, check_event, event_schema
-from tidings_lakehouse.names import candidates, known_names
-from tidings_lakehouse.schemas import Planner
-from tidings_lakehouse.tables import evolve, quoted
+from tidings_lakehouse.decoding.batches import union
+from tidings_lakehouse.decoding.events import EventDecoder, check_event, event_schema
+from tidings_lakehouse.decoding.schemas import Planner
+from tidings_lakehouse.tables.names import candidates, known_names
+from tidings_lakehouse.tables.tables import evolve, quoted
 from tidings_lakehouse.topics import BUSINESS
 
 if TYPE_CHECKING:

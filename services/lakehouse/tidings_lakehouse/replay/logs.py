@@ -14,15 +14,15 @@ from pyspark.sql import functions as sf
 
 from tidings_domain.loading.domain import Domain
 from tidings_envelope.position import lsn_to_text
-from tidings_lakehouse.batches import union
-from tidings_lakehouse.erased import ERASED_PROPERTY
+from tidings_lakehouse.decoding.batches import union
 from tidings_lakehouse.errors import ReplayError
-from tidings_lakehouse.history import check_whole, logs_of_source
+from tidings_lakehouse.history.history import check_whole, logs_of_source
 from tidings_lakehouse.replay.rows import DomainLog, headers_of_trace, placed
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
-from tidings_lakehouse.tables import TOPIC_PROPERTY
+from tidings_lakehouse.tables.erased import ERASED_PROPERTY
+from tidings_lakehouse.tables.tables import TOPIC_PROPERTY
 from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, WATERMARK, transaction_topic
-from tidings_lakehouse.transactions import DOMAIN_PROPERTY
+from tidings_lakehouse.watermark.transactions import DOMAIN_PROPERTY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,9 +21,9 @@ from tidings_domain.loading.domain import Domain
 from tidings_domain.routing.memory import Memory
 from tidings_domain.routing.nesting import NestedRows
 from tidings_domain.routing.tables import Table
-from tidings_lakehouse.batches import union
-from tidings_lakehouse.changes import is_incremental
-from tidings_lakehouse.history import change_of, check_columns, plain, with_incremental
+from tidings_lakehouse.decoding.batches import union
+from tidings_lakehouse.decoding.changes import is_incremental
+from tidings_lakehouse.history.history import change_of, check_columns, plain, with_incremental
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
 
 _WHOLE = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)

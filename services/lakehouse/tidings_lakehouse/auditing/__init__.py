@@ -1,0 +1,1 @@
+"""Compares current states with the database."""

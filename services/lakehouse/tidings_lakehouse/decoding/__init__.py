@@ -1,0 +1,1 @@
+"""From records to rows: columns, reader's schemas, changes and business events."""

@@ -1,0 +1,233 @@
+"""Change events: from rows of a log to the newest rows of its table. No I/O.
+
+A row's position is (commit LSN, LSN), by which changes of one key are ordered whatever their order on the topic; the rule is
+`tidings_envelope.position.place_in_stream`, here in Spark's words (`with_position`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.tables.positions import PartitionId, Position
+from tidings_lakehouse.tables.tables import quoted, safe_name, target_name
+
+COMMIT_LSN, LSN, CHANGED_AT = "__commit_lsn", "__lsn", "__changed_at"
+PLACE = ("topic_id", "partition", "offset", "timestamp")
+"""Where a change stands on its topic."""
+POSITION_FIELDS = (
+    st.StructField(COMMIT_LSN, st.LongType()),
+    st.StructField(LSN, st.LongType()),
+    st.StructField(CHANGED_AT, st.TimestampType()),
+)
+
+
+@dataclass(frozen=True)
+class CurrentShape:
+    """The columns of a current-state table, from its log's."""
+
+    keys: Mapping[str, str]
+    """Column of the table -> field of `key`."""
+    columns: Mapping[str, str]
+    """Column of the table -> field of `after`."""
+    schema: st.StructType
+
+
+def current_shape(log: st.StructType) -> CurrentShape | None:
+    """The current-state table of a log; None when the topic has no key, or one that is not part of the row."""
+    fields = {field.name: field.dataType for field in log.fields}
+    key, row = fields.get("key"), fields.get("after")
+    if not isinstance(key, st.StructType) or not isinstance(row, st.StructType):
+        return None
+    have = {field.name: field.dataType for field in row.fields}
+    keys = {target_name(have, field.name, field.dataType): field.name for field in key.fields}
+    if not keys.keys() <= have.keys():
+        return None
+    columns = {safe_name(name): name for name in have}
+    schema = st.StructType(
+        [st.StructField(column, have[name]) for column, name in columns.items()] + list(POSITION_FIELDS)
+    )
+    return CurrentShape({safe_name(column): name for column, name in keys.items()}, columns, schema)
+
+
+def is_incremental() -> Column:
+    """Whether a row of a log was read by an incremental snapshot; logs of former releases do not say it."""
+    return sf.coalesce("incremental", sf.col("snapshot") & sf.col("lsn").isNull())
+
+
+def with_position(changes: DataFrame, snapshots: Mapping[PartitionId, int], *, windowed: bool) -> DataFrame:
+    """Adds `COMMIT_LSN` and `LSN`: see `place_in_stream`.
+
+    Args:
+        changes: rows of a log, or of a batch.
+        snapshots: LSN of the newest snapshot in each partition before these rows.
+        windowed: whether snapshots among the rows themselves have to be found, too, by offset.
+    """
+    lsn, last_commit = sf.coalesce("lsn", sf.lit(0)), sf.col("last_commit_lsn")
+    is_read = sf.col("snapshot") & ~is_incremental()
+    before = sf.lit(0).cast("bigint")
+    if snapshots:
+        known = sf.create_map(
+            *[sf.lit(one) for place, at in sorted(snapshots.items()) for one in (_place_text(place), at)]
+        )
+        place = sf.concat_ws("/", "topic_id", sf.col("partition").cast("string"))
+        before = sf.coalesce(sf.try_element_at(known, place), before)
+    if windowed:
+        rows = Window.partitionBy("topic_id", "partition").orderBy("offset")
+        found = sf.last(sf.when(is_read & last_commit.isNull(), lsn), ignorenulls=True)
+        before = sf.coalesce(found.over(rows), before)
+    return changes.select(
+        "*",
+        sf.coalesce(last_commit, sf.when(is_read, lsn).otherwise(sf.greatest(before, lsn)))
+        .cast("bigint")
+        .alias(COMMIT_LSN),
+        sf.when(is_read, sf.lit(0)).otherwise(lsn).cast("bigint").alias(LSN),
+    )
+
+
+def _place_text(place: PartitionId) -> str:
+    return f"{place.topic_id}/{place.partition}"
+
+
+def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequence[str]) -> DataFrame:
+    """One row per key: the newest change of a batch, in the columns of the current-state table and `op`.
+
+    For every column in `unavailable` (which some change of the batch did not log) there is one more: ``<column>__at``
+    (commit LSN, LSN) of the newest change that did log it, null if none did, in which case the table has the value. Then
+    there are the change's `PLACE` columns, too.
+    """
+    position = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
+    order = sf.struct(
+        sf.col(COMMIT_LSN), sf.col(LSN), (sf.col("op") == "r").alias("is_read"), sf.col("offset")
+    )
+    row = sf.coalesce("after", "before")
+    key_of = dict(shape.keys)
+    columns = [
+        (sf.col("key")[key_of[column]] if column in key_of else row[name]).alias(column)
+        for column, name in shape.columns.items()
+    ]
+    missing = [
+        column for column, name in shape.columns.items() if name in unavailable and column not in key_of
+    ]
+    rows = changes.where("reason IS NULL AND key IS NOT NULL AND op IN ('c', 'u', 'r', 'd')").select(
+        "op",
+        "unavailable",
+        *columns,
+        sf.col(COMMIT_LSN),
+        sf.col(LSN),
+        sf.col("changed_at").alias(CHANGED_AT),
+        *PLACE,
+    )
+    names = [field.name for field in shape.schema.fields]
+    place = PLACE if missing else ()
+    newest = [
+        sf.max_by(sf.struct("op", *map(quoted, names), *place), order).alias("newest"),
+        *[
+            sf.max_by(
+                sf.struct(position.alias("at"), sf.col(quoted(column)).alias("value")),
+                sf.when(~sf.array_contains("unavailable", shape.columns[column]), order),
+            ).alias(f"{column}__seen")
+            for column in missing
+        ],
+    ]
+    reduced = rows.groupBy(
+        *[sf.col(quoted(column)).alias(f"__key{n}") for n, column in enumerate(shape.keys)]
+    ).agg(*newest)
+    return reduced.select(
+        sf.col("newest.op").alias("op"),
+        *[
+            (sf.col(quoted(f"{name}__seen"))["value"] if name in missing else sf.col("newest")[name]).alias(
+                name
+            )
+            for name in names
+        ],
+        *[sf.col(quoted(f"{column}__seen"))["at"].alias(f"{column}__at") for column in missing],
+        *[sf.col("newest")[name].alias(name) for name in place],
+    )
+
+
+def merge_statement(table: str, source: str, shape: CurrentShape, missing: Sequence[str]) -> str:
+    """MERGE of `newest_changes` (the view `source`) into the current state: newer positions win, deletes delete.
+
+    Idempotent: the same or an older position changes nothing, but for a row that was read, which wins over the change at
+    its own place. A row that the table lacks is inserted only if all its values are known (`incomplete`).
+    """
+    on = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in shape.keys)
+    newer = (
+        f"(s.{COMMIT_LSN} > t.{COMMIT_LSN} OR (s.{COMMIT_LSN} = t.{COMMIT_LSN}"
+        f" AND (s.{LSN} > t.{LSN} OR (s.{LSN} = t.{LSN} AND s.op = 'r'))))"
+    )
+    names = [field.name for field in shape.schema.fields]
+
+    def assigned(name: str) -> str:
+        if name not in missing:
+            return f"s.{quoted(name)}"
+        at = f"s.{quoted(name + '__at')}"
+        seen = f"{at}.{COMMIT_LSN} > t.{COMMIT_LSN} OR ({at}.{COMMIT_LSN} = t.{COMMIT_LSN} AND {at}.{LSN} >= t.{LSN})"
+        return f"CASE WHEN {at} IS NOT NULL AND ({seen}) THEN s.{quoted(name)} ELSE t.{quoted(name)} END"
+
+    updates = ", ".join(f"t.{quoted(name)} = {assigned(name)}" for name in names)
+    whole = "".join(f" AND s.{quoted(name + '__at')} IS NOT NULL" for name in missing)
+    columns = ", ".join(quoted(name) for name in names)
+    values = ", ".join(f"s.{quoted(name)}" for name in names)
+    clauses = [
+        f"MERGE INTO {table} t USING {source} s ON {on}",
+        f"WHEN MATCHED AND {newer} AND s.op = 'd' THEN DELETE",
+        f"WHEN MATCHED AND {newer} THEN UPDATE SET {updates}",
+        f"WHEN NOT MATCHED AND s.op <> 'd'{whole} THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608 - names are quoted
+    ]
+    return " ".join(clauses)
+
+
+def incomplete(
+    newest: DataFrame, current: DataFrame, shape: CurrentShape, missing: Sequence[str]
+) -> DataFrame:
+    """Changes of rows that the table lacks, some values of which were not logged: their place and the fields' names."""
+    unknown = sf.array_compact(
+        sf.array(
+            *[
+                sf.when(sf.col(quoted(f"{column}__at")).isNull(), sf.lit(shape.columns[column]))
+                for column in missing
+            ]
+        )
+    )
+    keys = [quoted(column) for column in shape.keys]
+    rows = newest.where("op <> 'd'").withColumn("unknown", unknown).where(sf.size("unknown") > 0)
+    return rows.join(current.select(*keys), list(shape.keys), "left_anti").select(*PLACE, "unknown")
+
+
+def without_deleted(newest: DataFrame, deletes: DataFrame, shape: CurrentShape) -> DataFrame:
+    """Drops changes older than a delete of their key; `deletes` have their position. Only late rows can be older."""
+    deleted = (
+        deletes.where("op = 'd' AND key IS NOT NULL")
+        .groupBy(*[sf.col("key")[field].alias(f"__key{n}") for n, field in enumerate(shape.keys.values())])
+        .agg(sf.max(sf.struct(COMMIT_LSN, LSN)).alias("__deleted"))
+    )
+    condition = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN)) < sf.col("__deleted")
+    for number, column in enumerate(shape.keys):
+        condition = condition & (sf.col(quoted(column)) == sf.col(f"__key{number}"))
+    return newest.join(deleted, condition, "left_anti")
+
+
+def newest_truncate(changes: DataFrame) -> Position | None:
+    """The position of the newest TRUNCATE among rows that have theirs; everything older is gone."""
+    found = changes.where("op = 't'").agg(sf.max(sf.struct(COMMIT_LSN, LSN))).collect()[0][0]
+    return None if found is None else Position(*found)
+
+
+def truncate_statement(table: str, position: Position) -> str:
+    """DELETE of all rows older than a TRUNCATE; idempotent."""
+    commit_lsn, lsn = position
+    older = f"{COMMIT_LSN} < {commit_lsn} OR ({COMMIT_LSN} = {commit_lsn} AND {LSN} < {lsn})"
+    return f"DELETE FROM {table} WHERE {older}"  # noqa: S608 - numbers and a name of our own
+
+
+def since(newest: DataFrame, position: Position) -> DataFrame:
+    """Changes newer than a TRUNCATE at a position."""
+    at = sf.struct(*[sf.lit(part).cast("bigint") for part in position])
+    own = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
+    return newest.where((own > at) | ((own == at) & (sf.col("op") == "r")))

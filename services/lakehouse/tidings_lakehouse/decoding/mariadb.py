@@ -1,0 +1,137 @@
+"""Where a change of MariaDB stands among the others, in Spark's words; the rule is `tidings_envelope.mariadb`'s. No I/O.
+
+A GTID's sequence times 2**24 is its commit's position; a row has its number in the transaction behind the position of the
+commit before it, and a row that a snapshot has read that of its header `tidings.as.of`. So tables and watermarks have
+positions as those of PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+from tidings_envelope.as_of import HEADER
+from tidings_envelope.gtid import MAX_SEQUENCE, PATTERN, ROWS
+from tidings_lakehouse.formats.avro_nodes import DECODED_FIELD, Node
+
+_WHOLE = rf"\A{PATTERN}\z"
+_NUMBER = r"\A[0-9]{1,19}\z"
+
+
+def is_of_mariadb(envelope: Node) -> bool:
+    """Whether a schema is that of MariaDB's change events."""
+    source = envelope.field("source")
+    return source is not None and source.field("gtid") is not None and source.field("lsn") is None
+
+
+@dataclass(frozen=True)
+class GtidColumns:
+    """Parts of a GTID; null where the text is not one."""
+
+    domain: Column
+    sequence: Column
+
+    @classmethod
+    def of(cls, text: Column) -> GtidColumns:
+        """Of ``0-1-42``."""
+
+        def part(number: int) -> Column:
+            return sf.regexp_extract(text, _WHOLE, number).try_cast("bigint")
+
+        return cls(part(1), sf.when(part(3).between(1, MAX_SEQUENCE), part(3)))
+
+    @property
+    def commit_position(self) -> Column:
+        """See `tidings_envelope.gtid.Gtid.commit_position`."""
+        return self.sequence * sf.lit(ROWS)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a change stands, and why it cannot be told; null for records of another schema."""
+
+    tx_id: Column
+    last_commit_lsn: Column
+    """Null of a row that a snapshot has read."""
+    lsn: Column
+    """0 of a row that a snapshot has read, where its record does not say as of which commit."""
+    domain: Column
+    reason: Column
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What has to be known of a source and its topic to refuse changes that cannot be ordered."""
+
+    domain: int | None = None
+    """The source's replication domain; None: not known yet."""
+    begun: tuple[tuple[int, int], ...] = ()
+    """By partition, the offset of the first change of the stream: behind it, a row must say as of which commit it was read."""
+
+
+def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
+    """The place of a change of MariaDB.
+
+    Args:
+        envelope: the reader's schema.
+        decoded: the column that holds the envelope.
+    """
+    is_here = sf.col(f"{decoded}.{DECODED_FIELD}").isNotNull()
+    is_read = sf.coalesce(sf.col(f"{decoded}.source.snapshot") != "false", sf.lit(False))
+    text = sf.col(f"{decoded}.source.gtid")
+    gtid = GtidColumns.of(text)
+    order = (
+        sf.lit(None).cast("bigint")
+        if envelope.field("transaction") is None
+        else sf.col(f"{decoded}.transaction.total_order")
+    )
+    before = (gtid.sequence - 1) * sf.lit(ROWS)
+    header = sf.expr(f"cast(get(filter(headers, h -> h.key = '{HEADER}'), 0).value AS string)")
+    as_of = sf.when(header.rlike(_NUMBER), header.try_cast("bigint"))
+    reason = (
+        sf.when(
+            is_read & header.isNotNull() & as_of.isNull(), f"value: the header {HEADER} is not a position"
+        )
+        .when(
+            is_read & header.isNull() & _is_behind(limits),
+            "value: the row was read by a snapshot that does not say as of which commit, and the stream's changes have begun",
+        )
+        .when(is_read, sf.lit(None).cast("string"))
+        .when(text.isNull(), "value: source.gtid is null, so the change has no position")
+        .when(
+            gtid.sequence.isNull(),
+            f"value: source.gtid is not domain-server-sequence with a sequence from 1 to {MAX_SEQUENCE}",
+        )
+        .when(
+            order.isNull(),
+            "value: there is no number in the transaction, and so no order: the connector needs"
+            " provide.transaction.metadata=true",
+        )
+    )
+    if limits.domain is not None:
+        reason = reason.when(
+            gtid.domain != limits.domain,
+            sf.concat(
+                sf.lit("value: its GTID is of replication domain "),
+                gtid.domain.cast("string"),
+                sf.lit(f", and those before it are of {limits.domain}: their commits have no common order"),
+            ),
+        )
+    change = ~is_read
+    return Place(
+        sf.when(change, gtid.sequence),
+        sf.when(change, before),
+        sf.when(is_here & is_read, sf.coalesce(as_of, sf.lit(0).cast("bigint"))).otherwise(before + order),
+        sf.when(change, gtid.domain),
+        sf.when(is_here, reason),
+    )
+
+
+def _is_behind(limits: Limits) -> Column:
+    """Whether a record comes behind the first change of its partition."""
+    found = sf.lit(False)
+    for partition, offset in limits.begun:
+        found = found | ((sf.col("partition") == partition) & (sf.col("offset") > offset))
+    return found

@@ -1,0 +1,1 @@
+"""Removes the rows of one person for good."""

@@ -1,0 +1,1 @@
+"""What records are written in: Avro, JSON with schemas, and the registry."""

@@ -1,0 +1,155 @@
+"""Records that bring their schema: ``{"schema":...,"payload":...}``, as JsonConverter writes them with ``schemas.enable``.
+
+The schema's text is the same in all records of one table's version, so a hash of it is their schema id: below zero, which
+no id of a registry is. Only the payload is parsed, by Spark's `from_json`; of the usual form it begins behind the first
+``},"payload":``, which no text inside of a schema can hold, since its quotes would be escaped.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.formats.avro_nodes import Node, UnsupportedSchemaError
+
+_BEGIN = '{"schema":{'
+_BETWEEN = '},"payload":'
+_UNFIT = "_tidings_unfit"
+"""The field that holds the text of a payload that does not fit its schema; nobody looks at it but for null."""
+_MOST_TEXT = 256 << 20
+_LONG_DIGITS = 18
+UNFIT_REASON = (
+    "the payload does not fit the schema that comes with it; of decimals it has to be decimal.format=BASE64"
+)
+_TYPES: dict[str, st.DataType] = {
+    "boolean": st.BooleanType(),
+    "int": st.IntegerType(),
+    "long": st.LongType(),
+    "float": st.FloatType(),
+    "double": st.DoubleType(),
+    "bytes": st.BinaryType(),
+    "string": st.StringType(),
+}
+
+
+def is_json_id(schema_id: int) -> bool:
+    """Whether an id is that of a schema which records bring themselves."""
+    return schema_id < 0
+
+
+def schema_id(name: str) -> Column:
+    """The id of the schema in a record's key or value; null when there is none."""
+    below_zero = sf.lit(-(1 << 63))
+    return sf.when(_is_usual(name), sf.xxhash64(sf.expr(_head(name))).bitwiseOR(below_zero)).when(
+        _is_otherwise(name), sf.xxhash64(_schema_within(name)).bitwiseOR(below_zero)
+    )
+
+
+def schema_text(name: str) -> Column:
+    """The schema in a record's key or value, as text; null when there is none."""
+    text = sf.expr(f"concat(substr({_head(name)}, {len(_BEGIN)}), '}}')")
+    return sf.when(_is_usual(name), text).when(_is_otherwise(name), _schema_within(name))
+
+
+def _is_otherwise(name: str) -> Column:
+    """Whether the two parts are written in another way than JsonConverter does."""
+    return is_json(name) & sf.startswith(_schema_within(name), sf.lit("{"))
+
+
+def _schema_within(name: str) -> Column:
+    return sf.expr(f"get_json_object(cast({name} AS string), '$.schema')")
+
+
+def is_json(name: str) -> Column:
+    """Whether a key or value begins as a JSON object does."""
+    return sf.expr(f"substring(ltrim(decode(substring({name}, 1, 64), 'ISO-8859-1')), 1, 1) = '{{'")
+
+
+def _head(name: str) -> str:
+    return f"substring_index(cast({name} AS string), '{_BETWEEN}', 1)"
+
+
+def _is_usual(name: str) -> Column:
+    begins = f"substring({name}, 1, {len(_BEGIN)}) = cast('{_BEGIN}' AS binary)"
+    return sf.expr(f"{begins} AND octet_length({_head(name)}) < length({name})")
+
+
+def _payload(name: str) -> Column:
+    begin = f"octet_length({_head(name)}) + {len(_BETWEEN) + 1}"
+    return sf.when(_is_usual(name), sf.expr(f"cast(substring({name}, {begin}) AS string)")).otherwise(
+        sf.expr(f"get_json_object(cast({name} AS string), '$.payload')")
+    )
+
+
+def decode(column: str, reader: Node, keep: Mapping[str, Sequence[str]]) -> Column:
+    """The decoded payload of a key or value; see `is_undecoded`.
+
+    Args:
+        keep: see `reader_schema`.
+    """
+    schema = _struct(reader, keep).add(_UNFIT, st.StringType())
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNFIT, "maxStringLen": str(_MOST_TEXT)}
+    payload = _payload(column)
+    # The parser takes what is not UTF-8 for another character.
+    return sf.when(sf.is_valid_utf8(payload), sf.from_json(payload, schema, options))
+
+
+def is_undecoded(decoded: str, required: Sequence[str]) -> Column:
+    """Whether a payload was not what its schema says; of such a one nothing is decoded.
+
+    Args:
+        required: fields that may not be null.
+    """
+    found = sf.col(decoded)
+    tests = [found.isNull(), found[_UNFIT].isNotNull(), *[found[name].isNull() for name in required]]
+    return functools.reduce(Column.__or__, tests)
+
+
+def _struct(node: Node, keep: Mapping[str, Sequence[str]]) -> st.StructType:
+    fields = []
+    for name, inner in node.fields:
+        wanted = keep.get(name)
+        if wanted is None:
+            type_ = _type(inner)
+        else:
+            type_ = st.StructType([f for f in _struct(inner, {}).fields if f.name in wanted])
+        fields.append(st.StructField(name, type_))
+    return st.StructType(fields)
+
+
+def _type(node: Node) -> st.DataType:
+    if node.kind == "record":
+        return _struct(node, {})
+    if node.items is not None:
+        items = _type(node.items)
+        return st.ArrayType(items) if node.kind == "array" else st.MapType(st.StringType(), items)
+    if node.kind not in _TYPES:
+        raise UnsupportedSchemaError(f"the type {node.kind}")
+    return _TYPES[node.kind]
+
+
+def unscaled_decimal(value: Column, precision: int, scale: int) -> Column:
+    """A decimal from its unscaled number, big-endian in two's complement, of at most 16 bytes."""
+    digits = sf.hex(value)
+    is_negative = digits >= "8"
+    # Of a negative number the complement, which is its distance to -1: both halves are numbers without a sign.
+    digits = sf.when(is_negative, sf.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")).otherwise(
+        digits
+    )
+    count = sf.length(digits)
+    low = sf.conv(sf.substr(digits, sf.greatest(count - 15, sf.lit(1))), 16, 10).cast("decimal(20,0)")
+    size = low.cast("decimal(38,0)")
+    if precision > _LONG_DIGITS:
+        upper = sf.conv(sf.substr(digits, sf.lit(1), count - 16), 16, 10).cast("decimal(20,0)")
+        size = sf.when(count > 16, (upper * sf.lit(Decimal(1 << 64)) + low).cast("decimal(38,0)")).otherwise(
+            size
+        )
+    # Not -size - 1: Spark's unary minus rounds to 34 digits.
+    whole = sf.when(is_negative, sf.lit(Decimal(-1)) - size).otherwise(size).cast("decimal(38,0)")
+    text = whole.cast("string") if scale == 0 else sf.concat(whole.cast("string"), sf.lit(f"E{-scale}"))
+    return text.cast(st.DecimalType(precision, scale))

@@ -1,0 +1,1 @@
+"""Keeps tables readable and within their retention."""

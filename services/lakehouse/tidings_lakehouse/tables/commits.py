@@ -1,0 +1,401 @@
+"""Commits that only one job can make: a second writer is found in the table's own commit, whatever the catalog.
+
+What a job appends depends on what it knows the table to hold (`positions.py`), so two jobs on one warehouse would write
+every record twice. Rows are therefore written to a branch, and one commit moves `main` to it. That commit holds only on the
+metadata that it was made for (the catalog compares and sets them), and only if `main` is still what the branch began with;
+and the branch begins only with a `main` to which nobody but this job has committed since it opened the table.
+
+The same commit says in a property of the table how far it has come (`noted`), so that a start does not have to read the rows.
+
+Compaction changes no row (operation ``replace``) and is no other writer. It runs beside the job; rows that were prepared on what
+it has replaced meanwhile are prepared again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import types as st
+
+from tidings_lakehouse.errors import SecondWriterError
+from tidings_lakehouse.spark.small import FileWriter
+from tidings_lakehouse.tables.snapshots import (
+    PROGRESS_PROPERTY,
+    REPLACE,
+    ROWS,
+    head_of,
+    is_only_compacted,
+    noted_in,
+    progress_text,
+)
+from tidings_lakehouse.topics import CATALOG
+from tidings_service import get_logger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOG = get_logger("tidings_lakehouse.tables.commits")
+_WRITER = "tidings.writer"
+"""Property of a snapshot: the job that made it."""
+_MARKS = "spark.sql.iceberg.snapshot-property."
+"""Settings of a session: properties of the snapshots that it makes."""
+_MARK = f"{_MARKS}{_WRITER}"
+_TOLD = (_WRITER, "tidings.query-id", "tidings.batch-id", "tidings.offsets")
+_APPLICATION = "spark.app.id"
+_BRANCH = "tidings_"
+_DAYS = re.compile(r"days\((.+)\)")
+_MAIN = "main"
+_REFUSALS = (
+    "org.apache.iceberg.exceptions.CommitFailedException",
+    "org.apache.iceberg.exceptions.ValidationException",
+    "java.lang.IllegalArgumentException",
+)
+"""What Iceberg throws when `main` or the metadata are not what the branch was made from."""
+_PUBLISHES = 5
+"""Times that a commit is tried while what stands between it and `main` is not a writer: somebody sets a property, old snapshots go."""
+_REPEATS = 10
+"""Times that rows are prepared again because a compaction came first; it is that often in a row only if it never rests."""
+
+Note = Mapping[str, Any]
+"""What a writer notes under names of its own; JSON's types only."""
+
+
+class _CompactedError(Exception):
+    """A compaction came between the beginning of a write and its commit."""
+
+
+@dataclass(frozen=True)
+class _Added:
+    """Files that a commit adds itself."""
+
+    files: list[Any]
+    marks: Mapping[str, str]
+    """Properties of its snapshot."""
+
+
+class Commits:
+    """The commits of one job; for any of its threads."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.writer = uuid.uuid4().hex
+        self._branch = _BRANCH + self.writer[:12]
+        self._known: dict[str, int | None] = {}
+        """By table, the newest snapshot that this job has made or begun with."""
+        self._begun: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.RLock] = {}
+        self._spark = session._jsparkSession  # noqa: SLF001 - the only way to Iceberg's own interface
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+        self._session = session
+        self._jvm = jvm
+        self._namespaces: set[str] = set()
+        self._types = jvm.org.apache.spark.sql.types.DataType
+        self._util = jvm.org.apache.iceberg.spark.Spark3Util
+        self._schemas = jvm.org.apache.iceberg.spark.SparkSchemaUtil
+        self._files = FileWriter(session)
+        self.mark(session)
+
+    def mark(self, session: SparkSession) -> None:
+        """Have every snapshot that a session makes say which job made it."""
+        session.conf.set(_MARK, self.writer)
+
+    def open(self, name: str) -> st.StructType | None:
+        """A table's columns, None when there is none of that name; to be called before anything that it holds is read.
+
+        Notes which snapshot it has. Asked for by SQL, the same takes ten times as long.
+        """
+        try:
+            table = self._load(name)
+        except (AnalysisException, Py4JJavaError) as error:
+            if not _is_missing(error):
+                raise
+            return None
+        with self._lock_of(name):
+            if name not in self._known:
+                self._known[name] = head_of(table)
+        return st.StructType.fromJson(json.loads(self._schemas.convert(table.schema()).json()))
+
+    def create(
+        self,
+        name: str,
+        schema: st.StructType,
+        properties: Mapping[str, str],
+        partitioned_by: Sequence[str],
+        ordered_by: Sequence[str],
+    ) -> None:
+        """Make a table, in one commit; by SQL it takes three statements.
+
+        Args:
+            partitioned_by: columns, or ``days(column)``.
+            ordered_by: columns by which the rows of its files are sorted.
+        """
+        namespace = name.partition(".")[0]
+        with self._lock:
+            if namespace not in self._namespaces:
+                self._session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+                self._namespaces.add(namespace)
+        iceberg = self._jvm.org.apache.iceberg
+        columns = self._schemas.convert(self._types.fromJson(schema.json()))
+        partitions = iceberg.PartitionSpec.builderFor(columns)
+        for one in partitioned_by:
+            day = _DAYS.fullmatch(one)
+            partitions = partitions.identity(one) if day is None else partitions.day(day[1])
+        order = iceberg.SortOrder.builderFor(columns)
+        for one in ordered_by:
+            order = order.asc(one)
+        table = self._util.loadIcebergCatalog(self._spark, CATALOG).buildTable(
+            iceberg.catalog.TableIdentifier.parse(name), columns
+        )
+        table = table.withPartitionSpec(partitions.build()).withSortOrder(order.build())
+        for key, value in properties.items():
+            table = table.withProperty(key, value)
+        made = table.create()
+        with self._lock_of(name):
+            self._known[name] = head_of(made)
+
+    def property(self, name: str, key: str) -> str:
+        """A property of a table, empty when it has none of that name."""
+        return str(self._load(name).properties().get(key) or "")
+
+    def properties(self, name: str, keys: Iterable[str]) -> dict[str, str]:
+        """Those of some properties that a table has."""
+        have = self._load(name).properties()
+        return {key: str(value) for key in keys if (value := have.get(key)) is not None}
+
+    def set_properties(self, name: str, values: Mapping[str, str]) -> None:
+        """Set properties of a table."""
+        with self._lock_of(name):
+            update = self._load(name).updateProperties()
+            for key, value in values.items():
+                update = update.set(key, value)
+            update.commit()
+
+    def rows_of(self, name: str) -> int:
+        """Rows in a table's data files, those that delete files mark included."""
+        snapshot = self._load(name).currentSnapshot()
+        return 0 if snapshot is None else int(snapshot.summary().get(ROWS) or 0)
+
+    def noted(self, name: str) -> dict[str, Any]:
+        """What the last write has noted; empty when rows have come or gone since then by somebody who notes nothing.
+
+        Compaction and the expiry of snapshots leave it true.
+        """
+        return noted_in(self._load(name))
+
+    def note(self, name: str, note: Note) -> None:
+        """Note something that is true of what a table holds."""
+        with self._lock_of(name):
+            self.check(name, table := self._load(name))
+            if (head := head_of(table)) is not None:
+                noted = {**noted_in(table), **note}
+                self.set_properties(name, {PROGRESS_PROPERTY: progress_text(table, noted, head)})
+
+    def write(self, name: str, action: Callable[[str], None], note: Note | None = None) -> None:
+        """Write under the name that `action` is given; what has been written there becomes the table's in one commit.
+
+        Args:
+            action: is called again when a compaction came first.
+            note: is put to what the table's writers have noted, in the same commit.
+
+        Raises:
+            SecondWriterError: another job has written to the table; nothing of this was.
+        """
+        for _ in range(_REPEATS):
+            try:
+                with self.staged(name, note) as staged:
+                    action(staged)
+            except _CompactedError:
+                _LOG.info("rows are prepared again, since a compaction came first", table=name)
+            else:
+                return
+        raise _second(name)
+
+    def append(
+        self, name: str, rows: DataFrame, note: Note | None, behind: Callable[[], None] | None = None
+    ) -> bool:
+        """Append rows that are in memory: their files and what is noted in one commit, which is all that there is of it.
+
+        Gives whether it was done: rows of some tables are for Spark to write, see `FileWriter.takes`.
+
+        Args:
+            behind: is called when the files are written, and not readable yet.
+
+        Raises:
+            SecondWriterError: another job has written to the table.
+        """
+        with self._lock_of(name):
+            table = self._load(name)
+            if not self._files.takes(table, rows):
+                return False
+            self.check(name, table)
+            with self._keeping(name, table) as begun:
+                files = self._files.write(table, rows)
+                if behind is not None:
+                    behind()
+                self._known[name] = self._publish(name, begun, note, _Added(files, self._marks(rows)))
+        return True
+
+    def _marks(self, rows: DataFrame) -> dict[str, str]:
+        session = rows.sparkSession
+        told = {key: session.conf.get(_MARKS + key, None) for key in _TOLD}
+        told[_APPLICATION] = session.sparkContext.applicationId
+        return {key: value for key, value in told.items() if value is not None}
+
+    def _append(self, table: Any, added: _Added) -> None:
+        """Have the branch of a table, or of a transaction on it, name files."""
+        append = table.newAppend().toBranch(self._branch)
+        for file in added.files:
+            append = append.appendFile(file)
+        for key, value in added.marks.items():
+            append = append.set(key, value)
+        append.commit()
+
+    def add(self, staged: str, rows: DataFrame) -> bool:
+        """Append rows that are in memory under the name that a write under way has been given; gives whether it was done."""
+        table = self._load(staged.rpartition(".")[0])
+        if not self._files.takes(table, rows):
+            return False
+        self._append(table, _Added(self._files.write(table, rows), self._marks(rows)))
+        return True
+
+    @contextmanager
+    def staged(self, name: str, note: Note | None = None) -> Iterator[str]:
+        """As `write`, once."""
+        with self._lock_of(name):
+            table = self._load(name)
+            self.check(name, table)
+            with self._keeping(name, table) as begun:
+                self._stage(table, table.refs(), begun)
+                yield f"{name}.branch_{self._branch}"
+                self._known[name] = self._publish(name, begun, note)
+
+    @contextmanager
+    def _keeping(self, name: str, table: Any) -> Iterator[int | None]:
+        """The snapshot with which a write begins, and which is kept until it ends."""
+        begun = self._known[name]
+        if begun is not None:
+            self._begun[name] = int(table.snapshot(begun).timestampMillis())
+        try:
+            yield begun
+        finally:
+            self._begun.pop(name, None)
+
+    def begun_at(self, name: str) -> int | None:
+        """The time, in milliseconds, of the snapshot that a write under way has begun with; it has to be kept until that ends."""
+        return self._begun.get(name)
+
+    def check(self, name: str, table: Any = None) -> None:
+        """See that nobody else has committed to a table since this job opened it, or last committed to it.
+
+        Raises:
+            SecondWriterError: somebody has.
+        """
+        with self._lock_of(name):
+            table = self._load(name) if table is None else table
+            known, head = self._known.setdefault(name, head_of(table)), table.currentSnapshot()
+            snapshot = head
+            while snapshot is not None and snapshot.snapshotId() != known:
+                if snapshot.operation() != REPLACE and snapshot.summary().get(_WRITER) != self.writer:
+                    raise _second(name)
+                parent = snapshot.parentId()
+                snapshot = None if parent is None else table.snapshot(parent)
+            self._known[name] = None if head is None else head.snapshotId()
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Have this job's writes to a table wait."""
+        with self._lock_of(name):
+            yield
+
+    def sequence(self, name: str) -> int:
+        """How many commits have made snapshots of a table, since ever."""
+        snapshot = self._load(name).currentSnapshot()
+        return 0 if snapshot is None else int(snapshot.sequenceNumber())
+
+    def _lock_of(self, name: str) -> threading.RLock:
+        with self._lock:
+            return self._locks.setdefault(name, threading.RLock())
+
+    def _stage(self, table: Any, references: Any, begun: int | None) -> None:
+        """Have the branch begin where `main` is; what writes that failed have left goes.
+
+        Args:
+            table: or a transaction on it.
+        """
+        left = [name for name in map(str, references.keySet().toArray()) if name.startswith(_BRANCH)]
+        if left:
+            manage = table.manageSnapshots()
+            for name in left:
+                manage = manage.removeBranch(name)
+            manage.commit()
+        manage = table.manageSnapshots()
+        if begun is None:
+            manage.createBranch(self._branch).commit()
+        else:
+            manage.createBranch(self._branch, begun).commit()
+
+    def _publish(
+        self, name: str, begun: int | None, note: Note | None, added: _Added | None = None
+    ) -> int | None:
+        refusal: Exception | None = None
+        for _ in range(_PUBLISHES):
+            table = self._load(name)
+            head = head_of(table)
+            if head != begun:
+                if begun is None or not is_only_compacted(table, begun):
+                    raise _second(name) from refusal
+                if added is None:
+                    raise _CompactedError
+                begun = head  # new files are as good behind it
+            try:
+                return self._move_main(table, begun, note, added)
+            except Py4JJavaError as error:
+                if error.java_exception.getClass().getName() not in _REFUSALS:
+                    raise
+                refusal = error  # `main` says who came between
+        raise _second(name) from refusal
+
+    def _move_main(
+        self, table: Any, begun: int | None, note: Note | None, added: _Added | None
+    ) -> int | None:
+        """Rows become readable, and the table says how far it is: one commit."""
+        noted = {**noted_in(table), **(note or {})}
+        transaction = table.newTransaction()
+        if added is not None:
+            self._stage(transaction, table.refs(), begun)
+            self._append(transaction, added)
+            table = transaction.table()
+        reference = table.refs().get(self._branch)
+        head = None if reference is None else int(reference.snapshotId())
+        manage = transaction.manageSnapshots()
+        manage.fastForwardBranch(_MAIN, self._branch).removeBranch(self._branch).commit()
+        if noted and head is not None:
+            text = progress_text(table, noted, head)
+            transaction.updateProperties().set(PROGRESS_PROPERTY, text).commit()
+        transaction.commitTransaction()
+        return head
+
+    def _load(self, name: str) -> Any:
+        return self._util.loadIcebergTable(self._spark, f"{CATALOG}.{name}")
+
+
+def _is_missing(error: Exception) -> bool:
+    text = str(error)
+    return "NoSuchTable" in text or "TABLE_OR_VIEW_NOT_FOUND" in text or "NoSuchNamespace" in text
+
+
+def _second(name: str) -> SecondWriterError:
+    return SecondWriterError(
+        f"somebody else has written to {name} while this job did; nothing of this job's batch was written to it",
+        hint="one job writes to a warehouse: stop the other one, or give each a warehouse of its own; if a person has "
+        "changed the table, start the job again",
+    )

@@ -1,0 +1,230 @@
+"""`tidings.transaction_log`: the records of the transaction topic, as they are, and what END markers say.
+
+Without the END markers the logs cannot be put together to transactions again (see `history`): a row does not name its own
+commit. They are few and small.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.decoding.batches import TopicSurvey
+from tidings_lakehouse.decoding.mariadb import GtidColumns
+from tidings_lakehouse.decoding.schemas import Planner
+from tidings_lakehouse.formats.avro_nodes import Node
+from tidings_lakehouse.formats.records import failure
+from tidings_lakehouse.formats.registry import SchemaSource
+from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.positions import NEVER, PartitionId, beyond, note_of, offsets_noted, offsets_of
+from tidings_lakehouse.tables.tables import Table
+from tidings_lakehouse.topics import TRANSACTION_LOG, technical_topic
+from tidings_lakehouse.watermark.completeness import End
+from tidings_service import get_logger
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG = get_logger("tidings_lakehouse.watermark.transactions")
+_COLLECTIONS = st.ArrayType(
+    st.StructType(
+        [st.StructField("data_collection", st.StringType()), st.StructField("event_count", st.LongType())]
+    )
+)
+SCHEMA = st.StructType(
+    [
+        st.StructField("topic", st.StringType()),
+        st.StructField("topic_id", st.StringType()),
+        st.StructField("partition", st.IntegerType()),
+        st.StructField("offset", st.LongType()),
+        st.StructField("timestamp", st.TimestampType()),
+        st.StructField("key", st.BinaryType()),
+        st.StructField("value", st.BinaryType()),
+        st.StructField("status", st.StringType()),
+        st.StructField("tx_id", st.LongType()),
+        st.StructField("commit_lsn", st.LongType()),
+        st.StructField("data_collections", _COLLECTIONS),
+        st.StructField("left_out", st.StringType()),
+    ]
+)
+_NOTED = "offsets"
+DOMAIN_PROPERTY = "tidings.replication-domain"
+"""Property of the table, with the transaction topic behind it: the domain of MariaDB whose commits the source has."""
+_LEFT_OUT = "tidings.left.out"
+"""Header of an END record: JSON, by ``filtered`` and ``failed`` and by table how many of the counted events are not there."""
+
+
+def check_marker(node: Node) -> str | None:
+    """Why a schema is not that of a transaction marker, or None."""
+    fields = ("status", "id", "event_count", "data_collections")
+    if node.kind != "record" or any(node.field(name) is None for name in fields):
+        return "is not that of a transaction marker"
+    return None
+
+
+@dataclass(frozen=True)
+class Markers:
+    """What a batch, or the table, says of transactions."""
+
+    ends: list[End]
+    unreadable: int
+    """Records that could not be decoded."""
+
+
+class TransactionLog:
+    """Appends the transaction topic's records; takes only offsets that the table does not hold.
+
+    Args:
+        topic: of the markers, ``<source>.transaction``.
+        takes: whether the lakehouse takes a topic.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        topic: str,
+        schemas: SchemaSource,
+        takes: Callable[[str], bool],
+        commits: Commits,
+    ) -> None:
+        self.topic = topic
+        self._session = session
+        self._takes = takes
+        self._plans = Planner(schemas, check_marker)
+        self._table = Table(session, TRANSACTION_LOG, "", commits)
+        self._held: dict[PartitionId, int] = {}
+        self.domain: int | None = None
+        """MariaDB's replication domain, whose commits are the source's; None: not known yet, or of PostgreSQL."""
+        self._has_looked = False
+        if self._table.exists:
+            known = self._table.property(f"{DOMAIN_PROPERTY}.{topic}")
+            self.domain = int(known) if known else None
+            noted = self._table.noted().get(_NOTED)
+            held = session.table(TRANSACTION_LOG)
+            self._held = offsets_of(held) if noted is None else offsets_noted(noted)
+
+    def append(self, records: DataFrame, topic_id: str, survey: TopicSurvey) -> Markers:
+        """Write the topic's part of a batch."""
+        self._table.ensure(SCHEMA, partitioned_by=["days(timestamp)"])
+        decoded = self._in_domain(self._decoded(records.where(sf.col("topic") == self.topic), survey))
+        new = decoded.withColumn("topic_id", sf.lit(topic_id))
+        condition = beyond(self._held, topic_id)
+        if condition is not None:
+            new = new.where(condition)
+        held = dict(self._held)
+        for partition, (_, last) in survey.offsets.items():
+            key = PartitionId(topic_id, partition)
+            held[key] = max(held.get(key, NEVER), last)
+        self._table.append(new.select(*SCHEMA.names), {_NOTED: note_of(held)})
+        self._held = held
+        return self._markers(decoded.where("NOT is_foreign"))
+
+    def learn(self, domain: int) -> None:
+        """Note the source's replication domain for ever, before anything of it is written: others do not compare with it."""
+        self._table.ensure(SCHEMA, partitioned_by=["days(timestamp)"])
+        self._table.set_property(f"{DOMAIN_PROPERTY}.{self.topic}", str(domain))
+        self.domain = domain
+
+    def _in_domain(self, decoded: DataFrame) -> DataFrame:
+        """Markers of another replication domain without what they say of positions, and `is_foreign`."""
+        if self.domain is None and not self._has_looked:
+            self._has_looked = True
+            first = sf.min_by("domain", sf.struct("partition", "offset"))
+            found = decoded.where("domain IS NOT NULL").agg(first).collect()[0][0]
+            if found is not None:
+                self.learn(found)
+        if self.domain is None:
+            return decoded.withColumn("is_foreign", sf.lit(False))
+        is_foreign = sf.coalesce(sf.col("domain") != self.domain, sf.lit(False))
+        told = decoded.withColumn("is_foreign", is_foreign)
+        if others := [row[0] for row in told.where("is_foreign").select("domain").distinct().collect()]:
+            _LOG.warning(
+                "transactions of other replication domains are left out: their commits have no common order",
+                topic=self.topic,
+                domain=self.domain,
+                others=sorted(others),
+            )
+        return told.withColumns(
+            {
+                name: sf.when(~sf.col("is_foreign"), sf.col(name))
+                for name in ("tx_id", "commit_lsn", "data_collections")
+            }
+        )
+
+    def after(self, commit_lsn: int | None) -> list[End]:
+        """The END markers in the table behind a commit."""
+        if self._table.schema is None or "commit_lsn" not in self._table.schema.names:
+            return []
+        held = self._session.table(TRANSACTION_LOG).where(sf.col("topic") == self.topic)
+        held = held.where(sf.col("commit_lsn") > sf.lit(commit_lsn or 0))
+        return self._markers(held).ends
+
+    def _decoded(self, records: DataFrame, survey: TopicSurvey) -> DataFrame:
+        plan = self._plans.plan(f"{self.topic}-value", survey.value_ids)
+        groups = [(group, f"m{number}") for number, group in enumerate(plan.groups)]
+        decoded = records.select(
+            "*", *[group.decode("value", "value_id").alias(name) for group, name in groups]
+        ).withColumn("reason", failure("value", "value_id", groups, plan.refused))
+
+        def part(name: str, type_: st.DataType) -> Column:
+            found = [sf.col(f"{column}.{name}").cast(type_) for _, column in groups]
+            return sf.coalesce(*found, sf.lit(None).cast(type_))
+
+        id_ = sf.split(part("id", st.StringType()), ":")
+        gtid = GtidColumns.of(part("id", st.StringType()))
+        tx_id, commit_lsn = (sf.get(id_, sf.lit(number)).try_cast("bigint") for number in (0, 1))
+        return decoded.select(
+            "*",
+            part("status", st.StringType()).alias("status"),
+            gtid.domain.alias("domain"),
+            sf.coalesce(gtid.sequence, tx_id).alias("tx_id"),
+            sf.when(
+                part("status", st.StringType()) == "END", sf.coalesce(gtid.commit_position, commit_lsn)
+            ).alias("commit_lsn"),
+            part("data_collections", _COLLECTIONS).alias("data_collections"),
+            sf.expr(f"decode(get(filter(headers, h -> h.key = '{_LEFT_OUT}'), 0).value, 'UTF-8')").alias(
+                "left_out"
+            ),
+        )
+
+    def _markers(self, decoded: DataFrame) -> Markers:
+        marker = sf.struct("partition", "tx_id", "commit_lsn", "data_collections", "left_out")
+        told = decoded.where(
+            (sf.col("status") == "END") | (sf.col("status").isNull() & sf.col("value").isNotNull())
+        )
+        rows = told.select(sf.when(sf.col("status") == "END", sf.to_json(marker))).collect()
+        found = [json.loads(row[0]) for row in rows if row[0] is not None]
+        ends = [self._end(one) for one in found if "commit_lsn" in one and "tx_id" in one]
+        return Markers(ends, len(rows) - len(ends))
+
+    def _end(self, marker: dict[str, Any]) -> End:
+        left_out = _left_out(marker.get("left_out"))
+        failed = left_out.get("failed", {})
+        events: dict[str, int] = {}
+        has_failed = False
+        for one in marker.get("data_collections") or ():
+            table, count = one["data_collection"], int(one["event_count"])
+            topic = technical_topic(self.topic.removesuffix(".transaction"), table)
+            if self._takes(topic):
+                count -= left_out.get("filtered", {}).get(table, 0) + failed.get(table, 0)
+                events[topic] = events.get(topic, 0) + count
+                has_failed = has_failed or table in failed
+        return End(
+            int(marker["partition"]),
+            int(marker["tx_id"]),
+            int(marker["commit_lsn"]),
+            {topic: count for topic, count in events.items() if count > 0},
+            has_failed=has_failed,
+        )
+
+
+def _left_out(text: str | None) -> dict[str, dict[str, int]]:
+    """What capture tells of events that it has counted and left out; real Debezium tells nothing."""
+    found = {} if text is None else json.loads(text)
+    return {kind: counts for kind, counts in found.items() if isinstance(counts, dict)}

@@ -1,0 +1,85 @@
+"""Gives columns of a topic's tables their new names; each step idempotent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as st
+
+from tidings_lakehouse.decoding.changes import LSN
+from tidings_lakehouse.metrics import POSSIBLE_RENAMES, RENAMED
+from tidings_lakehouse.tables.naming import Rename
+from tidings_lakehouse.tables.tables import Table, quoted, safe_name
+from tidings_lakehouse.writing.targets import Target
+from tidings_service import get_logger
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG = get_logger("tidings_lakehouse.writing.renames")
+_RENAMED = "tidings.renamed"
+"""Property of a log: LSN of the last rename that both tables have."""
+
+
+def rename_columns(session: SparkSession, target: Target, renames: Sequence[Rename]) -> None:
+    """Have both tables of a topic call their columns as the database does now."""
+    log, current = target.log, target.current
+    if not renames or not log.exists:
+        return
+    known = int(log.property(_RENAMED) or 0)
+    for one in renames:
+        if one.lsn <= known:
+            continue
+        for part in ("key", "before", "after"):
+            _rename_field(log, part, one)
+        if current.exists:
+            _rename_column(session, current, one)
+        note_renames(log, [one])
+        target.decoder = None
+        RENAMED.labels(current.name).inc()
+        _LOG.info("a column has been renamed", table=current.name, former=one.former, name=one.name)
+
+
+def note_renames(log: Table, renames: Sequence[Rename]) -> None:
+    """Note in a log that both tables have these renames; a table that is made has them from the beginning."""
+    if renames:
+        log.set_property(_RENAMED, str(renames[-1].lsn))
+
+
+def _rename_field(log: Table, part: str, rename: Rename) -> None:
+    type_ = (
+        next((field.dataType for field in log.schema.fields if field.name == part), None)
+        if log.schema
+        else None
+    )
+    names = type_.names if isinstance(type_, st.StructType) else []
+    if rename.former in names and rename.name not in names:
+        log.rename((part, rename.former), rename.name)
+
+
+def _rename_column(session: SparkSession, current: Table, rename: Rename) -> None:
+    names = [] if current.schema is None else current.schema.names
+    former, name = safe_name(rename.former), safe_name(rename.name)
+    if former not in names:
+        return
+    if name not in names:
+        current.rename((former,), name)
+        return
+    # Rows from behind the statement were read before it was: the values move, and the former column stays empty.
+    POSSIBLE_RENAMES.labels(current.name).inc()
+    _LOG.warning(
+        "a column has its new name since before its rename was read: values of older rows move to it, and rows of the log"
+        " keep them under the former name",
+        table=current.name,
+        former=former,
+        name=name,
+    )
+
+    def move(branch: str) -> None:
+        session.sql(
+            f"UPDATE {branch} SET {quoted(name)} = {quoted(former)}, {quoted(former)} = NULL"  # noqa: S608 - quoted
+            f" WHERE {LSN} < {rename.lsn} AND {quoted(name)} IS NULL AND {quoted(former)} IS NOT NULL"
+        )
+
+    current.write(move)

@@ -1,0 +1,122 @@
+"""Replaces rows of a current state without shuffling it: those that are there go by a semi join, the new ones are appended.
+
+MERGE is an outer join, for which all rows of the table are shuffled and sorted, so that it costs what is there. A semi join
+with the changes broadcast reads the table's keys where they are, and costs what changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.decoding.changes import COMMIT_LSN, LSN, CurrentShape
+from tidings_lakehouse.spark.small import LocalRows
+from tidings_lakehouse.tables.tables import Table, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_WORTH_SPREADING = 50_000
+"""Rows from which on more than one task writes them."""
+_WORTH_PRUNING = 500_000
+"""Rows of a table from which on the files that cannot have a batch's keys are looked for."""
+_HELD = "__held"
+_NUMBERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
+
+
+def replace_rows(
+    session: SparkSession,
+    table: str,
+    newest: DataFrame,
+    shape: CurrentShape,
+    *,
+    rows_held: int,
+    is_newer: bool,
+    most: int,
+    local: tuple[LocalRows, Table] | None = None,
+) -> None:
+    """Write `newest_changes` to a table: newer positions win, deletes delete; what `merge_statement` does without `missing`.
+
+    Args:
+        table: the name to write under.
+        newest: kept in memory by the caller.
+        rows_held: rows that the table has.
+        is_newer: every change is known to be newer than all that the table holds.
+        most: there are no more changes than that.
+        local: the table, where the changes are in this process's JVM.
+    """
+    kept: list[DataFrame] = []
+    is_empty = not rows_held
+
+    def keep(frame: DataFrame) -> tuple[DataFrame, int]:
+        if local is not None:
+            found = local[0].collected(frame)
+            return found, local[0].count(found)
+        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame, frame.count()
+
+    try:
+        # To leave files of a small table out costs more than to read them.
+        is_small = most < _WORTH_SPREADING and rows_held < _WORTH_PRUNING
+        count, condition = (most, "true") if is_small else _counted(newest, shape)
+        rows = newest
+        if not is_empty and not is_newer:
+            held = _held(session.table(table), newest, shape, condition)
+            held, found = keep(held)
+            is_empty = not found  # of these keys
+            if found:
+                rows = _newer(newest, held, shape)
+                rows, count = keep(rows)
+        if not count:
+            return
+        if not is_empty:
+            view = f"replaced_{table.rpartition('.')[0].rpartition('.')[2]}"
+            rows.select(*map(quoted, shape.keys)).createOrReplaceTempView(view)
+            on = " AND ".join(f"s.{quoted(key)} = t.{quoted(key)}" for key in shape.keys)
+            session.sql(
+                f"DELETE FROM {table} t WHERE {condition} AND EXISTS (SELECT 1 FROM {view} s WHERE {on})"  # noqa: S608
+            )
+        new = rows.where("op <> 'd'").select(*map(quoted, shape.schema.names))
+        if local is not None:
+            local[1].add(table, local[1].ordered(new))
+            return
+        (new.coalesce(1) if count < _WORTH_SPREADING else new).writeTo(table).append()
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _counted(newest: DataFrame, shape: CurrentShape) -> tuple[int, str]:
+    """How many changes there are, and a condition that every row of the table with one of their keys meets."""
+    key = next(iter(shape.keys))
+    is_number = isinstance(next(f.dataType for f in shape.schema.fields if f.name == key), _NUMBERS)
+    ends = [sf.min(quoted(key)), sf.max(quoted(key))] if is_number else [sf.lit(None), sf.lit(None)]
+    count, least, greatest = newest.agg(sf.count(sf.lit(1)), *ends).collect()[0]
+    return count, "true" if least is None else f"t.{quoted(key)} BETWEEN {least} AND {greatest}"
+
+
+def _held(table: DataFrame, newest: DataFrame, shape: CurrentShape, condition: str) -> DataFrame:
+    """Keys and positions of the table's rows that have a key among the changes'."""
+    keys = newest.select(*[sf.col(quoted(key)).alias(f"{_HELD}{n}") for n, key in enumerate(shape.keys)])
+    same = sf.lit(True)
+    for number, key in enumerate(shape.keys):
+        same = same & (sf.col(quoted(key)) == sf.col(f"{_HELD}{number}"))
+    rows = table.alias("t").where(condition).select(*map(quoted, shape.keys), COMMIT_LSN, LSN)
+    return rows.join(sf.broadcast(keys), same, "left_semi").select(
+        *[sf.col(quoted(key)).alias(f"{_HELD}{n}") for n, key in enumerate(shape.keys)],
+        sf.struct(COMMIT_LSN, LSN).alias(f"{_HELD}_at"),
+    )
+
+
+def _newer(newest: DataFrame, held: DataFrame, shape: CurrentShape) -> DataFrame:
+    """The changes that are newer than the row that the table holds, or the read one at its place."""
+    same = sf.lit(True)
+    for number, key in enumerate(shape.keys):
+        same = same & (sf.col(quoted(key)) == sf.col(f"{_HELD}{number}"))
+    own, at = sf.struct(COMMIT_LSN, LSN), sf.col(f"{_HELD}_at")
+    wins = at.isNull() | (own > at) | ((own == at) & (sf.col("op") == "r"))
+    return newest.join(sf.broadcast(held), same, "left_outer").where(wins).select(*newest.columns)

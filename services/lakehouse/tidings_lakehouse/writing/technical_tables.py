@@ -1,0 +1,310 @@
+"""Writes one topic's part of a batch to its log and its current state; each step idempotent, see `technical`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from tidings_lakehouse.decoding.changes import (
+    POSITION_FIELDS,
+    CurrentShape,
+    current_shape,
+    incomplete,
+    is_incremental,
+    merge_statement,
+    newest_changes,
+    newest_truncate,
+    since,
+    truncate_statement,
+    with_position,
+    without_deleted,
+)
+from tidings_lakehouse.decoding.columns import column_type
+from tidings_lakehouse.decoding.fills import default_value, fill_statement, literal
+from tidings_lakehouse.decoding.schemas import DecodingPlan
+from tidings_lakehouse.failpoints import Failpoint
+from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
+from tidings_lakehouse.spark.small import LocalRows, is_local
+from tidings_lakehouse.tables.commits import Note
+from tidings_lakehouse.tables.erased import has_read_again, without_erased
+from tidings_lakehouse.tables.positions import PartitionId, Position, Span, beyond, spans_of
+from tidings_lakehouse.tables.tables import ddl, quoted, safe_name
+from tidings_lakehouse.writing.replacing import replace_rows
+from tidings_lakehouse.writing.targets import LOG_NOTE, Decoded, Target, held_rows
+from tidings_service import get_logger
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG = get_logger("tidings_lakehouse.writing.technical")
+_FILLED = "tidings.filled"
+"""Property of a table: columns whose defaults all rows have, see `fills`."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A topic's changes of a batch with their positions."""
+
+    changes: DataFrame
+    truncated: Position | None
+    """Of the newest TRUNCATE among them."""
+
+
+class TablesWriter:
+    """Writes the tables of any topic."""
+
+    def __init__(self, session: SparkSession, failpoint: Failpoint, local: LocalRows) -> None:
+        self._session = session
+        self._local = local
+        self._failpoint = failpoint
+        self.lacking: dict[str, DataFrame] = {}
+        """By topic, changes of the present batch that lack values: see `incomplete`."""
+
+    def begin(self) -> None:
+        """A batch begins."""
+        for lacking in self.lacking.values():
+            lacking.unpersist()
+        self.lacking = {}
+
+    def place(self, one: Decoded, rows: list[Any]) -> Placed:
+        """Give the changes their positions; a TRUNCATE among them is noted, so that the log notes it with its rows."""
+        target, spans = one.target, spans_of(rows)
+        if not sum(row["records"] - row["failed"] for row in rows):
+            return Placed(one.changes, None)
+        changes = with_position(
+            one.changes,
+            self._snapshots_before(target, spans),
+            windowed=any(span.first_lsns and span.snapshot_lsns for span in spans.values()),
+        )
+        truncated = None
+        if any(row["truncates"] for row in rows):
+            truncated = newest_truncate(changes.where("reason IS NULL"))
+            target.progress.note_truncate(truncated)
+        return Placed(changes, truncated)
+
+    def append(self, one: Decoded, rows: list[Any]) -> list[str]:
+        """Append to the log what it does not hold; gives the tables that were changed."""
+        log, progress = one.target.log, one.target.progress
+        count = sum(row["records"] - row["failed"] for row in rows)
+        if not count or log.schema is None:
+            return []
+        new = one.changes.where("reason IS NULL")
+        spans = spans_of(rows)
+        topic_id = next(iter(spans)).topic_id
+        if any(span.first_offset <= progress.offsets.get(key, -1) for key, span in spans.items()):
+            condition = beyond(progress.offsets, topic_id)
+            new = new if condition is None else new.where(condition)
+            if all(span.last_offset <= progress.offsets.get(key, -1) for key, span in spans.items()):
+                return []
+        rows_of_log = new.select(*log.schema.names)
+        log.append(
+            rows_of_log, {LOG_NOTE: progress.note(spans)}, lambda: self._failpoint(f"staged:{log.name}")
+        )
+        ROWS.labels(log.name).inc(count)
+        self._failpoint(f"log:{log.name}")
+        return [log.name]
+
+    def merge(
+        self, session: SparkSession, one: Decoded, rows: list[Any], placed: Placed, note: Note | None = None
+    ) -> list[str]:
+        """Bring the current state up to a batch; gives the tables that were changed.
+
+        Args:
+            note: what the current state is to note in the same commit.
+        """
+        target = one.target
+        shape = None if target.log.schema is None else current_shape(target.log.schema)
+        if shape is None or not sum(row["records"] - row["failed"] for row in rows):
+            return []
+        is_new = not target.current.exists
+        _tell_rename(one, shape)
+        target.current.ensure(shape.schema)
+        spans = spans_of(rows)
+        missing = _columns(shape, sorted({name for row in rows for name in row["unavailable"]}))
+        is_here = is_local(one.changes)
+        # Few rows are not worth a shuffle.
+        changes = placed.changes.coalesce(1) if is_here else placed.changes
+        if target.is_erased and has_read_again(spans, target.progress.offsets):
+            log = held_rows(self._session, target.log)
+            changes = without_erased(changes, log, spans, target.progress.offsets)
+        newest = newest_changes(changes, shape, missing)
+        if target.progress.is_late(spans):
+            deletes = with_position(
+                held_rows(self._session, target.log), {}, windowed=target.progress.has_first
+            )
+            newest = without_deleted(newest, deletes, shape)
+        if target.progress.truncated is not None and target.progress.is_older_than_truncate(spans):
+            newest = since(newest, target.progress.truncated)
+        fills = self._fills(one, shape, is_new=is_new)
+        newest = self._local.collected(newest) if is_here else newest.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            self._write_newest(session, one, newest, shape, missing, placed, fills, spans, note)
+            self._note_fills(target)
+            ROWS.labels(target.current.name).inc(sum(row["records"] - row["failed"] for row in rows))
+            self._failpoint(f"current:{target.current.name}")
+            if missing:
+                lacking = incomplete(newest, session.table(target.current.name), shape, missing).persist()
+                if not lacking.isEmpty():
+                    self.lacking[target.topic] = lacking
+        finally:
+            newest.unpersist()
+        return [target.current.name]
+
+    def _write_newest(
+        self,
+        session: SparkSession,
+        one: Decoded,
+        newest: DataFrame,
+        shape: CurrentShape,
+        missing: list[str],
+        placed: Placed,
+        fills: dict[str, str],
+        spans: Mapping[PartitionId, Span],
+        note: Note | None,
+    ) -> None:
+        target, current, most = one.target, one.target.current, one.survey.records
+        rows_held, is_newer = current.rows_held, target.progress.is_newer(spans)
+        view = f"newest_{current.name.rpartition('.')[2]}"
+        is_here = is_local(newest)
+        if is_here and not (rows_held or missing or fills or placed.truncated):
+            rows = newest.where("op <> 'd'").select(*map(quoted, shape.schema.names))
+            current.append(current.ordered(rows), note, lambda: self._failpoint(f"staged:{current.name}"))
+            return
+
+        def write(name: str) -> None:
+            if placed.truncated is not None:
+                session.sql(truncate_statement(name, placed.truncated))
+            if missing:  # what was not logged is taken from the row that is there
+                newest.createOrReplaceTempView(view)
+                session.sql(merge_statement(name, view, shape, missing))
+            else:
+                replace_rows(
+                    session,
+                    name,
+                    newest,
+                    shape,
+                    rows_held=rows_held,
+                    is_newer=is_newer,
+                    most=most,
+                    local=(self._local, current) if is_here else None,
+                )
+            if fills:
+                session.sql(fill_statement(name, fills))
+            self._failpoint(f"staged:{current.name}")
+
+        current.write(write, note)
+
+    def is_filled(self, one: Decoded) -> bool:
+        """Whether all rows have the defaults that columns have, those of a batch included."""
+        decoder, target = one.target.decoder, one.target
+        if decoder is None or not decoder.made_for[1].defaults:
+            return True
+        rows = decoder.made_for[1].rows
+        filled = self._filled(target)
+        return all(
+            safe_name(name) in filled and all(name in rows.get(id_, {name}) for id_ in one.survey.value_ids)
+            for name in decoder.made_for[1].defaults
+        )
+
+    @staticmethod
+    def _filled(target: Target) -> set[str]:
+        if target.filled is None:
+            target.filled = set(filter(None, target.current.property(_FILLED).split(",")))
+        return target.filled
+
+    def _fills(self, one: Decoded, shape: CurrentShape, *, is_new: bool) -> dict[str, str]:
+        """By column, the default that rows from before the column have, where some may lack it."""
+        decoder, target = one.target.decoder, one.target
+        if decoder is None or not decoder.made_for[1].defaults:
+            return {}
+        filled = self._filled(target)
+        plan, found = decoder.made_for[1], {}
+        types = {field.name: field.dataType for field in shape.schema.fields}
+        for name, default in plan.defaults.items():
+            column = safe_name(name)
+            lacking = any(name not in plan.rows.get(id_, {name}) for id_ in one.survey.value_ids)
+            if column not in types or (not lacking and (is_new or column in filled)):
+                continue
+            value = _default(plan, name, default, types[column])
+            if value is None:
+                _LOG.warning(
+                    "rows from before a column was added may lack its default, which cannot be read",
+                    table=target.current.name,
+                    column=column,
+                )
+                continue
+            text = self._session.range(1, numPartitions=1).select(value.cast("string")).collect()[0][0]
+            found[column] = literal(text, ddl(types[column]))
+        return found
+
+    def _note_fills(self, target: Target) -> None:
+        decoder = target.decoder
+        if decoder is None or target.filled is None:
+            return
+        filled = {safe_name(name) for name in decoder.made_for[1].defaults}
+        if not filled <= target.filled:
+            target.filled |= filled
+            target.current.set_property(_FILLED, ",".join(sorted(filter(_is_plain, target.filled))))
+
+    def _snapshots_before(self, target: Target, spans: Mapping[PartitionId, Span]) -> dict[PartitionId, int]:
+        """LSN of the newest snapshot in each partition before a batch, which may be read again."""
+        progress = target.progress
+        found = dict(progress.snapshots)
+        for partition, span in spans.items():
+            again = span.first_offset <= progress.offsets.get(partition, -1)
+            if span.first_lsns and again and partition in found:
+                before = held_rows(self._session, target.log).where(
+                    (sf.col("topic_id") == partition.topic_id)
+                    & (sf.col("partition") == partition.partition)
+                    & (sf.col("offset") < span.first_offset)
+                    & sf.col("snapshot")
+                    & ~is_incremental()
+                    & sf.col("last_commit_lsn").isNull()
+                )
+                found[partition] = before.agg(sf.coalesce(sf.max("lsn"), sf.lit(0))).collect()[0][0]
+        return found
+
+
+def _tell_rename(one: Decoded, shape: CurrentShape) -> None:
+    """Say so when a column comes as another goes: a RENAME COLUMN looks like that, and is not in the log."""
+    held, decoder = one.target.current.schema, one.target.decoder
+    if held is None or decoder is None or not decoder.made_for[1].rows:
+        return
+    rows = decoder.made_for[1].rows
+    newest = {safe_name(name) for name in rows[max(rows)]}
+    positions = {field.name for field in POSITION_FIELDS}
+    came = sorted(newest & set(shape.columns) - set(held.names))
+    gone = sorted(set(held.names) - newest - positions)
+    if came and gone:
+        POSSIBLE_RENAMES.labels(one.target.current.name).inc()
+        _LOG.warning(
+            "a column came as another one went: if it was renamed, older rows have their values under the former name",
+            table=one.target.current.name,
+            came=came,
+            gone=gone,
+        )
+
+
+def _default(plan: DecodingPlan, name: str, default: Any, wanted: st.DataType) -> Column | None:
+    """The default of a row's field, if it is of the type that its column has."""
+    for group in plan.groups:
+        row = group.reader.field("after")
+        node = None if row is None else row.field(name)
+        if node is not None and column_type(node).sql == wanted:
+            return default_value(node, default)
+    return None
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a property can hold the name in a list; the column of another is filled again at each start."""
+    return not set(name) & {",", "'", "\\"}
+
+
+def _columns(shape: CurrentShape, fields: list[str]) -> list[str]:
+    return [column for column, name in shape.columns.items() if name in fields and column not in shape.keys]
