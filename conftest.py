@@ -4,9 +4,10 @@ Tests of Hypothesis have no deadline, because a busy machine is no defect of the
 so that a change is judged by what it changed; `pytest --hypothesis-profile search` looks for new examples instead.
 
 With pytest-xdist (`make test`), the tests of a file stay together. So do all that use Kafka Connect, which then is started
-once, all that use Spark, of which two at a time are too much for two cores, all whose servers are done harm, and all that
-need servers with TLS. What takes longest begins first, so that no process waits for another at the end. (xdist's own
-groups, by marker, have no effect with the pinned versions: pytest 9.2 makes a test's id anew from where it was collected.)
+once, all of a sink whose server starts slowly, all that use Spark, of which two at a time are too much for two cores, all
+whose servers are done harm, and all that need servers with TLS. What takes longest begins first, so that no process waits for
+another at the end. (xdist's own groups, by marker, have no effect with the pinned versions: pytest 9.2 makes a test's id anew
+from where it was collected.)
 """
 
 import os
@@ -37,7 +38,8 @@ TOGETHER = {
     "tests/e2e/": "spark",
     "libs/stack/tests/test_connect.py": "connect",
     "tests/conformance/": "connect",
-    "services/sinks/tests/test_search": "search",
+    "services/sinks/tests/search/": "search",
+    "services/sinks/tests/mongo/": "mongo",
     "tests/faults/": "faults",
     "services/capture/tests/test_secured": "secured",
     "libs/service/tests/test_kafka_logins": "secured",

@@ -2,14 +2,17 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from sink_loop_parts import TOPIC, System, Task
 
 from tidings_connect import registered
 from tidings_connect.config import plugins
 from tidings_connect.connector import Connector
+from tidings_connect.task.sink import SinkContext, SinkTask
+from tidings_connect.testing.memory_worker import MemoryWorker
 
 TRANSFORM = """
 from tidings_connect.transforms.record import Transform
@@ -74,3 +77,24 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[type[Connect
 
     yield only
     forget()
+
+
+@pytest.fixture
+def system() -> System:
+    """What the sink of `worker` writes to."""
+    return System()
+
+
+@pytest.fixture
+def worker(counting: None, system: System) -> Iterator[MemoryWorker]:
+    """A worker whose only connector is a sink to `system`."""
+    import listing
+
+    class Connector(listing.List):  # type: ignore[misc]  # the page's module has no types
+        def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
+            return Task(system, context)
+
+    with MemoryWorker(Connector(), "loop") as worker:
+        worker.kafka.inputs.create(TOPIC, 2)
+        system.count_letters = lambda: len(worker.kafka.topics.get("letters", []))
+        yield worker

@@ -22,6 +22,7 @@ from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.mongo import FerretServer, MongoServer
 from tidings_stack.neo4j import Neo4jServer
 from tidings_stack.opensearch import OpenSearchServer
+from tidings_stack.postgres import create_database, drop_database
 
 
 @pytest.fixture
@@ -34,6 +35,14 @@ def target(pg_database: str) -> Iterator[Callable[..., list[tuple[Any, ...]]]]:
             return cursor.fetchall() if cursor.description else []
 
         yield run
+
+
+@pytest.fixture
+def copy(pg_url: str) -> Iterator[str]:
+    """Another database of the same server."""
+    name = f"copy_{secrets.token_hex(5)}"
+    yield create_database(pg_url, name)
+    drop_database(pg_url, name)
 
 
 @pytest.fixture
@@ -104,19 +113,10 @@ def search(opensearch: OpenSearchServer, unique_name: str) -> Iterator[Search]:
 
 
 @pytest.fixture
-def documents(mongo: MongoServer, unique_name: str) -> Iterator[Documents]:
-    """A MongoDB sink for a database of its own, on mongo-java-server."""
-    with MemoryWorker(MongoSink(), "sink") as worker, Documents(worker, mongo.url, unique_name) as documents:
-        yield documents
-
-
-@pytest.fixture
-def ferret_documents(ferretdb: FerretServer, unique_name: str) -> Iterator[Documents]:
-    """The same on FerretDB."""
-    with (
-        MemoryWorker(MongoSink(), "sink") as worker,
-        Documents(worker, ferretdb.url, unique_name) as documents,
-    ):
+def documents(request: pytest.FixtureRequest, unique_name: str) -> Iterator[Documents]:
+    """A MongoDB sink for a database of its own, on mongo-java-server, or on the server that the test names."""
+    server: MongoServer | FerretServer = request.getfixturevalue(getattr(request, "param", "mongo"))
+    with MemoryWorker(MongoSink(), "sink") as worker, Documents(worker, server.url, unique_name) as documents:
         yield documents
 
 

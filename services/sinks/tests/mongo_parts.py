@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+import pytest
 from bson import CodecOptions
 from bson.codec_options import DatetimeConversion
 from pymongo import MongoClient
@@ -34,6 +35,16 @@ TOLERANT = {
     "errors.log.enable": "true",
     "errors.deadletterqueue.topic.name": "letters",
 }
+LETTERS = TOLERANT | {"errors.deadletterqueue.context.headers.enable": "true"}
+ONE_BY_ONE = {"consumer.override.max.poll.records": "1"}
+PARTIAL = {
+    "document.id.strategy.partial.{side}.projection.type": "AllowList",
+    "document.id.strategy.partial.{side}.projection.list": "id",
+}
+UUID = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
+both_servers = pytest.mark.parametrize("documents", ["mongo", "ferretdb"], indirect=True)
+"""Runs a test on FerretDB, too: its answers to requests that fail in part are unlike others. It has no indexes that let documents
+expire, takes documents of any size, and does not name the index of a duplicate."""
 
 
 class Documents(Sink):

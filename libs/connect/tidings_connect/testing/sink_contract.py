@@ -218,3 +218,31 @@ class SinkContract:
 
     def _committed(self, worker: MemoryWorker) -> int:
         return sum(entry["offset"]["kafka_offset"] for entry in worker.offsets())
+
+
+class IdempotentSinkContract(SinkContract):
+    """The contract of sinks that write what comes again over itself: their positions are the group's, and nothing is there
+    twice."""
+
+    def test_what_was_put_is_durable_before_partitions_go_to_another_task(
+        self, case: SinkCase, worker: MemoryWorker
+    ) -> None:
+        """A record that comes again is there once, also where the group repeats it."""
+        case.repeats = True
+        super().test_what_was_put_is_durable_before_partitions_go_to_another_task(case, worker)
+        numbers = case.numbers()
+        assert len(numbers) == len(set(numbers))
+
+    def test_offsets_are_altered_and_reset_while_it_is_stopped(
+        self, case: SinkCase, worker: MemoryWorker
+    ) -> None:
+        """Records that are read again are what is there."""
+        self._produce(worker, 1, 4)
+        self._start(case, worker)
+        self._await(case, worker, 4)
+        worker.stop()
+        stored = worker.offsets()
+        worker.reset_offsets()
+        worker.resume()
+        worker.wait_for(lambda: worker.offsets() == stored, "everything once more")
+        assert sorted(case.numbers()) == [1, 2, 3, 4]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sink_targets import Sink
-from test_jdbc_rows import LETTERS, UPSERT
+from table_records import LETTERS, UPSERT
 from transaction_parts import MARKERS, PREFIX, TABLES, History, Row, random_history
 
 from tidings_connect.errors import RecordError

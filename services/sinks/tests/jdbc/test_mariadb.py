@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from sink_targets import Sink, ask_mariadb, mariadb_options
-from test_jdbc_rows import LETTERS, TOPIC, UPSERT, envelope, put
-from test_jdbc_values import SCHEMAS, VALUES, record
+from table_records import LETTERS, TOPIC, UPSERT, envelope, put
+from table_values import SCHEMAS, VALUES, record
 
 from tidings_connect.errors import RecordError
 from tidings_envelope.toast import UNAVAILABLE

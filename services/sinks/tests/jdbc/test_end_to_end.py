@@ -1,19 +1,14 @@
 """PostgreSQL to PostgreSQL: real capture, Kafka and sink, whose worker is killed; the copy is the source."""
 
-import os
 import random
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
+from end_to_end import GROUP, capture_config, put_connectors, random_seed, stop_connectors
 from sink_targets import connection_options
 
 from tidings_stack.capture import CaptureWorkers
-from tidings_stack.connect import connector_settings
-from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
 
 TABLES = """
@@ -59,20 +54,6 @@ SHOWN = {
     "lines": "SELECT order_id, line, sku, qty FROM {} ORDER BY 1, 2",
     "log": "SELECT id, text FROM {} ORDER BY 1",
 }
-GROUP = {
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "500",
-    "offset.flush.interval.ms": "200",
-    "scheduled.rebalance.max.delay.ms": "0",
-}
-
-
-@pytest.fixture
-def copy(pg_url: str) -> Iterator[str]:
-    """Another database of the same server."""
-    name = f"copy_{secrets.token_hex(5)}"
-    yield create_database(pg_url, name)
-    drop_database(pg_url, name)
 
 
 class Traffic:
@@ -140,17 +121,13 @@ def test_a_copy_is_the_source_after_a_kill(
 ) -> None:
     with psycopg.connect(pg_database, autocommit=True) as connection:
         connection.execute(TABLES.encode())
-    seed = int(os.environ.get("TIDINGS_SEED", "") or random.SystemRandom().randrange(10**6))
-    print(f"TIDINGS_SEED={seed}")
+    seed = random_seed()
     traffic = Traffic(pg_database, seed)
     traffic.run(150)
-    source = connector_settings(
+    source = capture_config(
         pg_database,
+        unique_name,
         **{
-            "topic.prefix": unique_name,
-            "slot.name": unique_name,
-            "publication.name": unique_name,
-            "publication.autocreate.mode": "all_tables",
             "interval.handling.mode": "string",
             "skipped.operations": "none",
         },
@@ -171,9 +148,8 @@ def test_a_copy_is_the_source_after_a_kill(
     with CaptureWorkers(tmp_path, kafka_bootstrap) as workers:
         properties = workers.properties(unique_name, GROUP)
         worker = workers.start(properties)
-        for name, config in ((unique_name, source), (f"{unique_name}-sink", sink)):
-            status, body = worker.request("PUT", f"/connectors/{name}/config", config)
-            assert status == 201, body
+        connectors = {unique_name: source, f"{unique_name}-sink": sink}
+        put_connectors(worker, connectors)
         wait_for("the copy to begin", lambda: rows(copy, "copy_").get("orders"))
         traffic.run(100)
         worker.kill()
@@ -208,6 +184,4 @@ def test_a_copy_is_the_source_after_a_kill(
         assert types["bare"] == "numeric"
         assert types["amount"] == "numeric(12,2)"
         assert types["tags"] == "text[]"
-        for name in (f"{unique_name}-sink", unique_name):
-            worker.request("PUT", f"/connectors/{name}/stop")
-        worker.wait_task(unique_name, None)  # type: ignore[arg-type]  # none is left
+        stop_connectors(worker, connectors)

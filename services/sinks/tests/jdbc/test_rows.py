@@ -6,54 +6,19 @@ from typing import Any
 import psycopg
 import pytest
 from sink_targets import Sink
+from table_records import LETTERS, TOPIC, UPSERT, envelope, put, put_changes_of_rows
 
 from tidings_connect.errors import RecordError
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.errors import LostError, TargetError
 from tidings_sinks.jdbc.postgres import PostgresDatabase
 
-TOPIC = "shop.public.orders"
-UPSERT = {
-    "insert_mode": "upsert",
-    "delete_enabled": "true",
-    "primary_key_mode": "record_key",
-    "schema_evolution": "basic",
-}
-LETTERS = {
-    "errors_tolerance": "all",
-    "errors_deadletterqueue_topic_name": "letters",
-    "errors_deadletterqueue_context_headers_enable": "true",
-}
 Rows = Callable[..., list[tuple[Any, ...]]]
-
-
-def envelope(op: str, after: Any, before: Any = None) -> dict[str, Any]:
-    source = {"schema": "public", "table": "orders", "connector": "postgresql"}
-    return {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1}
-
-
-def put(sink: Sink, number: int, op: str = "c", topic: str = TOPIC, **row: Any) -> None:
-    key = {"id": number}
-    if op == "d":
-        sink.send(topic, key, envelope("d", None, key))
-        sink.send(topic, key, None)
-    else:
-        sink.send(topic, key, envelope(op, key | row))
 
 
 @pytest.mark.parametrize("reduces", ["false", "true"])
 def test_the_changes_of_a_row_are_applied_in_their_order(sink: Sink, target: Rows, reduces: str) -> None:
-    put(sink, 1, note="a")
-    put(sink, 1, "d")
-    put(sink, 1, note="b")
-    put(sink, 2, note="x")
-    put(sink, 2, "u", note="y")
-    put(sink, 2, "d")
-    put(sink, 3, note="p")
-    put(sink, 3, "u", note="q")
-    put(sink, 4, "r", note="changes its key")
-    put(sink, 4, "d")
-    put(sink, 5, note="changes its key")
+    put_changes_of_rows(sink)
     sink.start(TOPIC, **UPSERT, use_reduction_buffer=reduces)
     sink.wait()
     rows = target("SELECT id, note FROM shop_public_orders ORDER BY id")

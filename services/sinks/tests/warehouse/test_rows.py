@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from sink_targets import Sink
 from structlog.testing import capture_logs
+from table_records import LETTERS, TOPIC, envelope, put, put_changes_of_rows
 from warehouse_parts import ask
 
 from tidings_connect.errors import OptionError, RecordError
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.errors import TargetError
 
-TOPIC = "shop.public.orders"
 UPSERT = {
     "insert_mode": "upsert",
     "delete_enabled": "true",
@@ -21,42 +21,13 @@ UPSERT = {
     "auto_create": "true",
     "auto_evolve": "true",
 }
-LETTERS = {
-    "errors_tolerance": "all",
-    "errors_deadletterqueue_topic_name": "letters",
-    "errors_deadletterqueue_context_headers_enable": "true",
-}
 Warehouse = tuple[Sink, Path]
-
-
-def envelope(op: str, after: Any, before: Any = None) -> dict[str, Any]:
-    source = {"schema": "public", "table": "orders", "connector": "postgresql"}
-    return {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1}
-
-
-def put(sink: Sink, number: int, op: str = "c", topic: str = TOPIC, **row: Any) -> None:
-    key = {"id": number}
-    if op == "d":
-        sink.send(topic, key, envelope("d", None, key))
-        sink.send(topic, key, None)
-    else:
-        sink.send(topic, key, envelope(op, key | row))
 
 
 @pytest.mark.parametrize("size", ["1", "3", "1000"])
 def test_the_changes_of_a_row_are_merged_in_their_order(warehouse: Warehouse, size: str) -> None:
     sink, file = warehouse
-    put(sink, 1, note="a")
-    put(sink, 1, "d")
-    put(sink, 1, note="b")
-    put(sink, 2, note="x")
-    put(sink, 2, "u", note="y")
-    put(sink, 2, "d")
-    put(sink, 3, note="p")
-    put(sink, 3, "u", note="q")
-    put(sink, 4, "r", note="changes its key")
-    put(sink, 4, "d")
-    put(sink, 5, note="changes its key")
+    put_changes_of_rows(sink)
     sink.start(TOPIC, **UPSERT, batch_size=size)
     sink.wait()
     assert ask(file, "SELECT id, note FROM shop_public_orders ORDER BY id") == [

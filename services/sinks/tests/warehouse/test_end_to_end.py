@@ -3,12 +3,10 @@ event once, typed, and read meanwhile."""
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import duckdb
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs leave it out
-from test_object_end_to_end import GROUP, event, register
+from end_to_end import GROUP
+from event_records import placing_orders
 
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.waiting import wait_for
@@ -24,17 +22,7 @@ def test_events_are_in_the_warehouse_once_after_a_kill(
         tmp_path / "w.duckdb",
         tmp_path / "readers.duckdb",
     )
-    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
-    for made in admin.create_topics([NewTopic(topic, 2, 1)]).values():
-        made.result(60)
-    schema_id = register(registry_url, f"{topic}-value")
-    producer = Producer({"bootstrap.servers": kafka_bootstrap})
-
-    def produce(first: int, last: int) -> None:
-        for number in range(first, last):
-            headers: Any = [("ce_id", f"e-{number}".encode()), ("ce_type", b"shop.order-placed")]
-            producer.produce(topic, event(number, schema_id), f"o-{number}", number % 2, headers=headers)
-        assert producer.flush(60) == 0
+    produce = placing_orders(kafka_bootstrap, registry_url, topic)
 
     def rows(columns: str) -> list[tuple[object, ...]]:
         if not snapshot.exists():

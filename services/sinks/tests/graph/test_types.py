@@ -6,7 +6,7 @@ import pytest
 from graph_parts import TOLERANT, Graph, envelope
 from object_parts import field, struct
 from search_parts import with_schema
-from test_search_types import ADDRESS, CONNECT, DAY, MICROS, VARIABLE, decimal, semantic, unscaled
+from semantic_fields import ADDRESS, CONNECT, DAY, MICROS, VARIABLE, decimal, semantic, unscaled
 
 POINT = {
     **struct(field("x", "double"), field("y", "double"), name="io.debezium.data.geometry.Point"),

@@ -3,7 +3,6 @@ shop's tables and by its business events it is what SQL says."""
 
 import io
 import json
-import os
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -13,15 +12,15 @@ import fastavro
 import psycopg
 import pytest
 from confluent_kafka import Producer
+from end_to_end import GROUP, capture_config, put_connectors, random_seed, stop_connectors
+from event_records import register
 from graph_parts import Asking
-from test_object_end_to_end import GROUP, register
 
 from tidings_stack.capture import CaptureWorkers
-from tidings_stack.connect import connector_settings
 from tidings_stack.neo4j import Neo4jServer
 from tidings_stack.waiting import wait_for
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 _EXAMPLES = _ROOT / "examples/read-models/graph"
 _PLACED = json.loads((_ROOT / "schemas/shop/order-placed/v2.avsc").read_text("utf-8"))
 _ITEMS = "SELECT line_no, product_id, quantity, unit_price, discount, round(quantity * unit_price * (1 - discount), 2) FROM order_items WHERE order_id = %s ORDER BY 1"
@@ -128,22 +127,11 @@ def test_the_shop_s_graph_is_what_sql_says(
     unique_name: str,
     tmp_path: Path,
 ) -> None:
-    seed = int(os.environ.get("TIDINGS_SEED", "") or random.SystemRandom().randrange(10**6))
-    print(f"TIDINGS_SEED={seed}")
-    source, ask = random.Random(seed), Asking(neo4j.url)
+    source, ask = random.Random(random_seed()), Asking(neo4j.url)
     ask.clear()
     with psycopg.connect(pg_database, autocommit=True) as connection:
         connection.execute((_ROOT / "examples/shop/tidings_shop/schema.sql").read_bytes())
     traffic(pg_database, source, 150)
-    capture = connector_settings(
-        pg_database,
-        **{
-            "topic.prefix": unique_name,
-            "slot.name": unique_name,
-            "publication.name": unique_name,
-            "publication.autocreate.mode": "all_tables",
-        },
-    )
 
     def example(name: str) -> dict[str, str]:
         text = (_EXAMPLES / f"{name}.json").read_text("utf-8").replace("shop.", f"{unique_name}.")
@@ -159,7 +147,7 @@ def test_the_shop_s_graph_is_what_sql_says(
         "value.converter.schema.registry.url": registry_url,
     }
     connectors = {
-        unique_name: capture,
+        unique_name: capture_config(pg_database, unique_name),
         f"{unique_name}-tables": example("tables") | {"neo4j.batch-size": "30"},
         f"{unique_name}-events": example("orders-placed") | avro,
     }
@@ -175,9 +163,7 @@ def test_the_shop_s_graph_is_what_sql_says(
     with CaptureWorkers(tmp_path, kafka_bootstrap) as workers:
         properties = workers.properties(unique_name, GROUP)
         worker = workers.start(properties)
-        for name, config in connectors.items():
-            status, body = worker.request("PUT", f"/connectors/{name}/config", config)
-            assert status == 201, body
+        put_connectors(worker, connectors)
         wait_for("the first orders", lambda: ask("MATCH (o:Order) RETURN count(o) > 0") == [[True]], 60)
         traffic(pg_database, source, 100)
         worker.kill()
@@ -198,7 +184,5 @@ def test_the_shop_s_graph_is_what_sql_says(
             return {row[0]: [*row[1:4], sorted(row[4])] for row in rows}
 
         wait_for("the graph to be the events", lambda: graph_of_events() == placed, 60)
-        for name in reversed(connectors):
-            worker.request("PUT", f"/connectors/{name}/stop")
-        worker.wait_task(unique_name, None)  # type: ignore[arg-type]  # none is left
+        stop_connectors(worker, connectors)
     ask.close()

@@ -1,32 +1,19 @@
 """PostgreSQL, real capture, Kafka, and a worker that is killed: readers of PostgreSQL and MariaDB see whole transactions alone."""
 
 import os
-import random
-import secrets
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from end_to_end import GROUP, capture_config, put_connectors, random_seed, stop_connectors
 from sink_targets import ask_mariadb, connection_options, mariadb_options
-from test_jdbc_end_to_end import GROUP
 from transfers import SOURCE, TARGET, Auditor, Transfers, rows
 
 from tidings_stack.capture import CaptureWorkers, task_pids
-from tidings_stack.connect import connector_settings
 from tidings_stack.mariadb import MariaDbServer
-from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
-
-
-@pytest.fixture
-def copy(pg_url: str) -> Iterator[str]:
-    """Another database of the same server."""
-    name = f"copy_{secrets.token_hex(5)}"
-    yield create_database(pg_url, name)
-    drop_database(pg_url, name)
 
 
 @pytest.mark.timeout(400)
@@ -39,8 +26,7 @@ def test_readers_see_whole_transactions_while_workers_and_tasks_are_killed(
     unique_name: str,
     tmp_path: Path,
 ) -> None:
-    seed = int(os.environ.get("TIDINGS_SEED", "") or random.SystemRandom().randrange(10**6))
-    print(f"TIDINGS_SEED={seed}")
+    seed = random_seed()
     with psycopg.connect(pg_database, autocommit=True) as connection:
         for statement in SOURCE:
             connection.execute(statement.encode())
@@ -56,13 +42,10 @@ def test_readers_see_whole_transactions_while_workers_and_tasks_are_killed(
     for statement in TARGET:
         ask_pg(readers[0], statement)
         in_maria(statement)
-    source = connector_settings(
+    source = capture_config(
         pg_database,
+        unique_name,
         **{
-            "topic.prefix": unique_name,
-            "slot.name": unique_name,
-            "publication.name": unique_name,
-            "publication.autocreate.mode": "all_tables",
             "provide.transaction.metadata": "true",
             "topic.creation.default.partitions": "3",
             "topic.creation.default.replication.factor": "1",
@@ -93,9 +76,7 @@ def test_readers_see_whole_transactions_while_workers_and_tasks_are_killed(
     with CaptureWorkers(tmp_path, kafka_bootstrap) as workers, auditors[0], auditors[1]:
         properties = workers.properties(unique_name, GROUP)
         worker = workers.start(properties)
-        for name, config in connectors.items():
-            status, body = worker.request("PUT", f"/connectors/{name}/config", config)
-            assert status == 201, body
+        put_connectors(worker, connectors)
         for auditor in auditors:  # foreign keys hold between transactions, not between rows of a snapshot
             wait_for("the snapshot", lambda: auditor.looks or auditor.failed)  # noqa: B023 - called at once
         with Transfers(pg_database, seed) as transfers:
@@ -131,8 +112,6 @@ def test_readers_see_whole_transactions_while_workers_and_tasks_are_killed(
             raise
         print(transfers.transactions, "transactions,", [each.looks for each in auditors], "looks")
         assert [(each.broken, each.failed) for each in auditors] == [(None, None)] * 2
-        for name in reversed(connectors):
-            worker.request("PUT", f"/connectors/{name}/stop")
-        worker.wait_task(unique_name, None)  # type: ignore[arg-type]  # none is left
+        stop_connectors(worker, connectors)
     for reader in readers:
         reader.close()

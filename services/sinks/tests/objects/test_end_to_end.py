@@ -1,60 +1,20 @@
 """Business events in Avro, from real Kafka and registry to objects in S3, by a worker that is killed: each event once, and typed."""
 
 import io
-import json
-import urllib.request
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow.parquet as pq
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from end_to_end import GROUP
+from event_records import placing_orders
 from pyarrow import fs
 
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.s3 import S3Server
 from tidings_stack.waiting import wait_for
 
-SCHEMA = {
-    "type": "record", "name": "OrderPlaced", "namespace": "shop",
-    "fields": [
-        {"name": "order_id", "type": "long"},
-        {"name": "total", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
-        {"name": "placed_at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}], "default": None},
-        {"name": "lines", "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": [
-            {"name": "sku", "type": "string"}, {"name": "qty", "type": ["null", "int"], "default": None},
-        ]}}},
-    ],
-}  # fmt: skip
-GROUP = {
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "500",
-    "offset.flush.interval.ms": "100",
-    "scheduled.rebalance.max.delay.ms": "0",
-}
 SIZE, EVENTS = 7, 140
-
-
-def register(url: str, subject: str, schema: Any = SCHEMA) -> int:
-    body = json.dumps({"schema": json.dumps(schema)}).encode()
-    request = urllib.request.Request(
-        f"{url}/subjects/{subject}/versions", body, {"Content-Type": "application/vnd.schemaregistry.v1+json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return int(json.load(answer)["id"])
-
-
-def event(number: int, schema_id: int) -> bytes:
-    out = io.BytesIO(b"\0" + schema_id.to_bytes(4, "big"))
-    out.seek(5)
-    value = {
-        "order_id": number, "total": Decimal(number) / 100, "placed_at": 1_767_225_600_000 + number,
-        "lines": [{"sku": f"s{number}", "qty": None if number % 2 else number}],
-    }  # fmt: skip
-    fastavro.schemaless_writer(out, fastavro.parse_schema(SCHEMA), value)
-    return out.getvalue()
 
 
 def objects(server: S3Server, topic: str) -> dict[tuple[int, int], list[dict[str, Any]]]:
@@ -77,18 +37,7 @@ def test_events_are_in_objects_once_after_a_kill(
     kafka_bootstrap: str, registry_url: str, s3: S3Server, unique_name: str, tmp_path: Path
 ) -> None:
     topic = f"{unique_name}.order-placed.v1"
-    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
-    for made in admin.create_topics([NewTopic(topic, 2, 1)]).values():
-        made.result(60)
-    schema_id = register(registry_url, f"{topic}-value")
-    producer = Producer({"bootstrap.servers": kafka_bootstrap})
-
-    def produce(first: int, last: int) -> None:
-        for number in range(first, last):
-            headers = [("ce_id", f"e-{number}".encode()), ("ce_type", b"shop.order-placed")]
-            producer.produce(topic, event(number, schema_id), f"o-{number}", number % 2, headers=headers)
-        assert producer.flush(60) == 0
-
+    produce = placing_orders(kafka_bootstrap, registry_url, topic)
     sink = {
         "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": topic, "tasks.max": "2",
         "s3.bucket.name": s3.bucket, "store.url": s3.url, "aws.access.key.id": "key", "aws.secret.access.key": "secret",

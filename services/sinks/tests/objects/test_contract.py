@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_connect.testing.sink_contract import SinkCase, SinkContract
+from tidings_connect.testing.sink_contract import IdempotentSinkContract, SinkCase
 from tidings_sinks.objects.connector import ObjectStorageSink
 
 
-class TestJsonInADirectory(SinkContract):
+class TestJsonInADirectory(IdempotentSinkContract):
     @pytest.fixture
     def case(self, tmp_path: Path) -> SinkCase:
         def numbers() -> list[int]:
@@ -33,17 +32,3 @@ class TestJsonInADirectory(SinkContract):
             changed={"rotate.interval.ms": "1000"},
             wrong=("format.class", "io.confluent.connect.s3.format.bytearray.ByteArrayFormat"),
         )
-
-    def test_offsets_are_altered_and_reset_while_it_is_stopped(
-        self, case: SinkCase, worker: MemoryWorker
-    ) -> None:
-        """Records that are read again are written over those that are there."""
-        self._produce(worker, 1, 4)
-        self._start(case, worker)
-        self._await(case, worker, 4)
-        worker.stop()
-        stored = worker.offsets()
-        worker.reset_offsets()
-        worker.resume()
-        worker.wait_for(lambda: worker.offsets() == stored, "everything once more")
-        assert sorted(case.numbers()) == [1, 2, 3, 4]

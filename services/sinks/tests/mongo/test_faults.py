@@ -229,11 +229,11 @@ def test_a_delete_that_comes_late_is_not_remembered_in_place_of_a_newer_one(docu
         task.stop()
 
 
+@pytest.mark.parametrize("documents", ["ferretdb"], indirect=True)
 def test_a_server_that_is_killed_keeps_what_was_committed(
-    ferretdb: FerretServer, ferret_documents: Documents
+    ferretdb: FerretServer, documents: Documents
 ) -> None:
     """FerretDB's data outlive it."""
-    documents = ferret_documents
     documents.config |= BY_KEY | {"connection.uri": f"{ferretdb.url}/?{QUICK}"}
     documents.run()
     for number in range(20):

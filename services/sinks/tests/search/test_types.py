@@ -7,32 +7,10 @@ from typing import Any
 import pytest
 from object_parts import field, struct
 from search_parts import TOLERANT, Search, with_schema
+from semantic_fields import ADDRESS, CONNECT, DAY, MICROS, VARIABLE, decimal, semantic, unscaled
 
 from tidings_sinks.search.bulk import merged
 
-CONNECT = "org.apache.kafka.connect.data"
-
-
-def unscaled(number: int) -> str:
-    return base64.b64encode(number.to_bytes(16, "big", signed=True)).decode()
-
-
-def decimal(name: str, scale: int) -> dict[str, Any]:
-    return field(name, "bytes", name=f"{CONNECT}.Decimal", parameters={"scale": str(scale)})
-
-
-def semantic(name: str, kind: str, meaning: str) -> dict[str, Any]:
-    return field(name, kind, name=meaning if "." in meaning else f"io.debezium.time.{meaning}")
-
-
-VARIABLE = {
-    **struct(field("scale", "int32"), field("value", "bytes"), name="io.debezium.data.VariableScaleDecimal"),
-    "field": "bare",
-    "optional": True,
-}
-ADDRESS = struct(field("city", "string"), field("since", "int32", name="io.debezium.time.Date"))
-DAY = 20_455  # 2026-01-02
-MICROS = 1_767_323_045_678_901
 COLUMNS: list[tuple[dict[str, Any], Any, Any, Any]] = [
     (field("tiny", "int8"), -1, -1, {"type": "byte"}),
     (field("small", "int16"), 300, 300, {"type": "short"}),

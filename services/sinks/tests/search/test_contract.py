@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 from search_parts import asking
 
-from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_connect.testing.sink_contract import SinkCase, SinkContract
+from tidings_connect.testing.sink_contract import IdempotentSinkContract, SinkCase, SinkContract
 from tidings_sinks.search.connector import OpenSearchSink
 from tidings_stack.opensearch import OpenSearchServer
 
@@ -39,28 +38,5 @@ class TestDocuments(SinkContract):
         ask("DELETE", f"/{self.topic}", missing={})
 
 
-class TestDocumentsByPlace(TestDocuments):
+class TestDocumentsByPlace(IdempotentSinkContract, TestDocuments):
     strategy = "topic.partition.offset"
-
-    def test_what_was_put_is_durable_before_partitions_go_to_another_task(
-        self, case: SinkCase, worker: MemoryWorker
-    ) -> None:
-        """A record that comes again is there once, also where the group repeats it."""
-        case.repeats = True
-        super().test_what_was_put_is_durable_before_partitions_go_to_another_task(case, worker)
-        numbers = case.numbers()
-        assert len(numbers) == len(set(numbers))
-
-    def test_offsets_are_altered_and_reset_while_it_is_stopped(
-        self, case: SinkCase, worker: MemoryWorker
-    ) -> None:
-        """Records that are read again are the documents that are there."""
-        self._produce(worker, 1, 4)
-        self._start(case, worker)
-        self._await(case, worker, 4)
-        worker.stop()
-        stored = worker.offsets()
-        worker.reset_offsets()
-        worker.resume()
-        worker.wait_for(lambda: worker.offsets() == stored, "everything once more")
-        assert sorted(case.numbers()) == [1, 2, 3, 4]
