@@ -41,7 +41,7 @@ class RowStatements:
     # Texts
 
     def _forgotten(self, of: str) -> str:
-        """Placeholders go to which no relationship leads any more."""
+        """The end of a statement that deletes those placeholders of a list of nodes to which no relationship leads any more."""
         return f" WITH {of} AS ms UNWIND ms AS m WITH DISTINCT m WHERE m:{self._label} AND NOT EXISTS {{(m)--()}} DELETE m"
 
     def _node(self, entity: NodePattern) -> None:

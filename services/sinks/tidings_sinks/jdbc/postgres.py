@@ -18,7 +18,7 @@ from tidings_sinks.jdbc import postgres_values as values
 from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.jdbc.settings import Settings
-from tidings_sinks.positions import Claim
+from tidings_sinks.position_rows import PositionRows
 
 _SESSION: Final = (
     "SET TimeZone TO 'UTC'; SET DateStyle TO 'ISO, YMD'; SET IntervalStyle TO 'postgres'; "
@@ -42,13 +42,15 @@ ORDER BY a.attnum"""
 _T = TypeVar("_T")
 
 
-class PostgresDatabase:
+class PostgresDatabase(PositionRows):
     """A `Database`.
 
     Raises:
         LostError: it cannot be reached.
         TargetError: the login is refused, or the database is not there.
     """
+
+    _placeholder = "%s"
 
     def __init__(self, settings: Settings) -> None:
         given = {
@@ -175,23 +177,6 @@ class PostgresDatabase:
             self.rollback()
             raise
 
-    def claim(self, group: str, at: TopicPartition) -> Claim:
-        ((offset, epoch),) = self._rows(
-            f"INSERT INTO {self._positions} AS p (consumer_group, topic, partition, epoch) VALUES (%s, %s, %s, 1)"  # noqa: S608 - quoted
-            " ON CONFLICT (consumer_group, topic, partition) DO UPDATE SET epoch = p.epoch + 1"
-            " RETURNING next_offset, epoch",
-            (group, at.topic, at.partition),
-        )
-        return Claim(offset, epoch)
-
-    def position(self, group: str, at: TopicPartition) -> Claim | None:
-        found = self._rows(
-            f"SELECT next_offset, epoch FROM {self._positions}"  # noqa: S608 - quoted
-            " WHERE consumer_group = %s AND topic = %s AND partition = %s",
-            (group, at.topic, at.partition),
-        )
-        return Claim(*found[0]) if found else None
-
     def move(self, group: str, moves: Sequence[tuple[TopicPartition, int, int]]) -> int:
         data = [{"t": at.topic, "p": at.partition, "e": epoch, "o": offset} for at, epoch, offset in moves]
         found = self._rows(
@@ -202,26 +187,11 @@ class PostgresDatabase:
         )
         return len(found)
 
-    def alter(self, group: str, at: TopicPartition, offset: int | None) -> None:
-        self._execute(
-            f"INSERT INTO {self._positions} AS p (consumer_group, topic, partition, next_offset, epoch)"  # noqa: S608 - quoted
-            " VALUES (%s, %s, %s, %s, 1) ON CONFLICT (consumer_group, topic, partition)"
-            " DO UPDATE SET next_offset = excluded.next_offset, epoch = p.epoch + 1, changed = now()",
-            (group, at.topic, at.partition, offset),
-        )
+    def _execute(self, statement: str, given: Sequence[object] = ()) -> None:
+        self._asked(lambda: self._connection.execute(statement.encode(), given or None))
 
-    def forget(self, group: str) -> None:
-        self._execute(
-            f"UPDATE {self._positions} SET next_offset = NULL, epoch = epoch + 1, changed = now()"  # noqa: S608 - quoted
-            " WHERE consumer_group = %s",
-            (group,),
-        )
-
-    def _execute(self, statement: str, parameters: Sequence[object] | None = None) -> None:
-        self._asked(lambda: self._connection.execute(statement.encode(), parameters))
-
-    def _rows(self, statement: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-        return self._asked(lambda: self._connection.execute(statement.encode(), parameters).fetchall())
+    def _rows(self, statement: str, given: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self._asked(lambda: self._connection.execute(statement.encode(), given).fetchall())
 
     def _asked(self, ask: Callable[[], _T]) -> _T:
         try:

@@ -8,13 +8,12 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
-from tidings_connect.data.subscription import TopicPartition
 from tidings_sinks.errors import BusyError, DataProblemError, TargetError
 from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
 from tidings_sinks.jdbc.json_text import json_text
 from tidings_sinks.jdbc.kinds import Base, Kind
 from tidings_sinks.jdbc.settings import Settings
-from tidings_sinks.positions import Claim
+from tidings_sinks.position_rows import PositionRows
 
 _BUSY_SECONDS: Final = 10.0
 _OLDEST: Final = (3, 35, 0)
@@ -30,7 +29,7 @@ _TYPES: Final = {
 _T = TypeVar("_T")
 
 
-class SqliteDatabase:
+class SqliteDatabase(PositionRows):
     """A `Database`."""
 
     def __init__(self, settings: Settings) -> None:
@@ -130,45 +129,6 @@ class SqliteDatabase:
             f"CREATE TABLE IF NOT EXISTS {self._positions} (consumer_group TEXT, topic TEXT, partition INTEGER,"
             " next_offset INTEGER, epoch INTEGER NOT NULL, changed TEXT DEFAULT CURRENT_TIMESTAMP,"
             " PRIMARY KEY (consumer_group, topic, partition))"
-        )
-
-    def claim(self, group: str, at: TopicPartition) -> Claim:
-        ((offset, epoch),) = self._rows(
-            f"INSERT INTO {self._positions} AS p (consumer_group, topic, partition, epoch) VALUES (?, ?, ?, 1)"  # noqa: S608 - quoted
-            " ON CONFLICT (consumer_group, topic, partition) DO UPDATE SET epoch = p.epoch + 1"
-            " RETURNING next_offset, epoch",
-            (group, at.topic, at.partition),
-        )
-        return Claim(offset, epoch)
-
-    def position(self, group: str, at: TopicPartition) -> Claim | None:
-        found = self._rows(
-            f"SELECT next_offset, epoch FROM {self._positions}"  # noqa: S608 - quoted
-            " WHERE consumer_group = ? AND topic = ? AND partition = ?",
-            (group, at.topic, at.partition),
-        )
-        return Claim(*found[0]) if found else None
-
-    def move(self, group: str, moves: Sequence[tuple[TopicPartition, int, int]]) -> int:
-        statement = (
-            f"UPDATE {self._positions} SET next_offset = ?, changed = CURRENT_TIMESTAMP"  # noqa: S608 - quoted
-            " WHERE consumer_group = ? AND topic = ? AND partition = ? AND epoch = ?"
-        )
-        given = [(offset, group, at.topic, at.partition, epoch) for at, epoch, offset in moves]
-        return self._asked(lambda: self._connection.executemany(statement, given)).rowcount
-
-    def alter(self, group: str, at: TopicPartition, offset: int | None) -> None:
-        self._execute(
-            f"INSERT INTO {self._positions} AS p (consumer_group, topic, partition, next_offset, epoch)"  # noqa: S608 - quoted
-            " VALUES (?, ?, ?, ?, 1) ON CONFLICT (consumer_group, topic, partition)"
-            " DO UPDATE SET next_offset = excluded.next_offset, epoch = p.epoch + 1",
-            (group, at.topic, at.partition, offset),
-        )
-
-    def forget(self, group: str) -> None:
-        self._execute(
-            f"UPDATE {self._positions} SET next_offset = NULL, epoch = epoch + 1 WHERE consumer_group = ?",  # noqa: S608 - quoted
-            (group,),
         )
 
     def _execute(self, statement: str, given: Sequence[object] = ()) -> None:

@@ -13,13 +13,12 @@ from zoneinfo import ZoneInfo
 import duckdb
 import pyarrow as pa
 
-from tidings_connect.data.subscription import TopicPartition
 from tidings_envelope.fault_points import reached
 from tidings_sinks.errors import BusyError, DataProblemError, TargetError
 from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
 from tidings_sinks.jdbc.json_text import json_text
 from tidings_sinks.jdbc.kinds import Base, Kind
-from tidings_sinks.positions import Claim
+from tidings_sinks.position_rows import PositionRows
 from tidings_sinks.warehouse.settings import WarehouseSettings
 from tidings_sinks.warehouse.staging import Staging
 from tidings_sinks.warehouse.values import StagedColumn, duck_type, quoted, staged
@@ -35,7 +34,7 @@ class IndexedError(TargetError):
     """A column cannot be changed, because an index or a constraint has it."""
 
 
-class DuckDatabase:
+class DuckDatabase(PositionRows):
     """A `Database`. Whoever makes one holds the warehouse's lock.
 
     Args:
@@ -195,47 +194,6 @@ class DuckDatabase:
             f"CREATE TABLE IF NOT EXISTS {self._positions} (consumer_group VARCHAR, topic VARCHAR, partition INTEGER,"
             " next_offset BIGINT, epoch BIGINT NOT NULL, changed TIMESTAMPTZ DEFAULT current_timestamp,"
             " PRIMARY KEY (consumer_group, topic, partition))"
-        )
-
-    def claim(self, group: str, at: TopicPartition) -> Claim:
-        ((offset, epoch),) = self._rows(
-            f"INSERT INTO {self._positions} AS p (consumer_group, topic, partition, epoch) VALUES (?, ?, ?, 1)"  # noqa: S608 - quoted
-            " ON CONFLICT (consumer_group, topic, partition) DO UPDATE SET epoch = p.epoch + 1"
-            " RETURNING next_offset, epoch",
-            (group, at.topic, at.partition),
-        )
-        return Claim(offset, epoch)
-
-    def position(self, group: str, at: TopicPartition) -> Claim | None:
-        found = self._rows(
-            f"SELECT next_offset, epoch FROM {self._positions}"  # noqa: S608 - quoted
-            " WHERE consumer_group = ? AND topic = ? AND partition = ?",
-            (group, at.topic, at.partition),
-        )
-        return Claim(*found[0]) if found else None
-
-    def move(self, group: str, moves: Sequence[tuple[TopicPartition, int, int]]) -> int:
-        statement = (
-            f"UPDATE {self._positions} SET next_offset = ?, changed = current_timestamp"  # noqa: S608 - quoted
-            " WHERE consumer_group = ? AND topic = ? AND partition = ? AND epoch = ? RETURNING 1"
-        )
-        return sum(
-            len(self._rows(statement, (offset, group, at.topic, at.partition, epoch)))
-            for at, epoch, offset in moves
-        )
-
-    def alter(self, group: str, at: TopicPartition, offset: int | None) -> None:
-        self._execute(
-            f"INSERT INTO {self._positions} AS p (consumer_group, topic, partition, next_offset, epoch)"  # noqa: S608 - quoted
-            " VALUES (?, ?, ?, ?, 1) ON CONFLICT (consumer_group, topic, partition)"
-            " DO UPDATE SET next_offset = excluded.next_offset, epoch = p.epoch + 1",
-            (group, at.topic, at.partition, offset),
-        )
-
-    def forget(self, group: str) -> None:
-        self._execute(
-            f"UPDATE {self._positions} SET next_offset = NULL, epoch = epoch + 1 WHERE consumer_group = ?",  # noqa: S608 - quoted
-            (group,),
         )
 
     def _execute(self, statement: str, given: Sequence[object] = ()) -> None:
