@@ -63,7 +63,7 @@ check: $(STAMP) ## format, lint, types, import rules; whether every test can be 
 	@$(BIN)/tidings-schemas check
 	@$(BIN)/python -m tidings_cli.reference docs/command-line.md --check
 	@$(BIN)/python -m tidings_cli.error_reference docs/errors.md --check
-	@$(BIN)/python -m tidings_capture.postgres.option_page docs/debezium-compatibility.md --check
+	@$(BIN)/python -m tidings_capture.postgres.settings.option_page docs/debezium-compatibility.md --check
 	@$(MAKE) --no-print-directory docs
 	@$(BIN)/python -m tidings_connect.config.worker_page docs/worker-properties.md --check
 	@$(BIN)/python -m tidings_capture.mysql.option_page docs/mariadb.md --check

@@ -4,7 +4,7 @@
 
 Writes what ``/connector-plugins`` says of names, types, defaults, groups and recommended values, without its texts, into
 ``libs/connect/tidings_connect/config/definitions.json`` (what every connector has, transforms and converters) and
-``services/capture/tidings_capture/postgres/connect_definitions.json`` (the connector's own);
+``services/capture/tidings_capture/postgres/settings/connect_definitions.json`` (the connector's own);
 ``tests/conformance/test_rest.py`` compares them with the real thing.
 """
 
@@ -15,13 +15,13 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tidings_capture.postgres.option_table import CONNECTOR_CLASS
+from tidings_capture.postgres.settings.option_table import CONNECTOR_CLASS
 from tidings_connect.config.option import FRAMEWORK_GROUPS
 from tidings_connect.config.plugins import plugins
 
 _ROOT = Path(__file__).parents[1]
 _OF_FRAMEWORK = _ROOT / "libs/connect/tidings_connect/config/definitions.json"
-_OF_CONNECTOR = _ROOT / "services/capture/tidings_capture/postgres/connect_definitions.json"
+_OF_CONNECTOR = _ROOT / "services/capture/tidings_capture/postgres/settings/connect_definitions.json"
 _GROUP = 5
 _CONFIG = {"connector.class": CONNECTOR_CLASS, "name": "x", "topic.prefix": "x"}
 

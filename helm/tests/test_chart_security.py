@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tidings_capture.postgres.worker_options import spool_bounds
+from tidings_capture.postgres.settings.worker_options import spool_bounds
 from tidings_connect.config.rest_security import read_rest_security
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.limits import ConnectorLimits, read_limits

@@ -13,8 +13,8 @@ from typing import Any
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Column, Table
-from tidings_capture.postgres.pgoutput import Insert, decode_message
-from tidings_capture.postgres.plan import Plan, compile_plan
+from tidings_capture.postgres.encoding.plan import Plan, compile_plan
+from tidings_capture.postgres.wire.pgoutput import Insert, decode_message
 from tidings_connect.converters.encoding import AvroConverter, Converter, make_converter
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"

@@ -17,7 +17,7 @@ from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.markers import MarkerPlan
 from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.tables import Column, Table
-from tidings_capture.postgres.plan import compile_plan
+from tidings_capture.postgres.encoding.plan import compile_plan
 from tidings_connect.converters.encoding import AvroConverter, Converter, JsonConverter
 from tidings_connect.data.records import Record
 from tidings_envelope.json_codec import JsonCodec

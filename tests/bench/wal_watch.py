@@ -10,7 +10,7 @@ import psycopg
 from tests.bench.processes import cpu_seconds
 
 from tidings_capture.postgres.client import Session, read_url
-from tidings_capture.postgres.history import read_publication
+from tidings_capture.postgres.offsets.history import read_publication
 from tidings_capture.postgres.wal.monitor import INTERVAL_SECONDS
 from tidings_capture.postgres.wal.server import ServerWatch
 from tidings_stack.stack import Stack

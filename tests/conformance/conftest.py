@@ -33,9 +33,10 @@ from tidings_capture.cdc.options import (
     IntervalHandling,
     TimePrecision,
 )
-from tidings_capture.postgres.catalog import Catalog
 from tidings_capture.postgres.client import Endpoint, Session
-from tidings_capture.postgres.pgoutput import (
+from tidings_capture.postgres.encoding.plan import Plan, compile_plan
+from tidings_capture.postgres.server.catalog import Catalog
+from tidings_capture.postgres.wire.pgoutput import (
     Begin,
     Commit,
     Delete,
@@ -45,7 +46,6 @@ from tidings_capture.postgres.pgoutput import (
     Update,
     decode_message,
 )
-from tidings_capture.postgres.plan import Plan, compile_plan
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.data.records import Record
 from tidings_envelope.left_out import HEADER as LEFT_OUT

@@ -2,7 +2,7 @@
 
 from side_by_side import CONNECTOR_CLASS, rest, until
 
-from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.settings.options import check_options
 
 
 def test_every_option_of_debeziums_has_its_state_here(connect_url):

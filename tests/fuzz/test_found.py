@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tidings_capture.cdc.signals import Signal, condition_for
-from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.config.rest_security import read_rest_security
 from tidings_connect.data.sizes import parse_size
 from tidings_connect.errors import ConnectError, WorkerConfigError

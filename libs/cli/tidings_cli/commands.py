@@ -86,7 +86,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "ddl": Entry(
         _LOOK, "The event trigger that puts DDL into the WAL.",
-        "tidings_capture.postgres.ddl_command", "tidings-capture", {"": f"status {_DATABASE}"},
+        "tidings_capture.postgres.server.ddl_command", "tidings-capture", {"": f"status {_DATABASE}"},
         old_name="tidings-capture ddl",
     ),
     "dead-letters": Entry(

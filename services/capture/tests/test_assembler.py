@@ -6,8 +6,8 @@ import struct
 import pytest
 
 from tidings_capture.cdc.spool import Spool, SpoolError
-from tidings_capture.postgres.assembler import Assembler
-from tidings_capture.postgres.pgoutput import decode_message
+from tidings_capture.postgres.wire.assembler import Assembler
+from tidings_capture.postgres.wire.pgoutput import decode_message
 from tidings_service import Retry
 
 TAG = 25

@@ -15,8 +15,8 @@ from tidings_capture.cdc.signal_file import MOST_BYTES, SignalFile
 from tidings_capture.cdc.signals import consumer_settings
 from tidings_capture.cdc.sql_fragment import enclosed
 from tidings_capture.postgres.client import Session
-from tidings_capture.postgres.config import read_connector_config, read_endpoint
 from tidings_capture.postgres.errors import PostgresError
+from tidings_capture.postgres.settings.config import read_connector_config, read_endpoint
 from tidings_connect.config.override_policy import check_overrides
 from tidings_connect.config.secrets import masked, passwords, with_stored_secrets
 from tidings_connect.errors import ConnectError, OptionError

@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from mariadb_parts import Database
 from row_traffic import RowTraffic
 
-from tidings_capture.postgres.offset import decode_offset, offset_key
+from tidings_capture.postgres.offsets.offset import decode_offset, offset_key
 from tidings_connect.config.exactly_once import preflight
 from tidings_connect.errors import FencedError
 from tidings_connect.kafka.topics import read_compacted

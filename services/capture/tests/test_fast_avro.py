@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Column
 from tidings_capture.cdc.types.conversion import Conversion, UnknownLabelError
-from tidings_capture.postgres.fast_avro import snippet
+from tidings_capture.postgres.encoding.fast_avro import snippet
 from tidings_capture.postgres.types.selection import conversion_for
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.schema import NO_DEFAULT

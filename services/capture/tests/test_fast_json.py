@@ -12,7 +12,7 @@ from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.snippets import ASTRAL, CONTROL
 from tidings_capture.cdc.tables import Column
 from tidings_capture.cdc.types.conversion import Conversion, Kind, UnknownLabelError
-from tidings_capture.postgres.fast_json import snippet
+from tidings_capture.postgres.encoding.fast_json import snippet
 from tidings_capture.postgres.types.selection import conversion_for
 from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.semantic import STRING

@@ -7,7 +7,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tidings_capture.postgres.errors import GuardError
-from tidings_capture.postgres.progress import TaskProgress
+from tidings_capture.postgres.offsets.progress import TaskProgress
 from tidings_capture.postgres.wal.forecast import ServerWal, SlotWal
 from tidings_capture.postgres.wal.guard import level_of, others_that_hold, room_of
 from tidings_capture.postgres.wal.options import read_wal_options

@@ -3,7 +3,7 @@
 import pytest
 
 from tidings_capture.postgres.errors import PostgresError
-from tidings_capture.postgres.idle_timeout import IdleTimeout
+from tidings_capture.postgres.streaming.idle_timeout import IdleTimeout
 from tidings_service import Retry
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 import re2
 
-from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.errors import ConnectError
 from tidings_connect.java.patterns import scan
 from tidings_connect.java.regex import LONGEST_TEXT, TopicRewriter, compile_java

@@ -8,13 +8,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tidings_capture.postgres.config import read_connector_config
 from tidings_capture.postgres.errors import HistoryError, PublicationError, SlotError
-from tidings_capture.postgres.history import History, Publication, left_out, switch_point
-from tidings_capture.postgres.losses import Found, find_losses
-from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset
-from tidings_capture.postgres.options import check_options
-from tidings_capture.postgres.server import SlotState
+from tidings_capture.postgres.offsets.history import History, Publication, left_out, switch_point
+from tidings_capture.postgres.offsets.losses import Found, find_losses
+from tidings_capture.postgres.offsets.offset import SourceOffset, decode_offset, encode_offset
+from tidings_capture.postgres.server.setup import SlotState
+from tidings_capture.postgres.settings.config import read_connector_config
+from tidings_capture.postgres.settings.options import check_options
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 MINIMAL = {

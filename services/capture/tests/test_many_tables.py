@@ -9,11 +9,11 @@ import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tidings_capture.postgres import catalog
 from tidings_capture.postgres.build import build_task
 from tidings_capture.postgres.client import Session
-from tidings_capture.postgres.config import read_connector_config
-from tidings_capture.postgres.messages import Relation, RelationColumn
+from tidings_capture.postgres.server import catalog
+from tidings_capture.postgres.settings.config import read_connector_config
+from tidings_capture.postgres.wire.messages import Relation, RelationColumn
 from tidings_connect.task.channel import Command, Report, TaskJob
 from tidings_connect.task.transport import KafkaTransport, TaskContext
 from tidings_stack.connect import connector_settings

@@ -4,7 +4,7 @@ import pytest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.config.metric_tags import problem, tags_of
 from tidings_connect.herder.tagged_collector import TaggedCollector
 

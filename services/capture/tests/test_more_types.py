@@ -20,7 +20,7 @@ from tidings_capture.cdc.options import (
 from tidings_capture.cdc.plan_columns import ColumnEncoder, converted_column
 from tidings_capture.cdc.tables import Column, ElementType, Table
 from tidings_capture.cdc.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
-from tidings_capture.postgres.rows import TYPES
+from tidings_capture.postgres.encoding.rows import TYPES
 from tidings_capture.postgres.types.selection import conversion_for
 from tidings_capture.postgres.types.source_types import length_and_scale, source_type_parameters
 from tidings_connect.java.regex import compile_java

@@ -3,7 +3,7 @@
 import pytest
 
 from tidings_capture.cdc.naming import KeyField, NameAdjustment, TopicNames, adjusted, replaced
-from tidings_capture.postgres.option_table import OPTIONS
+from tidings_capture.postgres.settings.option_table import OPTIONS
 from tidings_connect.java.regex import compile_java
 
 REGEX = "io.debezium.schema.SchemaRegexTopicNamingStrategy"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tidings_capture.postgres.config import read_connector_config
-from tidings_capture.postgres.option_table import FIXED, NOT_IMPLEMENTED, OPTIONS
-from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.settings.config import read_connector_config
+from tidings_capture.postgres.settings.option_table import FIXED, NOT_IMPLEMENTED, OPTIONS
+from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.config.plugins import find_plugin
 from tidings_connect.config.retries import read_retry_options
 from tidings_connect.config.secrets import passwords

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings_capture.cdc.cells import UNCHANGED, Cells
-from tidings_capture.postgres.pgoutput import (
+from tidings_capture.postgres.wire.pgoutput import (
     POSTGRES_EPOCH_US,
     Begin,
     BeginPrepare,

@@ -22,8 +22,8 @@ from plan_parts import (
 from tidings_capture.cdc.cells import UNCHANGED, Cells
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.types.conversion import ConversionError
-from tidings_capture.postgres.copy_format import parse_copy_line
-from tidings_capture.postgres.pgoutput import DecodeError
+from tidings_capture.postgres.wire.copy_format import parse_copy_line
+from tidings_capture.postgres.wire.pgoutput import DecodeError
 
 
 def test_an_insert_to_the_byte() -> None:

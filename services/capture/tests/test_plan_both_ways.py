@@ -24,8 +24,8 @@ from tidings_capture.cdc.cells import UNCHANGED, Cells
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.types.conversion import ConversionError
-from tidings_capture.postgres.pgoutput import DecodeError
-from tidings_capture.postgres.plan import Plan, compile_plan
+from tidings_capture.postgres.encoding.plan import Plan, compile_plan
+from tidings_capture.postgres.wire.pgoutput import DecodeError
 from tidings_connect.converters.encoding import AvroConverter
 from tidings_envelope.errors import SchemaError
 

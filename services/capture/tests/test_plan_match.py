@@ -14,9 +14,9 @@ from tidings_capture.cdc.column_mappers import read_mappers
 from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Table
 from tidings_capture.cdc.types.conversion import ConversionError
-from tidings_capture.postgres import row_reader as plan_match
-from tidings_capture.postgres.pgoutput import DecodeError
-from tidings_capture.postgres.plan import Plan, compile_plan
+from tidings_capture.postgres.encoding import row_reader as plan_match
+from tidings_capture.postgres.encoding.plan import Plan, compile_plan
+from tidings_capture.postgres.wire.pgoutput import DecodeError
 from tidings_connect.converters.encoding import AvroConverter
 from tidings_connect.data.records import Record
 

@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
-from tidings_capture.postgres.history import History
-from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset
-from tidings_capture.postgres.positions import Positions, SnapshotPosition, position_at
+from tidings_capture.postgres.offsets.history import History
+from tidings_capture.postgres.offsets.offset import SourceOffset, decode_offset, encode_offset
+from tidings_capture.postgres.offsets.positions import Positions, SnapshotPosition, position_at
 
 INCREMENTAL = {
     "incremental_snapshot_collections": "[]",

@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 from tidings_capture.cdc.spool import Spool
-from tidings_capture.postgres.assembler import Assembler
 from tidings_capture.postgres.client import Replication, read_url
 from tidings_capture.postgres.errors import CatalogError
-from tidings_capture.postgres.messages import Delete, Insert, Relation, Update
-from tidings_capture.postgres.pgoutput import decode_message
-from tidings_capture.postgres.protocol import ProtocolOptions
+from tidings_capture.postgres.wire.assembler import Assembler
+from tidings_capture.postgres.wire.messages import Delete, Insert, Relation, Update
+from tidings_capture.postgres.wire.pgoutput import decode_message
+from tidings_capture.postgres.wire.protocol import ProtocolOptions
 
 DEADLINE_SECONDS = 60
 SPOOL_BYTES = 100_000

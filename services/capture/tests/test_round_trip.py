@@ -26,10 +26,10 @@ from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.filters import ColumnFilter
 from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.types.conversion import ConversionError
-from tidings_capture.postgres.catalog import Catalog
 from tidings_capture.postgres.client import Endpoint, Session
-from tidings_capture.postgres.pgoutput import DecodeError, Insert, Relation, decode_message
-from tidings_capture.postgres.plan import Plan, compile_plan
+from tidings_capture.postgres.encoding.plan import Plan, compile_plan
+from tidings_capture.postgres.server.catalog import Catalog
+from tidings_capture.postgres.wire.pgoutput import DecodeError, Insert, Relation, decode_message
 from tidings_connect.converters.encoding import JsonConverter
 from tidings_envelope.avro_codec import AvroCodec
 from tidings_envelope.avro_schema import avro_schema_json

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from tidings_capture.postgres.client import Session
-from tidings_capture.postgres.config import read_endpoint
 from tidings_capture.postgres.errors import PostgresError
+from tidings_capture.postgres.settings.config import read_endpoint
 from tidings_connect import renewals
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.errors import BrokerError

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidings_capture.postgres.copy_format import parse_copy_line
-from tidings_capture.postgres.snapshot_rows import SnapshotPoint, SnapshotRows, TableRows
+from tidings_capture.postgres.snapshots.rows import SnapshotPoint, SnapshotRows, TableRows
+from tidings_capture.postgres.wire.copy_format import parse_copy_line
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ import pytest
 from tidings_capture.cdc.notifications import Notifier
 from tidings_capture.cdc.start import SnapshotWork, rest_of
 from tidings_capture.postgres.client import Replication
-from tidings_capture.postgres.config import ConnectorConfig, read_connector_config
-from tidings_capture.postgres.database import PostgresDatabase
+from tidings_capture.postgres.encoding.output import TaskOutput
+from tidings_capture.postgres.encoding.routes import Routes
 from tidings_capture.postgres.errors import PostgresError
-from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset
-from tidings_capture.postgres.output import TaskOutput
-from tidings_capture.postgres.progress import TaskProgress
-from tidings_capture.postgres.routes import Routes
-from tidings_capture.postgres.server import ensure_publication
-from tidings_capture.postgres.snapshot import SnapshotRun
+from tidings_capture.postgres.offsets.offset import SourceOffset, decode_offset, encode_offset
+from tidings_capture.postgres.offsets.progress import TaskProgress
+from tidings_capture.postgres.server.database import PostgresDatabase
+from tidings_capture.postgres.server.setup import ensure_publication
+from tidings_capture.postgres.settings.config import ConnectorConfig, read_connector_config
+from tidings_capture.postgres.snapshots.snapshot import SnapshotRun
 from tidings_connect.kafka.topic_bounds import TopicBounds
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.checkpoints import AcknowledgedCheckpoints

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset, offset_key
+from tidings_capture.postgres.offsets.offset import SourceOffset, decode_offset, encode_offset, offset_key
 from tidings_connect.errors import OffsetError
 
 

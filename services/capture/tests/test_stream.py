@@ -12,12 +12,12 @@ from tidings_capture.cdc.left_out import HEADER
 from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.cdc.types.conversion import ConversionError
-from tidings_capture.postgres.config import read_connector_config
-from tidings_capture.postgres.offset import SourceOffset, decode_offset, encode_offset
-from tidings_capture.postgres.pgoutput import DecodeError
-from tidings_capture.postgres.plan import compile_plan
-from tidings_capture.postgres.stream import Stream
-from tidings_capture.postgres.tolerance import Tolerance, ToleranceOptions
+from tidings_capture.postgres.encoding.plan import compile_plan
+from tidings_capture.postgres.encoding.tolerance import Tolerance, ToleranceOptions
+from tidings_capture.postgres.offsets.offset import SourceOffset, decode_offset, encode_offset
+from tidings_capture.postgres.settings.config import read_connector_config
+from tidings_capture.postgres.streaming.stream import Stream
+from tidings_capture.postgres.wire.pgoutput import DecodeError
 from tidings_connect.converters.encoding import JsonConverter
 from tidings_connect.errors import ConnectError
 from tidings_envelope.json_codec import JsonCodec

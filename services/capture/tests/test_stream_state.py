@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_capture.postgres.stream_state import Phase, following, phase_at_begin
+from tidings_capture.postgres.streaming.state import Phase, following, phase_at_begin
 from tidings_connect.errors import ConnectError
 
 BETWEEN, SENDING, REPEATING = Phase.BETWEEN, Phase.SENDING, Phase.REPEATING

@@ -13,11 +13,11 @@ import pytest
 
 from tidings_capture.cdc.cells import UNCHANGED
 from tidings_capture.postgres.client import Session, read_url
-from tidings_capture.postgres.messages import Relation, RelationColumn
+from tidings_capture.postgres.server.updatable import by_updatable
 from tidings_capture.postgres.tail.command import opened
 from tidings_capture.postgres.tail.output import JsonOutput, Moment, TextOutput
 from tidings_capture.postgres.tail.setup import TailOptions, chosen_tables
-from tidings_capture.postgres.updatable import by_updatable
+from tidings_capture.postgres.wire.messages import Relation, RelationColumn
 
 COMMAND = [str(Path(sys.executable).with_name("tidings-capture")), "tail"]
 SETUP = (

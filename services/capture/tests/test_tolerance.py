@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.settings.options import check_options
 
 SECRET = "not a number"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_capture.postgres.replica_identities import compile_identities
+from tidings_capture.postgres.server.replica_identities import compile_identities
 from tidings_connect.kafka.topic_creation import read_topic_creation, topic_creation_problems
 
 GROUPS = {

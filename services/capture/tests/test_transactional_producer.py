@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from tidings_capture.postgres.offset import SourceOffset, encode_offset
+from tidings_capture.postgres.offsets.offset import SourceOffset, encode_offset
 from tidings_connect.config.exactly_once import TransactionBoundary
 from tidings_connect.errors import BrokerError, FencedError
 from tidings_connect.kafka.producer import AcknowledgedProducer

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from tidings_capture.postgres.options import check_options
-from tidings_capture.postgres.transform_output import TransformedOutput
+from tidings_capture.postgres.encoding.transform_output import TransformedOutput
+from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.limits import ConnectorLimits, limited
 from tidings_connect.transforms.chain import TransformError, check_transforms, make_chain

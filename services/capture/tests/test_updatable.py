@@ -4,8 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from tidings_capture.postgres.client import Session, read_url
-from tidings_capture.postgres.config import read_connector_config
-from tidings_capture.postgres.server import captured_tables, ensure_publication, warn_of_refused_updates
+from tidings_capture.postgres.server.setup import captured_tables, ensure_publication, warn_of_refused_updates
+from tidings_capture.postgres.settings.config import read_connector_config
 from tidings_stack.connect import connector_settings
 
 

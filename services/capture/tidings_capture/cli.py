@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case ["wal"]:
             from tidings_capture.postgres.wal.command import main as command  # noqa: PLC0415 - needs no Kafka
         case ["ddl"]:
-            from tidings_capture.postgres.ddl_command import main as command  # noqa: PLC0415 - needs no Kafka
+            from tidings_capture.postgres.server.ddl_command import main as command  # noqa: PLC0415 - needs no Kafka
         case _:
             from tidings_connect.worker import main as worker  # noqa: PLC0415 - loads Kafka's client
 

@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 from fuzzing.making import json_value, mutated, text
 from fuzzing.running import CANARY, said
 from tidings_capture.cdc.signals import condition_for, signal_of_json, signal_of_row, table_pattern
-from tidings_capture.postgres.config import read_connector_config
-from tidings_capture.postgres.option_table import OPTIONS
-from tidings_capture.postgres.options import check_options
+from tidings_capture.postgres.settings.config import read_connector_config
+from tidings_capture.postgres.settings.option_table import OPTIONS
+from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.config.validation import masked, require_connector_class
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.errors import ConnectError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tidings_capture.postgres.client import read_url
-from tidings_capture.postgres.config import ConnectorConfig, read_connector_config
+from tidings_capture.postgres.settings.config import ConnectorConfig, read_connector_config
 from tidings_cli.doctor import database, kafka, registry
 from tidings_cli.doctor.findings import ERROR, Finding, as_dict, as_text, error, warning
 from tidings_connect.config.exactly_once import DISABLED

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidings_capture.postgres.client import Endpoint, Session, quote
-from tidings_capture.postgres.config import ConnectorConfig
 from tidings_capture.postgres.errors import CatalogError, PostgresError
-from tidings_capture.postgres.server import captured_tables, check_server, read_slot
-from tidings_capture.postgres.updatable import by_updatable
+from tidings_capture.postgres.server.setup import captured_tables, check_server, read_slot
+from tidings_capture.postgres.server.updatable import by_updatable
+from tidings_capture.postgres.settings.config import ConnectorConfig
 from tidings_capture.postgres.wal.command import endangered
 from tidings_capture.postgres.wal.forecast import LOST, ServerWal, SlotWal, safe_ratio
 from tidings_capture.postgres.wal.server import ServerWatch

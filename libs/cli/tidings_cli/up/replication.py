@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings_capture.postgres.client import Endpoint, Session, quote
-from tidings_capture.postgres.config import read_connector_config
 from tidings_capture.postgres.errors import PostgresError
+from tidings_capture.postgres.settings.config import read_connector_config
 from tidings_connect.config.providers import read_config_providers
 from tidings_connect.herder.files import read_connector_file
 

@@ -10,31 +10,31 @@ from tidings_capture.cdc.notifications import Notifier
 from tidings_capture.cdc.signal_dispatch import SignalDispatch
 from tidings_capture.cdc.signals import SignalChannels
 from tidings_capture.cdc.spool import Spool
-from tidings_capture.postgres.blocking_snapshots import BlockingSnapshots
-from tidings_capture.postgres.config import ConnectorConfig
-from tidings_capture.postgres.database import PostgresDatabase
-from tidings_capture.postgres.heartbeats import Heartbeats
-from tidings_capture.postgres.logical_messages import MessagePlan
-from tidings_capture.postgres.loss_recovery import LossRecovery
-from tidings_capture.postgres.offset import SourceOffset, encode_offset, offset_key
-from tidings_capture.postgres.output import TaskOutput
-from tidings_capture.postgres.positions import Positions
-from tidings_capture.postgres.progress import TaskProgress
-from tidings_capture.postgres.publication_watch import PublicationWatch
-from tidings_capture.postgres.routes import Routes
-from tidings_capture.postgres.rows import ROWS
+from tidings_capture.postgres.encoding.output import TaskOutput
+from tidings_capture.postgres.encoding.routes import Routes
+from tidings_capture.postgres.encoding.rows import ROWS
+from tidings_capture.postgres.offsets.loss_recovery import LossRecovery
+from tidings_capture.postgres.offsets.offset import SourceOffset, encode_offset, offset_key
+from tidings_capture.postgres.offsets.positions import Positions
+from tidings_capture.postgres.offsets.progress import TaskProgress
+from tidings_capture.postgres.offsets.start import TaskStart
 from tidings_capture.postgres.run import TaskRun
-from tidings_capture.postgres.schema_changes import SchemaChangePlan
-from tidings_capture.postgres.slot_feedback import SlotFeedback
-from tidings_capture.postgres.snapshot import SnapshotRun
-from tidings_capture.postgres.start import TaskStart
-from tidings_capture.postgres.stream import Stream
-from tidings_capture.postgres.stream_run import Beside, StreamRun
+from tidings_capture.postgres.server.database import PostgresDatabase
+from tidings_capture.postgres.settings.config import ConnectorConfig
+from tidings_capture.postgres.settings.worker_options import spool_bounds
+from tidings_capture.postgres.snapshots.blocking import BlockingSnapshots
+from tidings_capture.postgres.snapshots.snapshot import SnapshotRun
+from tidings_capture.postgres.snapshots.watermarks import PostgresWatermarks
+from tidings_capture.postgres.streaming.heartbeats import Heartbeats
+from tidings_capture.postgres.streaming.logical_messages import MessagePlan
+from tidings_capture.postgres.streaming.publication_watch import PublicationWatch
+from tidings_capture.postgres.streaming.run import Beside, StreamRun
+from tidings_capture.postgres.streaming.schema_changes import SchemaChangePlan
+from tidings_capture.postgres.streaming.slot_feedback import SlotFeedback
+from tidings_capture.postgres.streaming.stream import Stream
 from tidings_capture.postgres.task_report import TaskReport
 from tidings_capture.postgres.upkeep import Upkeep
 from tidings_capture.postgres.wal.task_guard import TaskGuard
-from tidings_capture.postgres.watermarks import PostgresWatermarks
-from tidings_capture.postgres.worker_options import spool_bounds
 from tidings_connect.kafka.topic_bounds import TopicBounds
 from tidings_connect.kafka.topic_keys import TopicKeys
 from tidings_connect.task.channel import Report

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from prometheus_client.registry import Collector
 
 from tidings_capture.postgres.metrics import CaptureCollector
-from tidings_capture.postgres.option_table import CONNECTOR_CLASS
+from tidings_capture.postgres.settings.option_table import CONNECTOR_CLASS
+from tidings_capture.postgres.settings.worker_options import wal_interval_seconds
 from tidings_capture.postgres.wal.guard import Guard
 from tidings_capture.postgres.wal.monitor import WalMonitor
 from tidings_capture.postgres.wal.slots import SlotCollector, own_slots
-from tidings_capture.postgres.worker_options import wal_interval_seconds
 from tidings_connect.config.plugins import connector_of
 from tidings_connect.connector import Host, RunningTask
 from tidings_connect.herder.series_bounds import SeriesBounds

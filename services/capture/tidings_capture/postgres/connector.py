@@ -5,17 +5,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tidings_capture.postgres.client import Session
-from tidings_capture.postgres.config import read_connector_config, read_endpoint, read_slot_name
-from tidings_capture.postgres.definitions import documentation, own_definitions, own_groups, recommended
-from tidings_capture.postgres.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION, OPTIONS
-from tidings_capture.postgres.options import check_options
-from tidings_capture.postgres.server import (
+from tidings_capture.postgres.server.setup import (
     captured_tables,
     check_server,
     drop_slot,
     warning_of_refused_updates,
 )
-from tidings_capture.postgres.worker_options import WORKER_OPTIONS
+from tidings_capture.postgres.settings.config import read_connector_config, read_endpoint, read_slot_name
+from tidings_capture.postgres.settings.definitions import (
+    documentation,
+    own_definitions,
+    own_groups,
+    recommended,
+)
+from tidings_capture.postgres.settings.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION, OPTIONS
+from tidings_capture.postgres.settings.options import check_options
+from tidings_capture.postgres.settings.worker_options import WORKER_OPTIONS
 from tidings_connect.config.option import Definition, Option
 from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings, Host, Kind
 from tidings_connect.errors import ConnectError

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidings_capture.postgres.losses import REASONS
-from tidings_capture.postgres.stream_report import stream_report
+from tidings_capture.postgres.offsets.losses import REASONS
+from tidings_capture.postgres.streaming.report import stream_report
 from tidings_connect.connector import RunningTask
 from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.kafka.producer import QUEUE_RECORDS

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from tidings_capture.cdc.notifications import INITIAL, Notifier
-from tidings_capture.postgres.blocking_snapshots import BlockingSnapshots
-from tidings_capture.postgres.config import ConnectorConfig
-from tidings_capture.postgres.offset import SourceOffset
-from tidings_capture.postgres.progress import TaskProgress
-from tidings_capture.postgres.snapshot import SnapshotRun
-from tidings_capture.postgres.start import TaskStart
-from tidings_capture.postgres.stream_run import StreamRun
+from tidings_capture.postgres.offsets.offset import SourceOffset
+from tidings_capture.postgres.offsets.progress import TaskProgress
+from tidings_capture.postgres.offsets.start import TaskStart
+from tidings_capture.postgres.settings.config import ConnectorConfig
+from tidings_capture.postgres.snapshots.blocking import BlockingSnapshots
+from tidings_capture.postgres.snapshots.snapshot import SnapshotRun
+from tidings_capture.postgres.streaming.run import StreamRun
 from tidings_capture.postgres.upkeep import Upkeep
 from tidings_connect.task.worker_link import StopRequested
 from tidings_service import get_logger

@@ -5,14 +5,14 @@ import time
 import msgspec
 
 from tidings_capture.cdc.incremental import IncrementalSnapshots
-from tidings_capture.postgres.heartbeats import Heartbeats
-from tidings_capture.postgres.loss_recovery import CORRELATION
-from tidings_capture.postgres.offset import SourceOffset
-from tidings_capture.postgres.progress import TaskProgress
-from tidings_capture.postgres.routes import Routes
-from tidings_capture.postgres.stream_report import StreamReport
-from tidings_capture.postgres.stream_run import StreamRun
-from tidings_capture.postgres.tolerance import Tolerance
+from tidings_capture.postgres.encoding.routes import Routes
+from tidings_capture.postgres.encoding.tolerance import Tolerance
+from tidings_capture.postgres.offsets.loss_recovery import CORRELATION
+from tidings_capture.postgres.offsets.offset import SourceOffset
+from tidings_capture.postgres.offsets.progress import TaskProgress
+from tidings_capture.postgres.streaming.heartbeats import Heartbeats
+from tidings_capture.postgres.streaming.report import StreamReport
+from tidings_capture.postgres.streaming.run import StreamRun
 from tidings_connect.data.records import Producer
 from tidings_connect.task.channel import Report
 from tidings_connect.task.checkpoints import Checkpoints

@@ -13,8 +13,8 @@ from psycopg import pq
 from tidings_capture.postgres.client.endpoint import Endpoint
 from tidings_capture.postgres.client.refusals import refused, result_error
 from tidings_capture.postgres.errors import PostgresError
-from tidings_capture.postgres.pgoutput import POSTGRES_EPOCH_US
 from tidings_capture.postgres.sql_text import quote
+from tidings_capture.postgres.wire.pgoutput import POSTGRES_EPOCH_US
 
 _READ_BYTES: Final = 4_000_000
 """About how much of the stream is held in memory at once, whatever the rows' size."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from tidings_capture.cdc.cells import UNCHANGED, Cells
-from tidings_capture.postgres.messages import Relation
+from tidings_capture.postgres.wire.messages import Relation
 from tidings_envelope.position import lsn_to_text
 
 _BOOLEAN: Final = 16

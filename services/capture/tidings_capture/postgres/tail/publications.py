@@ -16,7 +16,7 @@ from typing import Final
 
 from tidings_capture.postgres.client import Session, quote
 from tidings_capture.postgres.errors import CatalogError, PostgresError
-from tidings_capture.postgres.updatable import Name, by_updatable, listed, shown
+from tidings_capture.postgres.server.updatable import Name, by_updatable, listed, shown
 
 PREFIX: Final = "tidings_tail_"
 """What the names of publications and slots that go at the end begin with."""

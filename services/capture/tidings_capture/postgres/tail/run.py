@@ -15,11 +15,22 @@ from typing import Final, TextIO
 from tidings_capture.cdc.cells import UNCHANGED, Cells
 from tidings_capture.cdc.filters import ColumnFilter
 from tidings_capture.cdc.tables import Table
-from tidings_capture.postgres.catalog import Catalog
 from tidings_capture.postgres.client import Replication, Session, parse_keepalive, quote
-from tidings_capture.postgres.copy_format import parse_copy_line
 from tidings_capture.postgres.errors import CatalogError, PostgresError
-from tidings_capture.postgres.messages import (
+from tidings_capture.postgres.server.catalog import Catalog
+from tidings_capture.postgres.server.setup import check_server
+from tidings_capture.postgres.snapshots.readers import begin_snapshot, copy_statement
+from tidings_capture.postgres.tail.guard import TailGuard
+from tidings_capture.postgres.tail.output import Moment, Output
+from tidings_capture.postgres.tail.publications import PREFIX, Publications
+from tidings_capture.postgres.tail.setup import (
+    TailOptions,
+    check_publication,
+    chosen_tables,
+    open_replication,
+)
+from tidings_capture.postgres.wire.copy_format import parse_copy_line
+from tidings_capture.postgres.wire.messages import (
     Begin,
     Commit,
     Delete,
@@ -32,18 +43,7 @@ from tidings_capture.postgres.messages import (
     Type,
     Update,
 )
-from tidings_capture.postgres.pgoutput import TAG, XLOG_DATA, decode_message
-from tidings_capture.postgres.server import check_server
-from tidings_capture.postgres.snapshot_readers import begin_snapshot, copy_statement
-from tidings_capture.postgres.tail.guard import TailGuard
-from tidings_capture.postgres.tail.output import Moment, Output
-from tidings_capture.postgres.tail.publications import PREFIX, Publications
-from tidings_capture.postgres.tail.setup import (
-    TailOptions,
-    check_publication,
-    chosen_tables,
-    open_replication,
-)
+from tidings_capture.postgres.wire.pgoutput import TAG, XLOG_DATA, decode_message
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 
 _BATCH: Final = 1000

@@ -17,8 +17,8 @@ from typing import Final, Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidings_capture.postgres.server import drop_slot
-from tidings_capture.postgres.stream_report import stream_report
+from tidings_capture.postgres.server.setup import drop_slot
+from tidings_capture.postgres.streaming.report import stream_report
 from tidings_capture.postgres.wal.forecast import ServerWal, SlotWal
 from tidings_capture.postgres.wal.monitor import Place, WalMonitor, place_of
 from tidings_capture.postgres.wal.options import GUARD_LEVEL, STEPS, WalOptions

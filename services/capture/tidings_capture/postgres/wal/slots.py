@@ -11,8 +11,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tidings_capture.postgres.client import Endpoint
-from tidings_capture.postgres.config import read_endpoint, read_slot_name
-from tidings_capture.postgres.stream_report import stream_report
+from tidings_capture.postgres.settings.config import read_endpoint, read_slot_name
+from tidings_capture.postgres.streaming.report import stream_report
 from tidings_capture.postgres.wal.forecast import LOST, ServerWal
 from tidings_capture.postgres.wal.options import WalOptions, read_wal_options
 from tidings_connect.connector import RunningTask

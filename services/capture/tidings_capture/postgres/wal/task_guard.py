@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from tidings_capture.postgres.errors import GuardError
-from tidings_capture.postgres.progress import TaskProgress
+from tidings_capture.postgres.offsets.progress import TaskProgress
 
 _STOP_SNAPSHOTS: Final = 2
 _PAUSE: Final = 3

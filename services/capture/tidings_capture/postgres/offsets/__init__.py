@@ -1,0 +1,1 @@
+"""Stored positions: their form, the history they belong to, what may be lost, and how a task starts from them."""

@@ -1,0 +1,1 @@
+"""The captured server: its catalogs, slot, publication, replica identities and event trigger."""

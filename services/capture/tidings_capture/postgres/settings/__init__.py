@@ -1,0 +1,1 @@
+"""A connector's options: their table, checks, page, and the typed configuration."""

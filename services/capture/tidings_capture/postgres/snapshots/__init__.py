@@ -1,0 +1,1 @@
+"""Snapshots: the initial, a blocking one, and the watermarks of incremental ones."""

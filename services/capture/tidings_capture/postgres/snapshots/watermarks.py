@@ -1,0 +1,87 @@
+"""Watermarks of an incremental snapshot's chunks: rows of the signal table, or positions in the WAL."""
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from tidings_capture.cdc.incremental_state import Collection
+from tidings_capture.cdc.signal_options import SignalOptions
+from tidings_capture.postgres.server.chunk_query import literal
+from tidings_capture.postgres.server.database import PostgresDatabase
+from tidings_capture.postgres.server.setup import server_lsn
+from tidings_capture.postgres.sql_text import quote
+
+_OPEN: Final = "snapshot-window-open"
+_CLOSE: Final = "snapshot-window-close"
+_VISIBILITY_SECONDS: Final = 0.01
+
+
+class PostgresWatermarks:
+    """Sets the watermarks around the reading of a chunk, as `incremental` says.
+
+    Args:
+        breathe: called while it waits.
+    """
+
+    def __init__(
+        self, options: SignalOptions, database: PostgresDatabase, breathe: Callable[[], None]
+    ) -> None:
+        self._options = options
+        self._database = database
+        self._breathe = breathe
+        self._chunk_id = self._opened_at = ""
+        self._about = Collection("")
+
+    def open(self, chunk_id: str, collection: Collection) -> None:
+        """The low watermark, before a chunk of a table is read."""
+        # Kept for the close: the snapshot may have come to the next table by then.
+        self._chunk_id, self._about, self._opened_at = chunk_id, collection, _now()
+        if not self._options.read_only:
+            self._write(f"{chunk_id}-open", _OPEN, {"openWindowTimestamp": self._opened_at})
+
+    def close(self) -> int | None:
+        """The high watermark; the LSN that the stream must have reached, None where a row shows it."""
+        if self._options.read_only:
+            return server_lsn(self._database.session)
+        if self._options.close_by_delete:
+            opened = literal(f"{self._chunk_id}-open")
+            self._database.session.execute(f"DELETE FROM {self._table()} WHERE id = {opened}")  # noqa: S608
+        else:
+            times = {"openWindowTimestamp": self._opened_at, "closeWindowTimestamp": _now()}
+            self._write(f"{self._chunk_id}-close", _CLOSE, times)
+        return None
+
+    def wait_for_visibility(self, streamed: Iterable[int]) -> None:
+        """Wait until a new snapshot shows all these transactions (ids of 32 bits), which the stream has shown."""
+        while True:
+            text = str(self._database.session.value("SELECT pg_current_snapshot()::text"))
+            _, upper, running = text.split(":")
+            hidden = {int(xid) & 0xFFFFFFFF for xid in running.split(",") if xid}
+            first_unknown = int(upper)
+            if not any(
+                xid in hidden or 0 <= (xid - first_unknown) & 0xFFFFFFFF < 1 << 31 for xid in streamed
+            ):
+                return
+            self._breathe()
+            time.sleep(_VISIBILITY_SECONDS)
+
+    def _write(self, id_: str, type_: str, times: dict[str, str]) -> None:
+        about = self._about
+        data = {**times, **({"correlationId": about.correlation_id} if about.correlation_id else {})}
+        data["dataCollectionId"] = about.name
+        text = ", ".join(f'"{name}": {_json(value)}' for name, value in data.items())
+        values = ", ".join(literal(value) for value in (id_, type_, f"{{{text}}}"))
+        self._database.session.execute(f"INSERT INTO {self._table()} VALUES ({values})")  # noqa: S608
+
+    def _table(self) -> str:
+        assert self._options.table is not None
+        return ".".join(quote(part) for part in self._options.table)
+
+
+def _json(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

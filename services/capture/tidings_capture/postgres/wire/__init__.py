@@ -1,0 +1,1 @@
+"""PostgreSQL's bytes: pgoutput's messages and transactions, COPY's text. Pure."""
