@@ -117,6 +117,7 @@ OF_WARNINGS: Final = {
     "a table that is gone was truncated; nobody knows its columns": "Nothing where nobody reads the table any more; else empty what was made of its topic: the truncation is not in it.",
     "the server's log has nothing of a replication domain that was read": "Nothing where the domain was deleted (`FLUSH BINARY LOGS DELETE_DOMAIN_ID`); else look whether the server is the right one.",
     "the log does not hold the stored position: a new snapshot is taken": "Changes were lost, and the snapshot has their result; keep the server's log for longer (`binlog_expire_logs_seconds`).",
+    "binlog_row_image is NOBLOB: the log does not tell texts and bytes that did not change, nor those that REPLACE has emptied": "`SET GLOBAL binlog_row_image=FULL` (or `FULL_NODUP`), and new sessions; or read [row images](mariadb.md#row-images).",
     "the user has no right RELOAD: the captured tables are locked one by one": "Nothing, if other tables may be written meanwhile; else `GRANT RELOAD ON *.*` to the connector's user.",
     "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",
     "WAL metrics are not available": "Grant the role `pg_monitor`; until then the alerts on WAL are blind.",

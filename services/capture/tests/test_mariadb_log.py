@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mariadb_parts import EVERY_TYPE, Database
 
 from tidings_capture.mysql import events as log
-from tidings_capture.mysql.cells import ZERO
+from tidings_capture.mysql.cells import MISSING, ZERO
 from tidings_capture.mysql.client import BinlogStream
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.gtid import Gtid, GtidPosition
@@ -55,7 +55,7 @@ EDGES = {
     "u": ["'123e4567-e89b-12d3-a456-426614174000'", "'01890a5d-ac96-774b-bcce-b302099a8057'",
           "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
           "'123e4567-e89b-82d3-a456-426614174000'", "'123e4567-e89b-42d3-2456-426614174000'"],
-    "b16": ["'x'"], "last": ["7"],
+    "b16": ["'x'"], "vz": ["repeat('häß😀', 70)", "'short'", "''"], "bz": ["repeat(x'00ff', 3000)", "x'80'"], "last": ["7"],
 }  # fmt: skip
 """By column: values in SQL."""
 
@@ -110,6 +110,31 @@ def test_each_row_is_what_select_gives(database: Database, compressed: bool) -> 
     assert logged[2][1][names.index("da")] is ZERO
 
 
+COMPRESSED = (
+    "v VARCHAR(2000) COMPRESSED", "w TEXT COMPRESSED", "x BLOB COMPRESSED", "y VARCHAR(20) CHARACTER SET latin1 COMPRESSED",
+    "u VARBINARY(300) COMPRESSED", "l LONGTEXT COMPRESSED", "b VARCHAR(255) CHARACTER SET latin1 COMPRESSED", "c CHAR(3) CHARACTER SET cp1251",
+)  # fmt: skip
+"""Columns that are kept compressed, and one behind them that shows whether the character sets are counted right."""
+
+
+@pytest.mark.parametrize("wrap", [0, 1])
+def test_compressed_columns_are_what_select_gives(database: Database, wrap: int) -> None:
+    """Short ones, which are kept as they are, and long ones; with and without zlib's header."""
+    database.run(
+        f"CREATE TABLE z (a INT PRIMARY KEY, {', '.join(COMPRESSED)})",
+        f"SET column_compression_zlib_wrap = {wrap}",
+    )
+    start = database.position()
+    database.run(
+        "INSERT INTO z VALUES (1, 'short', 't', x'00', 'läß', 'u', 'l', 'ö', 'жук'), (2, REPEAT('häß😀', 100), REPEAT('ab', 5000),"
+        " REPEAT(x'0001', 9000), '', REPEAT(x'07', 250), REPEAT('long', 30000), REPEAT('ä', 255), 'я'),"
+        " (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'x'), (4, '', '', '', '', '', '', '', '')"
+    )
+    logged = database.logged(start)
+    assert [cells for _, cells in logged] == database.selected("z")
+    assert (logged[1][1][1], len(logged[1][1][6])) == ("häß😀" * 100, 120_000)
+
+
 def test_updates_and_deletes_have_whole_rows(database: Database) -> None:
     database.run(
         "CREATE TABLE t (a INT, b VARCHAR(9), c INT AS (a + 1) STORED)",
@@ -159,14 +184,39 @@ def test_a_purged_log_and_another_servers_are_told_apart(database: Database) -> 
             list(database.read_until_error(position))
 
 
-def test_a_log_without_names_and_one_without_columns_are_refused(database: Database) -> None:
-    database.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("FULL_NODUP", [
+            ("c", (1, 5, "c", None)), ("u", (1, 5, "c", None)), ("u", (1, 6, "c", None)), ("u", (1, 6, "c", None)),
+            ("u", (1, 6, "c", "y")), ("d", (1, 6, "c", "y")), ("c", (1, None)), ("u", (1, None)), ("u", (2, None)),
+        ]),
+        ("NOBLOB", [
+            ("c", (1, 5, "c", None)), ("u", (1, 5, "c", MISSING)), ("u", (1, 6, "c", MISSING)), ("u", (1, 6, "c", MISSING)),
+            ("u", (1, 6, "c", "y")), ("d", (1, 6, "c", MISSING)), ("c", (1, None)), ("u", (1, None)), ("u", (2, None)),
+        ]),
+        ("MINIMAL", [
+            ("c", (1, MISSING, "c", None)), ("u", (1, MISSING, MISSING, MISSING)), ("u", (1, 6, MISSING, MISSING)),
+            ("u", (1, MISSING, MISSING, MISSING)), ("u", (1, MISSING, MISSING, "y")), ("d", (1, MISSING, MISSING, MISSING)),
+            ("c", (1, None)), ("u", (1, None)), ("u", (2, None)),
+        ]),
+    ],
+)  # fmt: skip
+def test_what_an_image_leaves_out_is_completed_or_missing(
+    database: Database, image: str, expected: list[Any]
+) -> None:
+    database.run("CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL DEFAULT 5, c VARCHAR(9), d TEXT)")
+    database.run("CREATE TABLE nokey (a INT, d TEXT)", f"SET SESSION binlog_row_image = {image}")
     start = database.position()
     database.run(
-        "SET SESSION binlog_row_image = MINIMAL", "INSERT INTO t VALUES (1, 1)", "UPDATE t SET b = 2"
+        "INSERT INTO t (a, c) VALUES (1, 'c')", "UPDATE t SET b = 6", "UPDATE t SET d = 'y'", "DELETE FROM t"
     )
-    with pytest.raises(BinlogError, match="does not have all columns"):
-        database.logged(start)
+    database.run("INSERT INTO nokey VALUES (1, NULL)", "UPDATE nokey SET a = 2")
+    assert database.logged(start) == expected
+
+
+def test_a_log_without_names_is_refused(database: Database) -> None:
+    database.run("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
     database.run("SET GLOBAL binlog_row_metadata = MINIMAL")
     start = database.position()
     try:

@@ -4,15 +4,20 @@ Whole numbers and floats are themselves; decimals `Decimal`; BIT a number; DATE 
 since 1970-01-01 00:00, TIME microseconds; texts `str`; bytes `bytes`; ENUM and SET their labels. A date that no calendar
 has, such as 0000-00-00, is `ZERO`.
 
-Format: ``strings/decimal.c`` (``decimal2bin``), ``sql/compat56.cc`` (times), ``sql/field.cc`` (``pack``).
+Format: ``strings/decimal.c`` (``decimal2bin``), ``sql/compat56.cc`` (times), ``sql/field.cc`` (``pack``,
+``Field_longstr::uncompress``).
 """
 
+import zlib
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+
+Cells = tuple[Any, ...]
+"""Of one row."""
 
 
 class Zero(Enum):
@@ -24,6 +29,15 @@ class Zero(Enum):
 ZERO: Final = Zero.ZERO
 """A date or time that is there, and that no calendar has."""
 
+
+class Missing(Enum):
+    """The type of `MISSING`."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
+"""A cell that the log does not tell (``binlog_row_image``)."""
 MICROS: Final = 1_000_000
 DAY_MICROS: Final = 86_400 * MICROS
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
@@ -161,3 +175,31 @@ def set_cell(labels: tuple[str, ...]) -> Callable[[int], str]:
         return ",".join(label for place, label in enumerate(labels) if bits >> place & 1)
 
     return read
+
+
+_MOST_BYTES: Final = 1 << 30
+"""No cell is longer: ``max_allowed_packet`` allows for 1 GB."""
+
+
+def uncompressed_cell(data: bytes) -> bytes:
+    """The bytes of a column that is kept compressed (``COMPRESSED``).
+
+    The first byte tells the method in its upper half (0: as it is; 8: zlib), in bit 3 whether zlib's own header is left out,
+    and in the lowest three how many bytes the length has that follows, big end first.
+    """
+    if not data:
+        return data
+    method, head = data[0] >> 4, 1 + (data[0] & 7)
+    if method == 0:
+        return data[1:]
+    length = int.from_bytes(data[1:head], "big")
+    if method != 8 or length > _MOST_BYTES:
+        raise ValueError("a compressed cell is of a kind that is not known")
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS if data[0] & 8 else zlib.MAX_WBITS)
+    try:
+        plain = inflater.decompress(data[head:], length + 1)
+    except zlib.error:
+        raise ValueError("a compressed cell cannot be decompressed") from None
+    if len(plain) != length:
+        raise ValueError("a compressed cell has another length than it says")
+    return plain

@@ -14,7 +14,7 @@ from tidings_capture.cdc.filters import (
     compile_list,
 )
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY, TopicNames
-from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePrecision
+from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePrecision, placeholder_bytes
 from tidings_capture.mysql.catalog import SYSTEM
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.fields import FieldOptions
@@ -112,6 +112,7 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
             TimePrecision(given["time.precision.mode"].lower()),
             given["bigint.unsigned.handling.mode"].lower(),
             BinaryHandling(given["binary.handling.mode"].lower()),
+            placeholder_bytes(given["unavailable.value.placeholder"]),
         ),
         tombstones=is_true("tombstones.on.delete"),
         include_query=is_true("include.query"),

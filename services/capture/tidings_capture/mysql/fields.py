@@ -29,6 +29,7 @@ from tidings_capture.mysql.selected import (
 from tidings_connect.errors import RecordError
 from tidings_envelope import semantic
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
+from tidings_envelope.toast import UNAVAILABLE
 
 Convert = Callable[[Any], Any]
 _YEAR: Final = ConnectSchema(ConnectType.INT32, name="io.debezium.time.Year", version=1)
@@ -59,6 +60,8 @@ class FieldOptions:
     unsigned: str = "long"
     """``bigint.unsigned.handling.mode``: ``long`` or ``precise``."""
     binaries: BinaryHandling = BinaryHandling.BYTES
+    unavailable: bytes = UNAVAILABLE.encode()
+    """``unavailable.value.placeholder``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class RowField:
     """From a cell that is not NULL."""
     regular: Convert
     """The same, for cells that are not `ZERO`."""
+    unavailable: Any
+    """What stands for a value that the log does not tell; `NO_DEFAULT`: its type has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,15 @@ def row_field(column: Column, options: FieldOptions) -> RowField:
     if zero is not None:
         convert = _with_zero(regular, None if column.nullable else zero[0])
     default = _default(column, convert)
-    return RowField(column.name, replace(schema, default=default), convert, regular)
+    unavailable = _unavailable(column, schema, options)
+    return RowField(column.name, replace(schema, default=default), convert, regular, unavailable)
+
+
+def _unavailable(column: Column, schema: ConnectSchema, options: FieldOptions) -> Any:
+    if column.type not in TEXTS | BYTES:
+        return NO_DEFAULT
+    placeholder = options.unavailable
+    return placeholder if schema.type is ConnectType.BYTES else placeholder.decode(errors="replace")
 
 
 def _with_zero(convert: Convert, zero: Any) -> Convert:

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from tidings_capture.mysql import table_map as kinds
 from tidings_capture.mysql.catalog import Charsets, Column, Table
-from tidings_capture.mysql.row_code import BINARY, Decode
-from tidings_capture.mysql.table_map import LoggedColumn
+from tidings_capture.mysql.cells import uncompressed_cell
+from tidings_capture.mysql.row_code import Decode
+from tidings_capture.mysql.table_map import BINARY, LoggedColumn
 
 _TYPES: Final = {
     kinds.TINY: {"tinyint"},
@@ -96,6 +97,13 @@ def decoder(logged: LoggedColumn, kind: str, charsets: Charsets) -> Decode | Non
     Args:
         kind: the catalog's type.
     """
+    plain = _decoder(logged, kind, charsets)
+    if not logged.compressed:
+        return plain
+    return uncompressed_cell if plain is None else lambda data: plain(uncompressed_cell(data))
+
+
+def _decoder(logged: LoggedColumn, kind: str, charsets: Charsets) -> Decode | None:
     if kind == "uuid":
         return _padded(16, uuid_text)
     if kind == "inet6":

@@ -5,6 +5,7 @@ from typing import Final
 
 from tidings_capture.cdc.filters import compile_keys, compile_list
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY
+from tidings_capture.cdc.options import placeholder_bytes
 from tidings_capture.mysql.history.options import (
     HISTORY,
     HISTORY_CLASS,
@@ -20,6 +21,7 @@ from tidings_connect.config.option_checks import (
     port_problem,
     refused_by,
 )
+from tidings_envelope.toast import UNAVAILABLE
 
 _list_problem = refused_by(compile_list, "is ")
 _key_problem = refused_by(compile_keys, "is ")
@@ -177,6 +179,13 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             documentation="What binary columns become.",
         ),
         Option(
+            "unavailable.value.placeholder",
+            default=UNAVAILABLE,
+            check=refused_by(placeholder_bytes, "is not a placeholder: "),
+            documentation="What stands for a text or bytes that the log does not tell.",
+            remark="See [row images](#row-images).",
+        ),
+        Option(
             "tombstones.on.delete",
             "boolean",
             "true",
@@ -276,7 +285,7 @@ REFUSED: Final = (
     "datatype.propagate.source.type", "snapshot.tables.order.by.row.count", "heartbeat.action.query", "binlog.buffer.size",
     "gtid.source.filter.dml.events", "gtid.source.includes", "gtid.source.excludes", "sourceinfo.struct.maker",
     "topic.heartbeat.name", "topic.heartbeat.prefix", "topic.cache.size", "event.converting.failure.handling.mode",
-    "skip.messages.without.change", "read.only", "unavailable.value.placeholder",
+    "skip.messages.without.change", "read.only",
 )  # fmt: skip
 REFUSED_PREFIXES: Final = (
     "column.mask.", "column.truncate.", "snapshot.mode.configuration.based.", "snapshot.select.statement.overrides.",

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidings_capture.mysql.catalog import Table
+from tidings_capture.mysql.cells import MISSING, Cells
 from tidings_capture.mysql.config import VERSION, MariaDbConfig
+from tidings_capture.mysql.errors import UnsupportedError
 from tidings_capture.mysql.fields import RowField, StructFields, row_field
-from tidings_capture.mysql.row_code import Cells
 from tidings_connect.data.text import struct_text
 from tidings_connect.errors import RecordError
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope import semantic
-from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 
 _STRING: Final = semantic.STRING
 _OPTIONAL_STRING: Final = semantic.OPTIONAL_STRING
@@ -86,6 +87,7 @@ class TablePlan:
         self._row = [(i, f.name, f.convert) for i, f in fields]
         place = {field.name: (index, field) for index, field in enumerate(made) if field}
         self._key = [(place[name][0], name, place[name][1].convert) for name in keyed]
+        self._unavailable = {i: f.unavailable for i, f in fields}
         self.prefix = config.prefix
         self.skipped = config.skipped
         self.tombstones = config.tombstones
@@ -157,6 +159,8 @@ class TablePlan:
         return None if cells is None else self._values(self._row, cells)
 
     def _values(self, parts: Sequence[tuple[int, str, Any]], cells: Cells) -> dict[str, Any]:
+        if MISSING in cells:
+            return self._incomplete(parts, cells)
         try:
             return {
                 name: None if cells[index] is None else convert(cells[index])
@@ -167,6 +171,20 @@ class TablePlan:
         except (ValueError, ArithmeticError, TypeError, AttributeError):
             # Without its cause, which may quote the value.
             raise RecordError(f"a row of {self.table.qualified} cannot be converted") from None
+
+    def _incomplete(self, parts: Sequence[tuple[int, str, Any]], cells: Cells) -> dict[str, Any]:
+        """Of a row of which the log does not tell all."""
+        whole = [(index, name, convert) for index, name, convert in parts if cells[index] is not MISSING]
+        known = self._values(whole, tuple(None if cell is MISSING else cell for cell in cells))
+        found = {name: known[name] if name in known else self._unavailable[i] for i, name, _ in parts}
+        missing = [name for name, value in found.items() if value is NO_DEFAULT]
+        if missing:
+            raise UnsupportedError(
+                f"the log does not tell column {missing[0]!r} of a row of {self.table.qualified}, and its type has no"
+                " value that would say so",
+                hint="SET GLOBAL binlog_row_image=FULL; sessions that are open keep what they had. Then take a new snapshot",
+            )
+        return found
 
     def _record(
         self,

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from tidings_capture.mysql import table_map as kinds
 from tidings_capture.mysql.cells import (
+    MISSING,
+    Cells,
     date_cell,
     datetime_cell,
     decimal_cell,
@@ -20,15 +22,15 @@ from tidings_capture.mysql.cells import (
 )
 from tidings_capture.mysql.errors import BinlogError
 from tidings_capture.mysql.events import MOST_BYTES, ROWS, Event, decompressed
+from tidings_capture.mysql.row_images import completed
 from tidings_capture.mysql.table_map import LoggedColumn, TableMap
 
-Cells = tuple[Any, ...]
 Decode = Callable[[bytes], Any]
 """Makes a cell of its bytes."""
 ReadRows = Callable[[bytes, int, int, Callable[[Cells], None]], None]
 """Reads rows from a buffer, between two positions, and hands each on."""
-BINARY: Final = 63
-"""The collation of bytes."""
+_MOST_IMAGES: Final = 256
+"""Sets of columns that are remembered for one version of a table."""
 _FIXED: Final = {
     (kinds.TINY, False): "b",
     (kinds.TINY, True): "B",
@@ -93,46 +95,57 @@ class Code:
         return base
 
 
-def compile_rows(columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None]) -> ReadRows:
-    """What reads rows with all of these columns.
+def compile_rows(
+    columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None], images: Sequence[Sequence[int]]
+) -> ReadRows:
+    """What reads rows; a cell that an image leaves out is `MISSING`.
 
     Args:
         decoders: for each column what makes a cell of its bytes, where that is not told by its type: for texts.
+        images: the columns of each image, which follow each other again and again.
     """
-    count = len(columns)
     code = Code()
-    size = (count + 7) // 8
-    code.lines += [
-        "def rows(data, at, end, take):",
-        " while at < end:",
-        f"  nulls = number(data[at:at + {size}], 'little') & {(1 << count) - 1}",
-        f"  at += {size}",
-        "  if not nulls:",
-    ]
-    code.lines += [f"   {line}" for line in cell_lines(columns, decoders, code)] or ["   pass"]
-    code.lines.append("  else:")
-    for index, (column, decode) in enumerate(zip(columns, decoders, strict=True)):
-        code.lines += [f"   if nulls & {1 << index}:", f"    v{index} = None", "   else:"]
-        code.lines += [f"    {line}" for line in one_cell(index, column, decode, code)]
-    values = "".join(f"v{index}, " for index in range(count))
-    code.lines += ["  if at > end: raise ValueError('a row is cut off')", f"  take(({values}))"]
+    code.names["MISSING"] = MISSING
+    code.lines += ["def rows(data, at, end, take):", " while at < end:"]
+    for there in images:
+        code.lines += [f"  {line}" for line in _image_lines(columns, decoders, there, code)]
     exec("\n".join(code.lines), code.names)  # noqa: S102 - names and numbers of our own only
     made: ReadRows = code.names["rows"]
     return made
 
 
+def _image_lines(
+    columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None], there: Sequence[int], code: Code
+) -> list[str]:
+    """The code that reads one image and hands it on. Its bits for nulls are counted by the columns that are there."""
+    size = (len(there) + 7) // 8
+    lines = [
+        f"nulls = number(data[at:at + {size}], 'little') & {(1 << len(there)) - 1}",
+        f"at += {size}",
+        "if not nulls:",
+    ]
+    lines += [f" {line}" for line in cell_lines(columns, decoders, code, there)] or [" pass"]
+    lines.append("else:")
+    for bit, index in enumerate(there):
+        lines += [f" if nulls & {1 << bit}:", f"  v{index} = None", " else:"]
+        lines += [f"  {line}" for line in one_cell(index, columns[index], decoders[index], code)]
+    if not there:
+        lines.append(" pass")
+    values = "".join(f"v{index}, " if index in there else "MISSING, " for index in range(len(columns)))
+    return [*lines, "if at > end: raise ValueError('a row is cut off')", f"take(({values}))"]
+
+
 def cell_lines(
-    columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None], code: Code, nulls: int = 0
+    columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None], code: Code, there: Sequence[int]
 ) -> list[str]:
     """The code that reads the cells of a row, but for those that are null, into variables ``v`` with the column's number.
 
     It begins and ends at ``at`` of ``data``. Neighbours of fixed width are read at once.
 
     Args:
-        nulls: a bit for each column that is null.
+        there: the columns that have a cell.
     """
     lines: list[str] = []
-    there = [index for index in range(len(columns)) if not nulls >> index & 1]
     while there:
         form, names = "<", ""
         first = there[0]
@@ -226,37 +239,43 @@ class TableRows:
 
     def __init__(self, table: TableMap, decoders: Sequence[Decode | None]) -> None:
         self.table = table
-        self._read = compile_rows(table.columns, decoders)
+        self._decoders = decoders
         self._full = (1 << len(table.columns)) - 1
+        self._by_images: dict[tuple[int, ...], ReadRows] = {}
 
     def read(self, event: RowsEvent, position: str) -> list[Cells]:
-        """The rows of an event; of an update each row before and, behind it, after.
+        """The rows of an event; of an update each row before and, behind it, after. See `row_images` for cells that the log
+        leaves out.
 
         Args:
             position: where the event is, for errors.
 
         Raises:
-            BinlogError: the event is malformed, or does not have all columns.
+            BinlogError: the event is malformed.
         """
         name = self.table.name
         if event.width != len(self.table.columns):
             raise BinlogError(
                 f"an event at {position} has {event.width} columns in place of {len(self.table.columns)} of {name}"
             )
-        for image in event.images:
-            if int.from_bytes(image, "little") & self._full != self._full:
-                raise BinlogError(
-                    f"an event at {position} does not have all columns of {name}",
-                    hint="SET GLOBAL binlog_row_image=FULL; sessions that are open keep what they had",
-                )
+        images = tuple(int.from_bytes(image, "little") & self._full for image in event.images)
         found: list[Cells] = []
         try:
-            self._read(event.data, event.start, len(event.data), found.append)
+            self._reader(images)(event.data, event.start, len(event.data), found.append)
         except (ValueError, IndexError, struct.error, OverflowError):
             # Without its cause, which may quote the value.
             raise BinlogError(
-                f"row {len(found) + 1} of an event at {position} cannot be read as one of {name}"
+                f"row {len(found) // len(images) + 1} of an event at {position} cannot be read as one of {name}"
             ) from None
-        if event.op == "u" and len(found) % 2:
-            raise BinlogError(f"an update at {position} of {name} has no row after it")
+        if any(image != self._full for image in images):
+            return completed(event.op, found, self.table.columns)
         return found
+
+    def _reader(self, images: tuple[int, ...]) -> ReadRows:
+        known = self._by_images.get(images)
+        if known is None:
+            if len(self._by_images) >= _MOST_IMAGES:
+                self._by_images.clear()
+            there = [[i for i in range(len(self.table.columns)) if image >> i & 1] for image in images]
+            known = self._by_images[images] = compile_rows(self.table.columns, self._decoders, there)
+        return known

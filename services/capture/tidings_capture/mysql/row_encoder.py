@@ -13,9 +13,9 @@ import orjson
 
 from tidings_capture.cdc.snippets import LOOK_AGAIN
 from tidings_capture.mysql import table_map as kinds
-from tidings_capture.mysql.cells import ZERO, unscaled_cell
+from tidings_capture.mysql.cells import ZERO, Cells, unscaled_cell
 from tidings_capture.mysql.fields import RowField, StructFields, millis, same
-from tidings_capture.mysql.row_code import Cells, Code, Decode, cell_lines, one_cell
+from tidings_capture.mysql.row_code import Code, Decode, cell_lines, one_cell
 from tidings_capture.mysql.table_map import LoggedColumn
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.errors import RecordError
@@ -128,9 +128,10 @@ class RowEncoder:
         return made
 
     def _lines_of_set(self, nulls: int) -> list[str]:
+        there = [index for index in range(len(self._columns)) if not nulls >> index & 1]
         lines = [
             f"at += {self._size}",
-            *cell_lines(self._columns, self._decoders, self._code, nulls),
+            *cell_lines(self._columns, self._decoders, self._code, there),
             *self._row.lines(nulls),
             f"row = {self._row.joined(nulls)}",
         ]

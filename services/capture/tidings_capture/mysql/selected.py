@@ -58,7 +58,7 @@ def reader(column: Column) -> Read:
         "timestamp": datetime_of_text,
         "time": time_of_text,
     }
-    if kind not in known or "compressed" in column.declared:
+    if kind not in known:
         raise UnsupportedError(
             f"column {column.name!r} is of type {column.type}, which is not read",
             hint="leave its table out with table.exclude.list",

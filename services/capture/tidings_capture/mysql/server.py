@@ -4,15 +4,17 @@ from typing import Final
 
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import UnsupportedError
+from tidings_service import get_logger
 
+_log = get_logger(__name__)
 _NEEDED: Final = {
-    "log_bin": ("1", "start the server with log_bin"),
-    "binlog_format": ("ROW", "SET GLOBAL binlog_format=ROW; sessions that are open keep what they had"),
+    "log_bin": (("1",), "start the server with log_bin"),
+    "binlog_format": (("ROW",), "SET GLOBAL binlog_format=ROW; sessions that are open keep what they had"),
     "binlog_row_image": (
-        "FULL",
+        ("FULL", "FULL_NODUP", "NOBLOB"),
         "SET GLOBAL binlog_row_image=FULL; sessions that are open keep what they had",
     ),
-    "binlog_row_metadata": ("FULL", "SET GLOBAL binlog_row_metadata=FULL"),
+    "binlog_row_metadata": (("FULL",), "SET GLOBAL binlog_row_metadata=FULL"),
 }
 _OLDEST: Final = (10, 5)
 """The first with ``binlog_row_metadata``."""
@@ -34,5 +36,12 @@ def check_server(session: Session) -> None:
         )
     values = session.rows("SELECT " + ", ".join(f"@@global.{name}" for name in _NEEDED))[0]
     for (name, (wanted, hint)), value in zip(_NEEDED.items(), values, strict=True):
-        if str(value).upper() != wanted:
-            raise UnsupportedError(f"the server's {name} is {value}, and must be {wanted}", hint=hint)
+        if str(value).upper() not in wanted:
+            raise UnsupportedError(
+                f"the server's {name} is {value}, and must be {' or '.join(wanted)}", hint=hint
+            )
+        if value == "NOBLOB":
+            _log.warning(
+                "binlog_row_image is NOBLOB: the log does not tell texts and bytes that did not change, nor those that"
+                " REPLACE has emptied"
+            )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidings_capture.mysql.catalog import Table, table
+from tidings_capture.mysql.cells import Cells
 from tidings_capture.mysql.change_encoder import SnapshotEncoder
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
@@ -14,7 +15,6 @@ from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.locks import Locks, captured_tables, check_engines, has_transactions
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Place, TablePlan
-from tidings_capture.mysql.row_code import Cells
 from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.selected import expression, quoted, reader
 from tidings_connect.converters.encoding import Converter

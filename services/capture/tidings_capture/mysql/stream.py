@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidings_capture.mysql import events as log
+from tidings_capture.mysql.cells import Cells
 from tidings_capture.mysql.client import BinlogStream
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.ddl import truncated
@@ -13,7 +14,7 @@ from tidings_capture.mysql.events import Event, EventReader
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Numbers, Place, TablePlan
-from tidings_capture.mysql.row_code import Cells, RowsEvent, read_rows_event
+from tidings_capture.mysql.row_code import RowsEvent, read_rows_event
 from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.statements import Kind, kind_of
 from tidings_capture.mysql.table_map import table_id

@@ -29,20 +29,23 @@ TIME2: Final = 19
 NEWDECIMAL: Final = 246
 ENUM: Final = 247
 SET: Final = 248
+BLOB_COMPRESSED: Final = 140
+VARCHAR_COMPRESSED: Final = 141
 BLOB: Final = 252
 STRING: Final = 254
 GEOMETRY: Final = 255
 
+BINARY: Final = 63
+"""The collation of bytes."""
 NUMERIC: Final = frozenset({TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL, YEAR})
-_TWO_BYTES: Final = frozenset({VARCHAR, BIT, NEWDECIMAL, STRING, ENUM, SET})
-_ONE_BYTE: Final = frozenset({FLOAT, DOUBLE, BLOB, GEOMETRY, TIMESTAMP2, DATETIME2, TIME2})
+_TWO_BYTES: Final = frozenset({VARCHAR, VARCHAR_COMPRESSED, BIT, NEWDECIMAL, STRING, ENUM, SET})
+_ONE_BYTE: Final = frozenset({FLOAT, DOUBLE, BLOB, BLOB_COMPRESSED, GEOMETRY, TIMESTAMP2, DATETIME2, TIME2})
+_PLAIN: Final = {BLOB_COMPRESSED: BLOB, VARCHAR_COMPRESSED: VARCHAR}
 _NONE: Final = frozenset({TINY, SHORT, LONG, LONGLONG, INT24, DATE, YEAR})
 _OTHERS: Final = {
     7: "TIMESTAMP before MariaDB 10.1.2 (set mysql56_temporal_format=ON and ALTER TABLE ... FORCE)",
     11: "TIME before MariaDB 10.1.2 (set mysql56_temporal_format=ON and ALTER TABLE ... FORCE)",
     12: "DATETIME before MariaDB 10.1.2 (set mysql56_temporal_format=ON and ALTER TABLE ... FORCE)",
-    140: "a compressed BLOB or TEXT (COMPRESSED)",
-    141: "a compressed VARCHAR (COMPRESSED)",
     242: "VECTOR",
     245: "MySQL's JSON",
 }
@@ -74,6 +77,8 @@ class LoggedColumn:
     labels: tuple[bytes, ...] = ()
     """Of ENUM and SET, in the column's character set."""
     geometry: int | None = None
+    compressed: bool = False
+    """Whether each cell is (``COMPRESSED``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,8 @@ def read_table_map(event: Event) -> TableMap:
                 hint="leave the table out with table.exclude.list",
             )
         real, meta = _meta(kind, inner)
-        columns.append(LoggedColumn("", real, meta, bool(nullable[index // 8] >> index % 8 & 1)))
+        may_be_null = bool(nullable[index // 8] >> index % 8 & 1)
+        columns.append(LoggedColumn("", _PLAIN.get(real, real), meta, may_be_null, compressed=real in _PLAIN))
     more: dict[int, Reader] = {}
     while reader.left:
         field = reader.number(1)
@@ -158,7 +164,7 @@ def _meta(kind: int, reader: Reader) -> tuple[int, int]:
     if kind in _ONE_BYTE:
         return kind, reader.number(1)
     first, second = reader.number(1), reader.number(1)
-    if kind in {VARCHAR}:
+    if kind in {VARCHAR, VARCHAR_COMPRESSED}:
         return kind, first | second << 8
     if kind == BIT:
         return kind, first + 8 * second

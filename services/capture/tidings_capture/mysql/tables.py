@@ -12,9 +12,9 @@ from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
 from tidings_capture.mysql.events import HEADER_BYTES, Event
 from tidings_capture.mysql.logged import decoder, fits, is_ambiguous
 from tidings_capture.mysql.records import Place, TablePlan
-from tidings_capture.mysql.row_code import BINARY, TableRows
+from tidings_capture.mysql.row_code import TableRows
 from tidings_capture.mysql.schema_topic import SchemaTopic
-from tidings_capture.mysql.table_map import LoggedColumn, TableMap, read_table_map, table_name
+from tidings_capture.mysql.table_map import BINARY, LoggedColumn, TableMap, read_table_map, table_name
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
