@@ -32,6 +32,8 @@ class System:
 
     def __init__(self) -> None:
         self.busy = threading.Event()
+        self.errors: list[RetriableError] = []
+        """What the next puts end with."""
         self.busy_flushes = 0
         self.begin: dict[TopicPartition, int] = {}
         self.refuses: int | None = None
@@ -60,6 +62,8 @@ class Task(SinkTask):
         self._system.tried.append([record.value["number"] for record in batch])
         if self._system.busy.is_set():
             raise RetriableError("the system is busy")
+        if self._system.errors:
+            raise self._system.errors.pop(0)
         for record in batch:
             if record.value["number"] == self._system.refuses:
                 self._context.report(record, ValueError("a value that nobody may see"))

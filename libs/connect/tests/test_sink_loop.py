@@ -1,14 +1,11 @@
 """A sink task's loop beyond the contract: a system that is busy, positions of its own, records it cannot write."""
 
 import pytest
-from sink_loop_parts import LETTERS, TOPIC, ZERO, System, committed, produce, start, subscription
+from sink_loop_parts import LETTERS, TOPIC, ZERO, System, committed, produce, sink_report, start, subscription
 from structlog.testing import capture_logs
 
 from tidings_connect.errors import OffsetError, OptionError, RecordError
-from tidings_connect.task.sink import (
-    LeftOut,
-    TopicPartition,
-)
+from tidings_connect.task.sink import LeftOut, RetriableError, SlowError, TopicPartition
 from tidings_connect.testing.memory_worker import MemoryWorker
 
 
@@ -46,6 +43,35 @@ def test_a_busy_system_gets_the_same_batch_again_while_its_partitions_rest(
     assert [number for number in system.numbers if number <= 6] == [1, 2, 3, 4, 5, 6]
     worker.wait_for(lambda: committed(worker) == {0: 6, 1: 3}, "the commit")
     assert subscription(worker)._paused == set()
+
+
+def test_a_system_may_say_how_long_it_is_to_be_left_alone(worker: MemoryWorker, system: System) -> None:
+    """Longer or shorter than the options of retries say."""
+    system.errors = [RetriableError("busy", after_seconds=seconds) for seconds in (0.15, 0)]
+    produce(worker, 1, 3)
+    with capture_logs() as logs:
+        start(worker)
+        worker.wait_for(lambda: committed(worker) == {0: 3}, "the commit")
+    assert [line["seconds"] for line in logs if line["event"].startswith("a sink is busy")] == [0.15, 0]
+
+
+def test_a_slow_system_gets_the_batch_again_at_once_and_is_not_busy(
+    worker: MemoryWorker, system: System
+) -> None:
+    """Although it was before; nothing more is read meanwhile."""
+    slow = SlowError("two of three")
+    system.errors = [RetriableError("busy", after_seconds=0), *[slow] * 3]
+    produce(worker, 1, 3)
+    with capture_logs() as logs:
+        start(worker)
+        worker.wait_for(lambda: committed(worker) == {0: 3}, "the commit")
+        produce(worker, 4, 4)
+        worker.wait_for(lambda: committed(worker) == {0: 4}, "the next commit")
+    assert system.tried == [[1, 2, 3]] * 5 + [[4]]
+    assert len([line for line in logs if line["event"].startswith("a sink is busy")]) == 1
+    assert len([line for line in logs if line["event"].startswith("a sink is slow")]) == 3
+    worker.wait_for(lambda: sink_report(worker).counts.retries == 1, "the report")
+    assert sink_report(worker).retrying_seconds == 0
 
 
 def test_nothing_is_committed_while_a_flush_fails(worker: MemoryWorker, system: System) -> None:

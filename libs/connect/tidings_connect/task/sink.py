@@ -10,7 +10,14 @@ from tidings_connect.connector import Connector, Kind
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.errors import OptionError
 from tidings_connect.task.sink_loop import SinkLoop
-from tidings_connect.task.sink_task import LeftOut, RetriableError, SinkContext, SinkRecord, SinkTask
+from tidings_connect.task.sink_task import (
+    LeftOut,
+    RetriableError,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    SlowError,
+)
 from tidings_connect.task.transport import TaskContext
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "SinkContext",
     "SinkRecord",
     "SinkTask",
+    "SlowError",
     "TopicPartition",
 ]
 

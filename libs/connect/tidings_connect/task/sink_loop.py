@@ -29,7 +29,14 @@ from tidings_connect.task.letters import PUT, Letters
 from tidings_connect.task.patience import Patience
 from tidings_connect.task.sink_progress import SinkProgress
 from tidings_connect.task.sink_records import Records
-from tidings_connect.task.sink_task import LeftOut, RetriableError, SinkContext, SinkRecord, SinkTask
+from tidings_connect.task.sink_task import (
+    LeftOut,
+    RetriableError,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    SlowError,
+)
 from tidings_connect.task.transport import TaskContext
 from tidings_connect.task.worker_link import StopRequested, WorkerLink
 from tidings_envelope.fault_points import reached
@@ -173,6 +180,14 @@ class SinkLoop:
             if batch:
                 with self._progress.putting():
                     self._task.put(batch)
+        except SlowError as error:
+            self._progress.put([])
+            self._subscription.pause(self._own)
+            self._failures, self._again_at = 1, 0.0
+            _log.info(
+                "a sink is slow and goes on", connector=self._name, task=self._task_number, reason=str(error)
+            )
+            return
         except RetriableError as error:
             self._progress.put_failed()
             self._rest(error)
@@ -227,6 +242,8 @@ class SinkLoop:
         self._failures += 1
         first, longest = self._retry.first_seconds, self._retry.longest_seconds
         pause = min(first * float(2 ** min(self._failures - 1, 20)), longest)
+        if error.after_seconds is not None:
+            pause = error.after_seconds
         self._again_at = time.monotonic() + pause
         _log.warning(
             "a sink is busy and is asked again",

@@ -18,6 +18,26 @@ class RetriableError(ConnectError):
     code = "sink_busy"
     default_retry = Retry.TIMED
 
+    def __init__(
+        self,
+        message: str,
+        *,
+        after_seconds: float | None = None,
+        hint: str | None = None,
+        retry: Retry | None = None,
+    ) -> None:
+        """See `TidingsError`.
+
+        Args:
+            after_seconds: how long the pause is; None: as ``errors.retry.delay.*`` say.
+        """
+        super().__init__(message, hint=hint, retry=retry)
+        self.after_seconds = after_seconds
+
+
+class SlowError(RetriableError):
+    """A sink's system takes records, but a put has not enough time for all of its batch: it is put again at once."""
+
 
 class SinkRecord(NamedTuple):
     """Kafka Connect's ``SinkRecord``: a record after converters and transforms."""
