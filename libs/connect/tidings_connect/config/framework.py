@@ -13,6 +13,8 @@ from tidings_connect.transforms.chain import check_transforms
 
 DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 PRODUCER_OVERRIDE: Final = "producer.override."
+_HIDDEN: Final = "[hidden]"
+"""What Kafka Connect shows in place of a password."""
 TRANSFORM_PREFIXES: Final = ("transforms.", "predicates.")
 _TRANSFORM: Final = "the transform or predicate of that alias, which refuses by name what it does not know; see [transforms.md](transforms.md)"
 FRAMEWORK_TARGETS: Final = (
@@ -212,7 +214,8 @@ def _problem(
     option = options.get(name)
     if option is not None:
         wrong = value_problem(option, value, of_framework)
-        return None if wrong is None else worded(name, wrong, value, of_framework)
+        shown = _HIDDEN if option.secret else value
+        return None if wrong is None else worded(name, wrong, shown, of_framework)
     return override(name) if name.startswith(prefixes) else unknown_option(name, options)
 
 
