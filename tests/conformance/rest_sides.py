@@ -159,6 +159,7 @@ NOT_INSTALLED_THERE = {
     "tidings.ObjectStorageSinkConnector",
     "tidings.WarehouseSinkConnector",
     "com.mongodb.kafka.connect.MongoSinkConnector",
+    "io.aiven.kafka.connect.http.HttpSinkConnector",
     "io.aiven.kafka.connect.opensearch.OpenSearchSinkConnector",
     "org.neo4j.connectors.kafka.sink.Neo4jConnector",
     "io.aiven.connect.jdbc.JdbcSinkConnector",

@@ -130,6 +130,7 @@ OF_WARNINGS: Final = {
     "deletes are remembered without end": "Delete old documents with `at` from the collection that it names, now and then: the server lets none expire.",
     "what was written last could not be looked up among the deletes": "Nothing, unless rows were deleted in the last moments before the task lost its partitions: then look whether a document is there that must not be.",
     "no constraint makes the key of a pattern unique": "Make one (`CREATE CONSTRAINT FOR (n:Label) REQUIRE n.key IS UNIQUE`): without it each record looks at all nodes of the label, and two tasks may write a node twice.",
+    "a request is sent again": "Look at the receiver, if it goes on; `reason` says what it answered.",
     "the target is away": "Let it answer; the task asks it again with its first records.",
     "the server is Elasticsearch": "Try it before you rely on it: the tests of the sink run on OpenSearch.",
     "objects cannot be stored now": "Look at the store that `reason` names; what was taken is kept and stored when it answers.",

@@ -1,0 +1,1 @@
+"""Webhooks: records as HTTP requests."""
