@@ -1,7 +1,7 @@
 """Where a database is: JDBC's and SQLAlchemy's URLs. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -9,6 +9,27 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from tidings_connect.errors import OptionError
 
 _POSTGRES: Final = frozenset({"postgresql", "postgres"})
+_MARIADB: Final = frozenset({"mariadb", "mysql"})
+_MARIADB_PARAMETERS: Final[Mapping[str, str]] = {
+    "user": "user",
+    "connecttimeout": "connect_timeout",
+    "usessl": "ssl",
+    "requiressl": "ssl",
+    "sslmode": "sslmode",
+    "serversslcert": "sslrootcert",
+}
+"""The parameters of the JDBC drivers of MariaDB and MySQL that are obeyed, in lower case."""
+_SSL_MODES: Final[Mapping[str, str]] = {
+    "disable": "disable",
+    "disabled": "disable",
+    "trust": "trust",
+    "required": "trust",
+    "verify-ca": "verify-ca",
+    "verify_ca": "verify-ca",
+    "verify-full": "verify-full",
+    "verify_identity": "verify-full",
+}
+"""What the drivers call them, in lower case."""
 _PARAMETERS: Final[Mapping[str, str]] = {
     "user": "user",
     "password": "password",
@@ -31,16 +52,21 @@ class Address:
     """A database."""
 
     dialect: str
-    """``postgresql`` or ``sqlite``."""
+    """``postgresql``, ``mariadb`` or ``sqlite``."""
     database: str
-    """Its name; of SQLite the file."""
+    """Its name; of SQLite the file; empty: all of MariaDB's that the user may see."""
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """libpq's."""
+    """By libpq's names."""
 
     def __str__(self) -> str:
         if self.dialect == "sqlite":
             return f"sqlite database {self.database}"
-        return f"postgresql database {self.database} at {self.parameters['host']}:{self.parameters['port']}"
+        place = f"{self.parameters['host']}:{self.parameters['port']}"
+        return (
+            f"{self.dialect} database {self.database} at {place}"
+            if self.database
+            else f"{self.dialect} at {place}"
+        )
 
 
 def read_address(config: Mapping[str, str]) -> Address:
@@ -54,14 +80,14 @@ def read_address(config: Mapping[str, str]) -> Address:
     scheme = url.partition(":")[0].partition("+")[0].lower()
     if scheme == "sqlite":
         return Address("sqlite", _sqlite_file(url))
-    if scheme not in _POSTGRES:
+    if scheme not in _POSTGRES | _MARIADB:
         raise OptionError(
             f"connection.url is of {scheme!r}, which is not supported"
             if re.fullmatch(r"\w+", scheme)
             else "connection.url is not a URL of a database",
-            hint="jdbc:postgresql://host:5432/name, postgresql://host:5432/name or sqlite:///file are",
+            hint="jdbc:postgresql://host:5432/name, jdbc:mariadb://host:3306/name or sqlite:///file are",
         )
-    return _postgres(url, config)
+    return _server(url, config, "postgresql" if scheme in _POSTGRES else "mariadb")
 
 
 def _sqlite_file(url: str) -> str:
@@ -72,24 +98,23 @@ def _sqlite_file(url: str) -> str:
     return unquote(file)
 
 
-def _postgres(url: str, config: Mapping[str, str]) -> Address:
+def _server(url: str, config: Mapping[str, str], dialect: str) -> Address:
+    postgres = dialect == "postgresql"
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "localhost", parts.port or 5432
+        host, port = parts.hostname or "localhost", parts.port or (5432 if postgres else 3306)
     except ValueError:
         raise OptionError("connection.url has a port that is not a number") from None
+    if not url[len(parts.scheme) :].startswith("://"):
+        raise OptionError(
+            "connection.url names several servers, or a way to choose one, which nobody would obey",
+            hint=f"jdbc:{parts.scheme}://host:{port}/name names one",
+        )
     database = unquote(parts.path.lstrip("/"))
-    if not database:
+    if not database and postgres:
         raise OptionError("connection.url names no database", hint="jdbc:postgresql://host:5432/name does")
-    parameters = {"host": host, "port": str(port), "dbname": database}
-    for name, value in parse_qsl(parts.query):
-        known = _PARAMETERS.get(name.lower())
-        if known is None:
-            raise OptionError(f"connection.url has the parameter {name}, which nobody would obey")
-        if known == "ssl":
-            parameters.setdefault("sslmode", "verify-full" if value.lower() == "true" else "prefer")
-        else:
-            parameters[known] = value
+    parameters = {"host": host, "port": str(port), **({"dbname": database} if postgres else {})}
+    parameters |= (_postgres_parameters if postgres else _mariadb_parameters)(parse_qsl(parts.query))
     if parts.password or "password" in parameters:
         raise OptionError("connection.url is shown, and holds a password: put it into connection.password")
     login = {
@@ -97,5 +122,49 @@ def _postgres(url: str, config: Mapping[str, str]) -> Address:
         "password": config.get("connection.password", ""),
     }
     return Address(
-        "postgresql", database, {**parameters, **{name: given for name, given in login.items() if given}}
+        dialect, database, {**parameters, **{name: given for name, given in login.items() if given}}
     )
+
+
+def _postgres_parameters(query: Sequence[tuple[str, str]]) -> dict[str, str]:
+    parameters: dict[str, str] = {}
+    for name, value in query:
+        known = _known(_PARAMETERS, name)
+        if known == "ssl":
+            parameters.setdefault("sslmode", "verify-full" if value.lower() == "true" else "prefer")
+        else:
+            parameters[known] = value
+    return parameters
+
+
+def _mariadb_parameters(query: Sequence[tuple[str, str]]) -> dict[str, str]:
+    parameters: dict[str, str] = {}
+    for name, value in query:
+        if name.lower() == "password":
+            parameters["password"] = value
+            continue
+        known = _known(_MARIADB_PARAMETERS, name)
+        if known == "ssl":
+            parameters.setdefault("sslmode", "verify-full" if value.lower() == "true" else "disable")
+        elif known == "sslmode":
+            mode = _SSL_MODES.get(value.lower())
+            if mode is None:
+                raise OptionError(
+                    f"connection.url has an {name} that is not known",
+                    hint="disable, trust, verify-ca and verify-full are",
+                )
+            parameters["sslmode"] = mode
+        elif known == "connect_timeout":
+            if not value.isdigit():
+                raise OptionError(f"connection.url has a {name} that is not a number of milliseconds")
+            parameters["connect_timeout"] = str(max(1, int(value) // 1000))
+        else:
+            parameters[known] = value
+    return parameters
+
+
+def _known(parameters: Mapping[str, str], name: str) -> str:
+    known = parameters.get(name.lower())
+    if known is None:
+        raise OptionError(f"connection.url has the parameter {name}, which nobody would obey")
+    return known

@@ -20,6 +20,7 @@ from tidings_envelope.semantic import (
 
 Convert = Callable[[Any], Any]
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_MOST_LONG: Final = (1 << 63) - 1
 _BEST_DIGITS: Final = 18
 """With more a number fits no INT64."""
 _WHOLE: Final[tuple[tuple[int, ConnectType], ...]] = (
@@ -29,6 +30,7 @@ _WHOLE: Final[tuple[tuple[int, ConnectType], ...]] = (
     (_BEST_DIGITS, ConnectType.INT64),
 )
 _SIMPLE: Final[Mapping[str, ConnectType]] = {
+    "int8": ConnectType.INT8,
     "int16": ConnectType.INT16,
     "int32": ConnectType.INT32,
     "int64": ConnectType.INT64,
@@ -74,7 +76,7 @@ def field_of(column: Column, config: QueryConfig) -> Field:
 def _item(column: Column, config: QueryConfig) -> Field:
     simple = _SIMPLE.get(column.kind)
     if simple is not None:
-        return Field(ConnectSchema(simple), _bytes if simple is ConnectType.BYTES else _same)
+        return Field(ConnectSchema(simple), _CONVERTS.get(simple, _same))
     if column.kind == "date":
         return Field(CONNECT_DATE, _days)
     if column.kind == "time":
@@ -110,6 +112,15 @@ def _same(value: Any) -> Any:
 
 def _bytes(value: Any) -> bytes:
     return bytes(value)
+
+
+def _long(value: Any) -> Any:
+    if isinstance(value, int) and value > _MOST_LONG:
+        raise RecordError("a number without a sign is greater than an INT64 may be")
+    return value
+
+
+_CONVERTS: Final[Mapping[ConnectType, Convert]] = {ConnectType.BYTES: _bytes, ConnectType.INT64: _long}
 
 
 def _finite(value: Any) -> Decimal:

@@ -80,6 +80,10 @@ class Database(Protocol):
         """An identifier, for a statement."""
         ...
 
+    def named(self, table: TableId) -> str:
+        """A table, for a statement."""
+        ...
+
     def moment(self, columns: Sequence[str]) -> str:
         """The expression for a row's timestamp, from columns that are quoted."""
         ...

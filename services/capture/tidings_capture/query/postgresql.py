@@ -120,7 +120,7 @@ class Postgres:
 
     def facts(self, table: TableId) -> TableFacts:
         """See `Database`."""
-        rows = self._rows(_COLUMNS, [f"{self.quoted(table.schema)}.{self.quoted(table.name)}"])
+        rows = self._rows(_COLUMNS, [self.named(table)])
         return TableFacts(
             [Column(name, "", nullable=nullable) for name, nullable, *_ in rows],
             [row[0] for row in sorted((row for row in rows if row[3] is not None), key=lambda row: row[3])],
@@ -131,6 +131,10 @@ class Postgres:
     def quoted(self, name: str) -> str:
         """See `Database`."""
         return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+
+    def named(self, table: TableId) -> str:
+        """See `Database`."""
+        return f"{self.quoted(table.schema)}.{self.quoted(table.name)}"
 
     def moment(self, columns: Sequence[str]) -> str:
         """See `Database`."""

@@ -77,7 +77,7 @@ class Sqlite:
 
     def facts(self, table: TableId) -> TableFacts:
         """See `Database`."""
-        rows = self._rows(f"PRAGMA table_info({_own(self.quoted(table.name))})")
+        rows = self._rows(f"PRAGMA table_info({_own(self.named(table))})")
         made = self._rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         collated = any(name == table.name and "COLLATE" in str(sql).upper() for name, sql in made)
         keys = sorted((place, name) for _id, name, _type, _not_null, _default, place in rows if place)
@@ -95,6 +95,10 @@ class Sqlite:
     def quoted(self, name: str) -> str:
         """See `Database`."""
         return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+
+    def named(self, table: TableId) -> str:
+        """See `Database`."""
+        return self.quoted(table.name)
 
     def moment(self, columns: Sequence[str]) -> str:
         """See `Database`. To the millisecond, whatever form a text has."""

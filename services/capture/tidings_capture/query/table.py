@@ -220,7 +220,7 @@ class Table:
         """What is selected from, for a statement."""
         if self.table is None:
             return f"({self._config.query.replace('%', '%%')}) AS tidings_query"
-        return ".".join(database.quoted(part) for part in (self.table.schema, self.table.name) if part)
+        return database.named(self.table)
 
     def planned(self, columns: Sequence[Column]) -> Plan:
         """How the rows of a result become records.

@@ -159,6 +159,10 @@ def connect(address: Address, config: QueryConfig) -> Database:
         from tidings_capture.query.sqlite import Sqlite  # noqa: PLC0415 - not in a worker that never needs it
 
         return Sqlite(address, config.zone)
+    if address.dialect == "mariadb":
+        from tidings_capture.query.mariadb import MariaDb  # noqa: PLC0415
+
+        return MariaDb(address, config.zone, config.catalog)
     from tidings_capture.query.postgresql import Postgres  # noqa: PLC0415
 
     return Postgres(address, config.zone)
