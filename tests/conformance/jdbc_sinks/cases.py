@@ -1,21 +1,10 @@
 """One random case past both sinks."""
 
-from dataclasses import dataclass, field
-
 from jdbc_sinks.sides import Debezium, Outcome, differences, run_ours
 from jdbc_sinks.stream import Case, Stream
+from random_streams import Result
 
 from tidings_stack.postgres import create_database, drop_database
-
-
-@dataclass
-class Result:
-    """What became of a case."""
-
-    case: Case
-    kind: str
-    """``same``, ``DIFFERS``, ``both`` (both tasks failed), ``debezium`` (only Debezium's did) or ``OURS`` (only ours)."""
-    lines: list[str] = field(default_factory=list)
 
 
 def run_case(seed: int, name: str, server: str, debezium: Debezium, changes: int) -> Result:

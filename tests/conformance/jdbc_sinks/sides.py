@@ -15,14 +15,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from jdbc_sinks.stream import JSON, Sent
 from psycopg import sql
+from random_streams import DEADLINE_SECONDS, run_in_memory
 from side_by_side import rest
 
-from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
 from tidings_stack.postgres import connection_parts
 from tidings_stack.waiting import wait_for
 
-DEADLINE_SECONDS = 120
 SCHEMAS = {
     f"{side}.converter{option}": value
     for side in ("key", "value")
@@ -190,21 +189,10 @@ def _cause(trace: str) -> str:
 
 def run_ours(name: str, database: str, options: Mapping[str, str], records: Sequence[Sent]) -> Outcome:
     """The same on a worker in memory."""
-    ends: dict[str, int] = {}
-    with MemoryWorker(JdbcSinkConnector(), name) as worker:
-        for topic, key, value in records:
-            worker.kafka.inputs.produce(topic, key, value, partition=0)
-            ends[topic] = ends.get(topic, 0) + 1
-        retries = {"errors.retry.delay.initial.ms": "20", "errors.retry.delay.max.ms": "100"}
-        worker.put({"topics": ",".join(ends), **SCHEMAS, **connection(database), **retries, **options})
-
-        def done() -> bool:
-            inputs = worker.kafka.inputs
-            group = inputs.offsets.get(f"connect-{name}", {})
-            return worker.error is not None or all(
-                group.get(at, 0) == len(log) for at, log in inputs.records.items()
-            )
-
-        wait_for(f"{name} to write everything", done, DEADLINE_SECONDS)
-        error = None if worker.error is None else f"{type(worker.error).__name__}: {worker.error}"
+    error = run_in_memory(
+        JdbcSinkConnector(),
+        name,
+        records,
+        lambda ends: {"topics": ",".join(ends), **SCHEMAS, **connection(database), **options},
+    )
     return Outcome(error, contents(database))

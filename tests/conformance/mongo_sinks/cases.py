@@ -1,27 +1,17 @@
 """One random case past both sinks: random options of MongoDB's sink, and a random stream of envelopes or flat rows."""
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
-from jdbc_sinks.stream import Case, Column, Stream, Table
+from jdbc_sinks.stream import Column, Stream, Table
 from jdbc_sinks.values import Values
 from mongo_sinks.sides import MongoKafka, differences, run_ours
+from random_streams import Result
 
 SINK = "com.mongodb.kafka.connect.sink."
 _IDS = f"{SINK}processor.id.strategy."
 _WRITES = f"{SINK}writemodel.strategy."
 HANDLERS = ("RdbmsHandler", "mysql.MysqlHandler", "postgres.PostgresHandler")
-
-
-@dataclass
-class Result:
-    """What became of a case."""
-
-    case: Case
-    kind: str
-    """``same``, ``DIFFERS``, ``both`` (both tasks failed), ``theirs`` (only mongo-kafka's did) or ``OURS`` (only ours)."""
-    lines: list[str] = field(default_factory=list)
 
 
 class MongoStream(Stream):

@@ -10,13 +10,12 @@ from typing import Any
 
 from bson import CodecOptions
 from bson.codec_options import DatetimeConversion
-from jdbc_sinks.sides import DEADLINE_SECONDS, SCHEMAS, Debezium
+from jdbc_sinks.sides import SCHEMAS, Debezium
 from jdbc_sinks.stream import Sent
 from pymongo import MongoClient
+from random_streams import run_in_memory
 
-from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_sinks.mongo.connector import MongoSink
-from tidings_stack.waiting import wait_for
 
 OURS_ONLY = {"tidings.values": "connect"}
 _OWN_FIELDS = ("_tidings", "_modifiedTS", "_insertedTS", "CREATE_TIME")
@@ -117,21 +116,10 @@ def run_ours(
     name: str, server: str, options: Mapping[str, str], records: Sequence[Sent], *, ids: bool = True
 ) -> Outcome:
     """The same on a worker in memory."""
-    ends: dict[str, int] = {}
-    with MemoryWorker(MongoSink(), name) as worker:
-        for topic, key, value in records:
-            worker.kafka.inputs.produce(topic, key, value, partition=0)
-            ends[topic] = ends.get(topic, 0) + 1
-        retries = {"errors.retry.delay.initial.ms": "20", "errors.retry.delay.max.ms": "100"}
-        worker.put(_config(server, f"{name}_ours", ends, options) | retries | OURS_ONLY)
-
-        def done() -> bool:
-            inputs = worker.kafka.inputs
-            group = inputs.offsets.get(f"connect-{name}", {})
-            return worker.error is not None or all(
-                group.get(at, 0) == len(log) for at, log in inputs.records.items()
-            )
-
-        wait_for(f"{name} to write everything", done, DEADLINE_SECONDS)
-        error = None if worker.error is None else f"{type(worker.error).__name__}: {worker.error}"
+    error = run_in_memory(
+        MongoSink(),
+        name,
+        records,
+        lambda ends: _config(server, f"{name}_ours", ends, options) | OURS_ONLY,
+    )
     return Outcome(error, contents(server, f"{name}_ours", ids=ids))
