@@ -237,3 +237,14 @@ def test_a_task_is_told_of_records_that_it_is_not_given(worker: MemoryWorker, sy
     assert (dropped.at, dropped.offset) == (ZERO, 1)
     assert dropped.record is not None
     assert dropped.record.value == {"number": 1}
+
+
+def test_a_transform_knows_where_a_sink_s_record_stands(worker: MemoryWorker, system: System) -> None:
+    produce(worker, 5, 7)
+    insert = {
+        "transforms": "where",
+        "transforms.where.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+        "transforms.where.offset.field": "number",
+    }
+    start(worker, **insert)
+    worker.wait_for(lambda: system.numbers == [0, 1, 2], "the offsets in place of the numbers")

@@ -187,6 +187,14 @@ def test_heartbeats_have_partition_zero_as_debeziums():
     assert sent[0][4] == 0
 
 
+def test_a_source_s_record_has_no_offset():
+    made, _, _ = output(chain((f"{KAFKA}InsertField$Value", {"offset.field": "o"})))
+    with pytest.raises(TransformError, match="only sinks have them"):
+        made.send(
+            "t", [(None, made.converter.encoder("t", ENVELOPE)(event(after={"id": 1, "name": "a"})), None)]
+        )
+
+
 def test_a_dropped_record_makes_no_topic():
     made, sent, topics = output(chain((f"{KAFKA}Filter", {})))
     made.send("t", [(None, made.converter.encoder("t", semantic.STRING)("x"), None)])

@@ -71,7 +71,9 @@ class Records:
             headers = self._headers(record)
         except _LeftOutError:
             return LeftOut(at, record.offset, None)
-        plain = SourceRecord(record.topic, record.partition, *key, *value, record.timestamp, headers)
+        plain = SourceRecord(
+            record.topic, record.partition, *key, *value, record.timestamp, headers, record.offset
+        )
         result: SourceRecord | None = plain
         if self._chain is not None:
             place = f"topic {record.topic}, partition {record.partition}, offset {record.offset}"
@@ -83,8 +85,8 @@ class Records:
                 self._letters.leave_out(record, TRANSFORMATION, type(error).__name__, error)
                 return LeftOut(at, record.offset, None)
         if result is None:
-            return LeftOut(at, record.offset, SinkRecord(*plain, record.offset, at))
-        return SinkRecord(*result, record.offset, at)
+            return LeftOut(at, record.offset, SinkRecord(*plain[:-1], record.offset, at))
+        return SinkRecord(*result[:-1], record.offset, at)
 
     def close(self) -> None:
         """Close transforms and converters."""

@@ -42,6 +42,8 @@ class SourceRecord(NamedTuple):
     headers: list[Header]
     """In order. A delete and its tombstone begin with one list: Debezium's transforms append to it (`ExtractNewRecordState`
     for one), and so what they add to the delete, the tombstone has too, as in Kafka Connect. The methods here copy it."""
+    offset: int | None = None
+    """Of a sink's record: where it stands in its partition. A source's has none."""
 
     def with_key(self, schema: ConnectSchema | None, key: Any) -> "SourceRecord":
         """The same with another key."""

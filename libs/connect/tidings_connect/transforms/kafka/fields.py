@@ -31,6 +31,7 @@ from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 
 Side = tuple[ConnectSchema | None, Any]
 _INT: Final = ConnectSchema(ConnectType.INT32)
+_LONG: Final = ConnectSchema(ConnectType.INT64)
 
 
 def _optional(schema: ConnectSchema, optional: bool) -> ConnectSchema:
@@ -43,7 +44,7 @@ def _plain(name: str) -> str:
 
 
 class InsertField(Sided):
-    """Adds fields with the record's topic, partition, time, or a fixed text."""
+    """Adds fields with the record's topic, partition, offset (of a sink's record), time, or a fixed text."""
 
     CONFIG = ConfigSpec(
         Setting("topic.field"),
@@ -57,19 +58,19 @@ class InsertField(Sided):
     _SCHEMAS: Final = {
         "topic.field": semantic.STRING,
         "partition.field": _INT,
+        "offset.field": _LONG,
         "timestamp.field": semantic.CONNECT_TIMESTAMP,
         "static.field": semantic.STRING,
     }
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        if settings["offset.field"] is not None:
-            raise SettingError("offset.field", f"{settings['offset.field']}\0only sinks have offsets")
         self._fields = [
             (option, settings.text(option)) for option in self._SCHEMAS if settings[option] is not None
         ]
         if not self._fields:
             raise SettingError("", "No field insertion configured")
+        self._needs_offset = settings["offset.field"] is not None
         self._static = settings.optional("static.value")
         if settings["static.field"] is not None and self._static is None:
             raise SettingError("static.value", "null\0No value specified for static field")
@@ -86,9 +87,12 @@ class InsertField(Sided):
 
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         """See `Transform.apply`."""
+        if record.offset is None and self._needs_offset:
+            raise DataError("offset.field: a source's record has no offset; only sinks have them")
         self._values = {
             "topic.field": record.topic,
             "partition.field": record.partition,
+            "offset.field": record.offset,
             "timestamp.field": record.timestamp,
             "static.field": self._static,
         }
