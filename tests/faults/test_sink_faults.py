@@ -1,29 +1,69 @@
-"""Two schedules of those that ``python -m tests.faults.sinks`` runs: the target ends as the source, whatever happens on the way."""
+"""Some of the schedules that ``python -m tests.faults.sinks`` runs: each target ends as its sink claims, whatever happens on the way."""
+
+import secrets
+from collections.abc import Iterator
 
 import pytest
 from faultlab.fault import Fault
-from faultlab.servers import open_lab
-from sinklab.run import Run
+from faultlab.servers import Lab, open_lab
+from sinklab.run import WORKER, Run
+from sinklab.schedule import Schedule
+from sinklab.target import TAIL, Claim, RecordPlace
 from sinklab.targets import TARGETS
+from sinklab.verdict import judge_copy, judge_places
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
-FAULTS = (
-    Fault("kill_task", records=40),
-    Fault("target_cut_after", amount=9_001, records=40),
-    Fault("rewind", records=40),
-    Fault("target_restart", records=40),
-    Fault("kill_worker", records=40),
+TASKS = (
+    Fault("kill_task", amount=1, records=40),
     Fault("alter", records=40),
+    Fault("kill_partner", records=40),
+    Fault("kill_worker", records=40),
 )
+LINK = (Fault("target_cut_after", amount=9_001, records=40), Fault("target_kill", records=40))
+AGAIN = Fault("rewind", records=40)
+FAULTS = {
+    "postgres": (*TASKS, *LINK, AGAIN),
+    "opensearch": (*LINK, AGAIN, Fault("pause", seconds=0.5, records=40)),
+    "warehouse-log": (*TASKS, Fault("target_occupy", seconds=1.0, records=40)),
+    "objects": (Fault("kill_task", amount=2, records=40), AGAIN, Fault("leave", seconds=0.5, records=40)),
+}
 
 
-@pytest.mark.parametrize("name", ["postgres", "opensearch"])
-def test_the_target_ends_as_the_source(name: str) -> None:
-    with open_lab(group=f"faults-{name}", worker_settings={"exactly.once.source.support": "enabled"}) as lab:
-        target = TARGETS[name](lab.place)
-        try:
-            target.server.start()
-            assert Run(lab, target, 1, FAULTS, print).run()["transactions"]
-        finally:
-            target.server.close()
-            target.proxy.close()
+@pytest.fixture(scope="module")
+def sink_lab() -> Iterator[Lab]:
+    with open_lab(group="faults-sinks", worker_settings=WORKER) as lab, lab.beside(WORKER):
+        yield lab
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_target_ends_as_its_sink_claims(sink_lab: Lab, name: str) -> None:
+    target = TARGETS[name](sink_lab.place)
+    schedule = Schedule(1, FAULTS[name], schemas=target.claim is not Claim.COPY)
+    try:
+        target.start()
+        result = Run(sink_lab, target, f"s{secrets.token_hex(4)}", schedule, print).run()
+        assert result["written"] > 0
+    finally:
+        target.close()
+
+
+def test_what_is_there_twice_is_a_verdict_of_its_own() -> None:
+    truth = {"orders": {1: 5, 2: 6}}
+    assert judge_copy(truth, {"orders": [(1, 5), (2, 6)]}).ends
+    twice = judge_copy(truth, {"orders": [(1, 5), (2, 6), (2, 6)]})
+    assert (twice.ends, twice.doubled) == (True, 1)
+    assert not judge_copy(truth, {"orders": [(1, 5)]}).ends
+    assert not judge_copy(truth, {"orders": [(1, 5), (2, 6), (3, 1)]}).ends
+    assert not judge_copy(truth, {}).ends
+
+
+def test_what_is_appended_is_told_by_its_place() -> None:
+    records = [RecordPlace("t", 0, offset) for offset in (0, 1, 3, 4, 6, 7, 8, 9)]
+    assert judge_places(records, records, Claim.ONCE).ends
+    twice = judge_places(records, [*records, records[2]], Claim.ONCE)
+    assert (twice.ends, twice.doubled) == (True, 1)
+    assert not judge_places(records, records[:-1], Claim.ONCE).ends
+    assert not judge_places(records, [*records, RecordPlace("t", 0, 2)], Claim.ONCE).ends
+    assert judge_places(records, records[: 1 - TAIL], Claim.OBJECTS).ends, "the last object is open"
+    assert not judge_places(records, records[:-TAIL], Claim.OBJECTS).ends
+    assert not judge_places(records, [*records[:3], *records[4:]], Claim.OBJECTS).ends, "a gap"

@@ -91,6 +91,7 @@ class Lab:
         self.pg_proxy = Proxy(self.pg.port)
         self.kafka_proxy = self.kafka.proxy
         self.registry_proxy = Proxy(self.registry.port) if registry else None
+        self._group = group
         self.worker = Worker(self._worker_directory(group), self.kafka.proxied, group, worker_settings or {})
         self.partner: Worker | None = None
         """Another one of its group, whose way to Kafka is not through the proxy."""
@@ -120,14 +121,22 @@ class Lab:
     @contextlib.contextmanager
     def pair_of_workers(self, group: str) -> Iterator[None]:
         """Two workers of a group in place of the one, for as long as a `with` lasts."""
-        with self.other_worker(group, {}):
-            self.partner = Worker(self._worker_directory(f"{group}-partner"), self.kafka.bootstrap, group, {})
-            try:
-                self.partner.start()
-                yield
-            finally:
-                self.partner.stop()
-                self.partner = None
+        with self.other_worker(group, {}), self.beside({}, group):
+            yield
+
+    @contextlib.contextmanager
+    def beside(self, settings: Mapping[str, str], group: str = "") -> Iterator[None]:
+        """A second worker in the group of the one that there is, for as long as a `with` lasts."""
+        group = group or self._group
+        self.partner = Worker(
+            self._worker_directory(f"{group}-partner"), self.kafka.bootstrap, group, settings
+        )
+        try:
+            self.partner.start()
+            yield
+        finally:
+            self.partner.stop()
+            self.partner = None
 
     def start(self) -> None:
         """Start everything."""

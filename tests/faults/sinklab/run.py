@@ -1,172 +1,191 @@
-"""One schedule: a source, a sink, traffic, the faults, peace; then the target is the source."""
+"""One schedule: a source, a sink, traffic, the faults, peace; then the target is what its sink claims, and nothing is there twice."""
 
 import contextlib
-import random
-import secrets
-import threading
+import os
+import signal
 import time
+from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 from faultlab.fault import Fault
 from faultlab.lab_faults import LINKS, LabFaults
 from faultlab.servers import Lab
+from faultlab.verdict import read_topics
 
-from sinklab.targets import TABLES, Target
+from sinklab.schedule import Schedule
+from sinklab.target import TABLES, Claim, FileTarget, RecordPlace, Target
+from sinklab.traffic import Traffic, create_tables, source_rows
+from sinklab.verdict import Verdict, judge_copy, judge_places
+from tidings_stack.capture import task_pids
 from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
 
-LIGHT = (
-    *("kill_task", "kill_worker", "rebalance", "alter", "rewind"),
-    *(f"{server}_{how}" for server in ("target", "kafka") for how in LINKS),
-)
-HEAVY = ("target_restart", "target_restart", "kafka_kill")
-
-
-def make_schedule(seed: int, *, faults: int = 5, heavy: float = 0.5) -> tuple[Fault, ...]:
-    """The faults of a seed; `heavy` is how likely one of them stops a server."""
-    chance = random.Random(f"sinks {seed}")
-    kinds = [chance.choice(LIGHT) for _ in range(chance.randint(2, faults))]
-    if chance.random() < heavy:
-        kinds[chance.randrange(len(kinds))] = chance.choice(HEAVY)
-    return tuple(
-        Fault(
-            kind,
-            seconds=chance.uniform(0.01, 0.15) if kind.endswith("delay") else chance.uniform(0.2, 2.5),
-            amount=chance.randint(1, 40_000) if kind.endswith("cut_after") else chance.randint(0, 6),
-            records=chance.randint(20, 200),
-        )
-        for kind in kinds
-    )
-
-
-class Traffic:
-    """Transactions over three tables, in a thread of its own."""
-
-    def __init__(self, url: str, seed: int) -> None:
-        self._url, self._random = url, random.Random(seed)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.transactions = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(60)
-
-    def _run(self) -> None:
-        r = self._random
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            while not self._ended.wait(0.02):
-                with connection.transaction():
-                    for _ in range(r.randrange(1, 6)):
-                        table, key = r.choice(TABLES), r.randrange(60)
-                        if r.random() < 0.2:
-                            connection.execute(f"DELETE FROM {table} WHERE id = %s".encode(), (key,))
-                        else:
-                            connection.execute(
-                                f"INSERT INTO {table} (id, n) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET n = excluded.n".encode(),
-                                (key, self.transactions),
-                            )
-                self.transactions += 1
+WORKER = {"exactly.once.source.support": "enabled", "scheduled.rebalance.max.delay.ms": "500"}
+"""Properties of the workers."""
+SECONDS = 180
+"""How long the target may take, when all is well again."""
 
 
 class Run(LabFaults):
     """One schedule on a lab."""
 
     def __init__(
-        self, lab: Lab, target: Target, seed: int, faults: tuple[Fault, ...], say: Callable[[str], None]
+        self, lab: Lab, target: Target, name: str, schedule: Schedule, say: Callable[[str], None]
     ) -> None:
         super().__init__(lab, lambda _: time.sleep(0.5))
-        self._target, self._seed, self._faults, self._say = target, seed, faults, say
-        self._name = f"s{seed}x{secrets.token_hex(3)}"
-        self._sink = f"{self._name}-sink"
-        self._columns = 0
+        self._target, self._schedule, self._say, self._name = target, schedule, say, name
+        self._sink = f"{name}-sink"
+        self._columns: list[int] = []
+        self._altered = 0
         self._url = ""
 
     def run(self) -> dict[str, Any]:
         """Run it; what it did.
 
         Raises:
-            AssertionError: the target did not become the source.
+            AssertionError: the target did not become what it has to be, or something is there twice.
         """
         began, lab, name = time.monotonic(), self.lab, self._name
         self._url = create_database(lab.pg.url, name)
         try:
-            with psycopg.connect(self._url, autocommit=True) as connection:
-                for table in TABLES:
-                    connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n int NOT NULL)".encode())
-            lab.worker.ask(
-                "PUT", f"/connectors/{name}/config", lab.connector(name, "|".join(TABLES)), 200, 201
-            )
+            create_tables(self._url)
+            lab.worker.ask("PUT", f"/connectors/{name}/config", self._source_config(), 200, 201)
             lab.worker.wait_task(name)
             lab.worker.ask("PUT", f"/connectors/{self._sink}/config", self._config(), 200, 201)
-            with Traffic(self._url, self._seed) as traffic:
-                for fault in self._faults:
+            with Traffic(self._url, self._schedule.seed) as traffic:
+                for fault in self._schedule.faults:
                     before = traffic.transactions
                     wait_for("traffic", lambda: traffic.transactions >= before + fault.records // 4)  # noqa: B023
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
                     self.strike(fault)
-            lab.heal()
-            self._target.proxy.heal()
-            self._target.server.start()
-            truth = self._source()
-            try:
-                wait_for("the target to be the source", lambda: self._rows() == truth, 120)
-            except AssertionError as error:
-                found = self._rows()
-                differs = {
-                    table: sorted(set(truth[table].items()) ^ set(found.get(table, {}).items()))[:6]
-                    for table in TABLES
-                }
-                raise AssertionError(f"{error}; {differs}; {lab.worker.task(self._sink)}") from None
+            self._heal()
+            verdict = self._verdict()
             return {
                 "transactions": traffic.transactions,
-                "rows": sum(map(len, truth.values())),
+                "written": verdict.written,
+                "doubled": verdict.doubled,
                 "seconds": round(time.monotonic() - began, 1),
             }
         finally:
             with contextlib.suppress(Exception):
-                lab.heal()
-                self._target.proxy.heal()
-                self._target.server.start()
+                self._heal()
                 for connector in (self._sink, name):
                     lab.worker.ask("DELETE", f"/connectors/{connector}", None, 204, 404)
             drop_database(lab.pg.url, name)
 
-    def _config(self) -> dict[str, str]:
-        own = self._target.connector(self._name, self._name)
-        more = "|transaction" if "tidings.transactions" in own else ""
-        flat = {
-            "transforms": "unwrap",
-            "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+    def _heal(self) -> None:
+        self.lab.heal()
+        if self.lab.partner is not None and not self.lab.partner.alive:
+            self.lab.partner.start()
+        self._target.heal()
+
+    def _source_config(self) -> dict[str, str]:
+        return {
+            **self.lab.connector(self._name, "|".join(TABLES)),
+            **(self.lab.json() if self._schedule.schemas else {}),
+            "topic.creation.default.partitions": "2",
+            "topic.creation.default.replication.factor": "1",
+            "topic.creation.groups": "transactions",
+            "topic.creation.transactions.include": ".*[.]transaction",
+            "topic.creation.transactions.partitions": "1",
+            "topic.creation.transactions.replication.factor": "1",
         }
+
+    def _config(self) -> dict[str, str]:
+        own = self._target.connector(self._name)
+        more = "|transaction" if "tidings.transactions" in own else ""
         return {
             "topics.regex": f"{self._name}[.](public[.].*{more})",
-            "tasks.max": "2",
+            "tasks.max": str(self._target.tasks),
             "errors.retry.delay.initial.ms": "100",
             "errors.retry.delay.max.ms": "500",
             "consumer.override.session.timeout.ms": "6000",
             "consumer.override.max.poll.records": "50",
-            **({} if "Jdbc" in own["connector.class"] else flat),
+            **(self.lab.json() if self._schedule.schemas else {}),
             **own,
         }
 
-    def _source(self) -> dict[str, dict[int, Any]]:
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            return {
-                table: dict(connection.execute(f"SELECT id, n FROM {table}".encode()).fetchall())
-                for table in TABLES
-            }
+    # --- what has to be there in the end
 
-    def _rows(self) -> dict[str, dict[int, Any]]:
-        with contextlib.suppress(Exception):  # the server starts
-            return self._target.rows(self._name, self._name)
-        return {}
+    def _verdict(self) -> Verdict:
+        truth = source_rows(self._url)
+        if self._target.claim is Claim.COPY:
+
+            def look() -> Verdict:
+                return judge_copy(truth, self._target.rows(self._name))
+        else:
+            records = self._captured(truth)
+
+            def look() -> Verdict:
+                return judge_places(records, self._target.places(self._name), self._target.claim)
+
+        last: list[Verdict | Exception] = []
+
+        def ended() -> Verdict | None:
+            try:
+                last[:] = [look()]
+            except Exception as error:  # noqa: BLE001 - the server starts
+                last[:] = [error]
+                return None
+            return last[0] if isinstance(last[0], Verdict) and last[0].ends else None
+
+        try:
+            found: Verdict = wait_for("the target to be the source", ended, SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {last}; {self._states()}") from None
+        if self._target.claim is not Claim.OBJECTS:  # whose last records stay open
+            self._await_commit()
+            found = look()  # nothing comes any more
+        if found.wrong or (found.doubled and self._target.claim is not Claim.AT_LEAST_ONCE):
+            raise AssertionError(f"{found.doubled} of {found.written} are there twice; {found.wrong}")
+        return found
+
+    def _await_commit(self) -> None:
+        """Until the group goes on after the last record of every partition."""
+        read = read_topics(self.lab.kafka.bootstrap, f"{self._name}.public")
+        ends = {place: records[-1].offset + 1 for place, records in read.items() if records}
+
+        def committed() -> bool:
+            status, answer = self.lab.worker.request("GET", f"/connectors/{self._sink}/offsets")
+            found = {
+                (entry["partition"]["kafka_topic"], entry["partition"]["kafka_partition"]): entry["offset"][
+                    "kafka_offset"
+                ]
+                for entry in (answer["offsets"] if status == 200 else ())
+            }
+            return all(found.get(place, 0) >= end for place, end in ends.items())
+
+        wait_for("the commit of the last records", committed)
+
+    def _captured(self, truth: dict[str, dict[int, Any]]) -> list[RecordPlace]:
+        """The places of all records but tombstones, once the topics tell the source's rows."""
+        records: list[RecordPlace] = []
+
+        def captured() -> bool:
+            records.clear()
+            rows: dict[str, dict[int, Any]] = defaultdict(dict)
+            for (topic, partition), read in read_topics(
+                self.lab.kafka.bootstrap, f"{self._name}.public"
+            ).items():
+                table = topic.rpartition(".")[2]
+                for record in read:
+                    if record.value is None:
+                        continue
+                    records.append(RecordPlace(topic, partition, record.offset))
+                    key, value = (each.get("payload", each) for each in (record.key, record.value))
+                    if value["op"] == "d":
+                        rows[table].pop(key["id"], None)
+                    else:
+                        rows[table][key["id"]] = value["after"]["n"]
+            return all(rows[table] == truth[table] for table in TABLES)
+
+        wait_for("the topics to tell the source's rows", captured)
+        return records
+
+    def _states(self) -> Any:
+        return self.lab.worker.request("GET", f"/connectors/{self._sink}/status")[1]
 
     # --- faults
 
@@ -174,25 +193,80 @@ class Run(LabFaults):
         """See `LabFaults`; links of the target, too."""
         server, _, how = fault.kind.partition("_")
         if server == "target" and how in LINKS:
+            assert self._target.proxy is not None
             getattr(self, f"_link_{how}")(self._target.proxy, fault)
         else:
             super().strike(fault)
 
     def target_restart(self, _: Fault) -> None:
         """The target stops, and comes back."""
+        assert self._target.server is not None
         self._target.server.stop()
         self._target.server.start()
 
+    def target_kill(self, _: Fault) -> None:
+        """The target crashes."""
+        assert self._target.server is not None
+        self._target.server.kill()
+        self._target.server.start()
+
+    def target_freeze(self, fault: Fault) -> None:
+        """The target answers nothing for a while."""
+        self._target.freeze(fault)
+
+    def target_occupy(self, fault: Fault) -> None:
+        """Somebody else has the target's files."""
+        assert isinstance(self._target, FileTarget)
+        with self._target.occupied(self._name):
+            time.sleep(fault.seconds)
+
+    def kill_task(self, fault: Fault) -> None:
+        """A task of either worker: the source's or one of the sink's."""
+        workers = [self.lab.worker, *([self.lab.partner] if self.lab.partner else [])]
+        pids = [pid for worker in workers if worker.alive for pid in task_pids(worker.pid)]
+        if pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pids[fault.amount % len(pids)], signal.SIGKILL)
+
+    def kill_partner(self, _: Fault) -> None:
+        """The other worker and its tasks; another one is started."""
+        if self.lab.partner is not None:
+            self.lab.partner.kill()
+            self.lab.partner.start()
+
+    def leave(self, fault: Fault) -> None:
+        """The other worker stops, so that its tasks move, and comes back later."""
+        if self.lab.partner is not None:
+            self.lab.partner.stop()
+            time.sleep(fault.seconds)
+            self.lab.partner.start()
+
     def rebalance(self, fault: Fault) -> None:
         """The sink gets more or fewer tasks, among which partitions move."""
-        more = {"tasks.max": str(1 + fault.amount % 3)}
+        more = {"tasks.max": str(min(1 + fault.amount % 3, 3 if self._target.tasks > 1 else 1))}
         self.lab.worker.ask("PUT", f"/connectors/{self._sink}/config", self._config() | more, 200, 201)
+
+    def pause(self, fault: Fault) -> None:
+        """The sink rests while the topics grow."""
+        self.lab.worker.ask("PUT", f"/connectors/{self._sink}/pause", None, 202)
+        time.sleep(fault.seconds)
+        self.lab.worker.ask("PUT", f"/connectors/{self._sink}/resume", None, 202)
 
     def alter(self, _: Fault) -> None:
         """A table gets a column, in mid-stream."""
-        self._columns += 1
+        self._altered += 1
+        self._columns.append(self._altered)
+        self._change(f"ADD COLUMN x{self._altered} int DEFAULT 7")
+
+    def drop(self, fault: Fault) -> None:
+        """A table loses a column that it got."""
+        if not self._columns:
+            self.alter(fault)
+        self._change(f"DROP COLUMN x{self._columns.pop()}")
+
+    def _change(self, how: str) -> None:
         with psycopg.connect(self._url, autocommit=True) as connection:
-            connection.execute(f"ALTER TABLE orders ADD COLUMN x{self._columns} int DEFAULT 7".encode())
+            connection.execute(f"ALTER TABLE orders {how}".encode())
 
     def rewind(self, _: Fault) -> None:
         """Offsets are altered: everything is read again."""

@@ -1,0 +1,59 @@
+"""The source: three small tables, and transactions over them."""
+
+import random
+import threading
+from typing import Any, Self
+
+import psycopg
+
+from sinklab.target import TABLES
+
+
+def create_tables(url: str) -> None:
+    """Make the tables."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for table in TABLES:
+            connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n int NOT NULL)".encode())
+
+
+def source_rows(url: str) -> dict[str, dict[int, Any]]:
+    """`n` by key, of each table."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        return {
+            table: dict(connection.execute(f"SELECT id, n FROM {table}".encode()).fetchall())
+            for table in TABLES
+        }
+
+
+class Traffic:
+    """Transactions over the tables, in a thread of its own."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self._url, self._random = url, random.Random(seed)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.transactions = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        r = self._random
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            while not self._ended.wait(0.02):
+                with connection.transaction():
+                    for _ in range(r.randrange(1, 6)):
+                        table, key = r.choice(TABLES), r.randrange(60)
+                        if r.random() < 0.2:
+                            connection.execute(f"DELETE FROM {table} WHERE id = %s".encode(), (key,))
+                        else:
+                            connection.execute(
+                                f"INSERT INTO {table} (id, n) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET n = excluded.n".encode(),
+                                (key, self.transactions),
+                            )
+                self.transactions += 1
