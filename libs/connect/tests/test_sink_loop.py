@@ -1,11 +1,14 @@
 """A sink task's loop beyond the contract: a system that is busy, positions of its own, records it cannot write."""
 
+from collections.abc import Collection, Mapping
+
 import pytest
 from sink_loop_parts import LETTERS, TOPIC, ZERO, System, committed, produce, sink_report, start, subscription
 from structlog.testing import capture_logs
 
 from tidings_connect.errors import OffsetError, OptionError, RecordError
 from tidings_connect.task.sink import LeftOut, RetriableError, SlowError, TopicPartition
+from tidings_connect.testing.memory_group import MemorySubscription
 from tidings_connect.testing.memory_worker import MemoryWorker
 
 
@@ -248,3 +251,25 @@ def test_a_transform_knows_where_a_sink_s_record_stands(worker: MemoryWorker, sy
     }
     start(worker, **insert)
     worker.wait_for(lambda: system.numbers == [0, 1, 2], "the offsets in place of the numbers")
+
+
+def test_a_commit_that_comes_amid_a_rebalance_is_made_again(
+    worker: MemoryWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partitions may stay this task's, and nothing may follow for days."""
+    accepts, refused = MemorySubscription.commit, []
+
+    def commit(
+        member: MemorySubscription, offsets: Mapping[TopicPartition, int]
+    ) -> Collection[TopicPartition]:
+        if len(refused) < 2:
+            refused.append(offsets)
+            return ()
+        return accepts(member, offsets)
+
+    monkeypatch.setattr(MemorySubscription, "commit", commit)
+    produce(worker, 1, 3)
+    start(worker)
+    worker.wait_for(lambda: committed(worker) == {0: 3}, "a later commit")
+    assert len(refused) == 2
+    assert sink_report(worker).counts.commit_failures == 2

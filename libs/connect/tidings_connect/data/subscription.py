@@ -81,8 +81,12 @@ class Subscription(Protocol):
         """
         ...
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> Collection[TopicPartition]:
         """Store where the group goes on: the offset after the last record that is done.
+
+        Returns:
+            The partitions of which it counts. Amid a rebalance it may be none: those that stay this member's have to be
+            committed again.
 
         Raises:
             BrokerError: the group's coordinator refused or did not answer.

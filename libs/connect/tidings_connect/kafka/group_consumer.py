@@ -53,7 +53,7 @@ _MOVED: Final = frozenset(
         KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001
     }
 )
-"""A commit came too late: another member has the partition, and goes on from the last one."""
+"""A commit came too late: amid a rebalance, or another member has the partition, and goes on from the last one."""
 
 _log = get_logger(__name__)
 
@@ -124,7 +124,7 @@ class GroupConsumer:
                 raise describe_failure(f"consumer group {self._group}", told)
         return found
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> Collection[TopicPartition]:
         """See `Subscription.commit`."""
         places = [Place(at.topic, at.partition, offset) for at, offset in offsets.items()]
         try:
@@ -132,16 +132,20 @@ class GroupConsumer:
         except KafkaException as error:
             if error.args[0].code() in _MOVED:
                 _log.info("a commit came too late: its partitions have moved", group=self._group)
-                return
+                return ()
             raise describe_failure(
                 f"cannot commit the offsets of consumer group {self._group}", error
             ) from error
+        found = []
         for place in done or ():
-            if place.error is not None and place.error.code() not in _MOVED:
+            if place.error is None:
+                found.append(_of(place))
+            elif place.error.code() not in _MOVED:
                 raise describe_failure(
                     f"cannot commit the offset of topic {place.topic}, partition {place.partition}",
                     place.error,
                 )
+        return found
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See `Subscription.pause`."""

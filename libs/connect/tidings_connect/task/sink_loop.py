@@ -285,18 +285,23 @@ class SinkLoop:
                 found[at] = offset
             self._kept.forget_before(at, offset)
             self._progress.durable(at, offset)
-        if found:
-            self._commit(found)
-        self._progress.flushed(committed=bool(found))
+        if self._commit(found):
+            self._progress.flushed(committed=bool(found))
+        else:
+            self._progress.flush_failed()
 
-    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Whether it counts for all of them; a partition of which it does not is committed with the next flush, if it stays."""
+        if not offsets:
+            return True
         try:
-            self._subscription.commit(offsets)
+            done = self._subscription.commit(offsets)
         except BrokerError:
             self._progress.flush_failed()
             raise
-        self._committed.update(offsets)
+        self._committed.update({at: offsets[at] for at in done})
         reached("sink.committed")
+        return len(done) == len(offsets)
 
     def _refused(self, record: SinkRecord, error: Exception) -> None:
         """A record that the task cannot write (`SinkContext.report`)."""

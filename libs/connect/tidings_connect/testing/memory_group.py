@@ -73,11 +73,12 @@ class MemorySubscription:
                 return found
             time.sleep(_SLICE_SECONDS)
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> Collection[TopicPartition]:
         """See `Subscription.commit`."""
         with self._topics.lock:
             assert offsets.keys() <= self.own.keys(), "committed for a partition of another member"
             self._topics.offsets.setdefault(self._group, {}).update(offsets)
+        return offsets.keys()
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See `Subscription.pause`."""
