@@ -147,7 +147,7 @@ class Run(LabFaults):
         read = read_topics(self.lab.kafka.bootstrap, f"{self._name}.public")
         ends = {place: records[-1].offset + 1 for place, records in read.items() if records}
 
-        def committed() -> bool:
+        def short() -> dict[tuple[str, int], tuple[int, int]]:
             status, answer = self.lab.worker.request("GET", f"/connectors/{self._sink}/offsets")
             found = {
                 (entry["partition"]["kafka_topic"], entry["partition"]["kafka_partition"]): entry["offset"][
@@ -155,9 +155,14 @@ class Run(LabFaults):
                 ]
                 for entry in (answer["offsets"] if status == 200 else ())
             }
-            return all(found.get(place, 0) >= end for place, end in ends.items())
+            return {
+                place: (found.get(place, 0), end) for place, end in ends.items() if found.get(place, 0) < end
+            }
 
-        wait_for("the commit of the last records", committed)
+        try:
+            wait_for("the commit of the last records", lambda: not short(), 60)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {short()}; {self._states()}") from None
 
     def _captured(self, truth: dict[str, dict[int, Any]]) -> list[RecordPlace]:
         """The places of all records but tombstones, once the topics tell the source's rows."""
