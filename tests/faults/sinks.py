@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "services/sinks/tests"))
 
 from faultlab.servers import Lab, open_lab
 from sinklab.run import WORKER, Run

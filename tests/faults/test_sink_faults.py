@@ -57,6 +57,13 @@ def test_what_is_there_twice_is_a_verdict_of_its_own() -> None:
     assert not judge_copy(truth, {}).ends
 
 
+def test_what_comes_out_of_order_is_wrong_and_what_is_repeated_is_not() -> None:
+    first, second, third = records = [RecordPlace("t", 0, offset) for offset in range(3)]
+    repeated = [first, second, first, second, third]
+    assert judge_places(records, repeated, Claim.AT_LEAST_ONCE, in_order=True).ends
+    assert not judge_places(records, [first, third, second], Claim.AT_LEAST_ONCE, in_order=True).ends
+
+
 def test_what_is_appended_is_told_by_its_place() -> None:
     records = [RecordPlace("t", 0, offset) for offset in (0, 1, 3, 4, 6, 7, 8, 9)]
     assert judge_places(records, records, Claim.ONCE).ends

@@ -8,6 +8,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from sinklab.target import PLACED, TAIL, Claim, FileTarget, RecordPlace, Target
+from tidings_connect.testing.sink_contract import SINK_POINTS
 from tidings_stack.s3 import S3Server
 from tidings_stack.server import Place
 
@@ -17,6 +18,7 @@ _OBJECTS = {
     "flush.size": str(TAIL),
     "behavior.on.null.values": "ignore",
 }
+_POINTS = (*SINK_POINTS, "object.complete", "object.stored")
 _FIELD = re.compile(r"\bat_(topic|partition|offset)=([^,}]+)")
 
 
@@ -34,6 +36,7 @@ class DirectoryTarget(FileTarget):
     """Objects in a directory."""
 
     claim = Claim.OBJECTS
+    points = _POINTS
 
     def __init__(self, place: Place) -> None:
         self._directory = place.directory
@@ -58,6 +61,7 @@ class S3Target(Target):
     """Objects in S3Mock."""
 
     claim = Claim.OBJECTS
+    points = _POINTS
 
     def __init__(self, place: Place) -> None:
         self._s3 = S3Server(place)
@@ -88,6 +92,7 @@ class LinesTarget(FileTarget):
     """Lines of a file, by Kafka Connect's own sink: two tasks would write to one file."""
 
     claim = Claim.AT_LEAST_ONCE
+    in_order = True
     tasks = 1
 
     def __init__(self, place: Place) -> None:

@@ -77,8 +77,10 @@ class Run(LabFaults):
 
     def _heal(self) -> None:
         self.lab.heal()
-        if self.lab.partner is not None and not self.lab.partner.alive:
-            self.lab.partner.start()
+        if self.lab.partner is not None:
+            self.lab.partner.disarm()
+            if not self.lab.partner.alive:
+                self.lab.partner.start()
         self._target.heal()
 
     def _source_config(self) -> dict[str, str]:
@@ -119,7 +121,12 @@ class Run(LabFaults):
             records = self._captured(truth)
 
             def look() -> Verdict:
-                return judge_places(records, self._target.places(self._name), self._target.claim)
+                return judge_places(
+                    records,
+                    self._target.places(self._name),
+                    self._target.claim,
+                    in_order=self._target.in_order,
+                )
 
         last: list[Verdict | Exception] = []
 
@@ -220,10 +227,19 @@ class Run(LabFaults):
         self._target.freeze(fault)
 
     def target_occupy(self, fault: Fault) -> None:
-        """Somebody else has the target's files."""
+        """Somebody else keeps the target busy."""
         assert isinstance(self._target, FileTarget)
         with self._target.occupied(self._name):
             time.sleep(fault.seconds)
+
+    def point(self, fault: Fault) -> None:
+        """A sink's task ends at a place in the code, on either worker."""
+        worker = self.lab.partner if self.lab.partner is not None and fault.seconds > 1 else self.lab.worker
+        worker.arm(fault.point, skip=fault.amount)
+        deadline = time.monotonic() + 4
+        while worker.armed and time.monotonic() < deadline:
+            time.sleep(0.02)
+        worker.disarm()
 
     def kill_task(self, fault: Fault) -> None:
         """A task of either worker: the source's or one of the sink's."""

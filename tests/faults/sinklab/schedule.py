@@ -8,7 +8,18 @@ from faultlab.lab_faults import LINKS
 
 from sinklab.target import Claim, Target
 
-TASKS = ("kill_task", "kill_worker", "kill_partner", "leave", "rebalance", "pause", "alter", "drop")
+TASKS = (
+    "point",
+    "point",
+    "kill_task",
+    "kill_worker",
+    "kill_partner",
+    "leave",
+    "rebalance",
+    "pause",
+    "alter",
+    "drop",
+)
 KAFKA = tuple(f"kafka_{how}" for how in LINKS)
 
 
@@ -35,6 +46,7 @@ def make_schedule(seed: int, target: Target, *, most: int = 5, heavy: float = 0.
             kind,
             seconds=chance.uniform(0.01, 0.15) if kind.endswith("delay") else chance.uniform(0.2, 2.5),
             amount=chance.randint(1, 40_000) if kind.endswith("cut_after") else chance.randint(0, 6),
+            point=chance.choice(target.points) if kind == "point" else "",
             records=chance.randint(20, 120),
         )
         for kind in kinds

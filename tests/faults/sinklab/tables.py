@@ -12,6 +12,7 @@ import psycopg
 import pymysql
 
 from sinklab.target import PLACED, TABLES, Claim, FileTarget, RecordPlace, Rows, Target
+from tidings_connect.testing.sink_contract import SINK_POINTS
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.postgres import PostgresServer
 from tidings_stack.server import Place
@@ -198,6 +199,8 @@ class SqliteLog(SqliteTarget):
 
 class WarehouseTarget(FileTarget):
     """Batches merged into a file of DuckDB, which another program has open at times."""
+
+    points = (*SINK_POINTS, "warehouse.staged", "warehouse.merged", "warehouse.committed")
 
     def __init__(self, place: Place) -> None:
         self._directory = place.directory

@@ -12,11 +12,11 @@ from faultlab.fault import Fault
 from faultlab.lab_faults import LINKS
 from faultlab.proxy import Proxy
 
+from tidings_connect.testing.sink_contract import SINK_POINTS
 from tidings_stack.server import Place, Server
 
 TABLES = ("accounts", "orders", "items")
 """Of the source; each a topic."""
-BROKEN = "the system cannot be asked just now"
 
 
 class Claim(Enum):
@@ -67,6 +67,10 @@ class Target:
     """
 
     claim = Claim.COPY
+    in_order = False
+    """Whether `places` has what was written in the order in which it was."""
+    points: tuple[str, ...] = SINK_POINTS
+    """Places in the code at which tasks are killed."""
     tasks = 2
     restarts = True
     """Whether its server has what it held, after a restart."""
@@ -132,14 +136,15 @@ class Target:
 
 
 class FileTarget(Target):
-    """A system in files, which somebody else may have open."""
+    """A system without a server of its own, such as files, which somebody else may keep busy."""
 
     @contextlib.contextmanager
     def occupied(self, run: str) -> Iterator[None]:
-        """Somebody else has the files, for as long as a `with` lasts."""
+        """Somebody else keeps it busy, has its files for one, for as long as a `with` lasts."""
         yield
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """See `Target.kinds`."""
-        return ("target_occupy",) if type(self).occupied is not FileTarget.occupied else ()
+        busy = ("target_occupy",) if type(self).occupied is not FileTarget.occupied else ()
+        return super().kinds + busy

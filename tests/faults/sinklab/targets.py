@@ -13,6 +13,7 @@ from sinklab.tables import (
     WarehouseTarget,
 )
 from sinklab.target import Target
+from sinklab.webhooks import WebhookTarget
 
 TARGETS: dict[str, type[Target]] = {
     "postgres": PostgresTarget,
@@ -30,4 +31,5 @@ TARGETS: dict[str, type[Target]] = {
     "objects": DirectoryTarget,
     "s3": S3Target,
     "lines": LinesTarget,
+    "webhooks": WebhookTarget,
 }

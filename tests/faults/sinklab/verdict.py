@@ -39,8 +39,15 @@ def judge_copy(truth: Mapping[str, Mapping[int, Any]], found: Rows) -> Verdict:
     return verdict
 
 
-def judge_places(records: Sequence[RecordPlace], found: Sequence[RecordPlace], claim: Claim) -> Verdict:
-    """What was appended beside the records of Kafka, in their order."""
+def judge_places(
+    records: Sequence[RecordPlace], found: Sequence[RecordPlace], claim: Claim, *, in_order: bool = False
+) -> Verdict:
+    """What was appended beside the records of Kafka, in their order.
+
+    Args:
+        in_order: whether `found` stands in the order of writing: then records of a partition come in theirs, but for those that
+            are repeated.
+    """
     verdict = Verdict(written=len(records), doubled=_doubled(found))
     there = set(found)
     if unknown := there - set(records):
@@ -48,12 +55,25 @@ def judge_places(records: Sequence[RecordPlace], found: Sequence[RecordPlace], c
     by_partition: dict[tuple[str, int], list[RecordPlace]] = defaultdict(list)
     for record in records:
         by_partition[record.topic, record.partition].append(record)
+    if in_order:
+        verdict.wrong += _out_of_order(found)
     for mine in by_partition.values():
         missing = [record for record in mine if record not in there]
         tail = claim is Claim.OBJECTS and len(missing) < TAIL and missing == mine[len(mine) - len(missing) :]
         if missing and not tail:
             verdict.wrong.append(f"missing: {missing[:_SHOWN]} of {len(missing)}")
     return verdict
+
+
+def _out_of_order(found: Sequence[RecordPlace]) -> list[str]:
+    last: dict[tuple[str, int], int] = {}
+    wrong = []
+    for place in dict.fromkeys(found):
+        before = last.get((place.topic, place.partition), -1)
+        if place.offset < before:
+            wrong.append(f"{place} came first after {before}")
+        last[place.topic, place.partition] = place.offset
+    return wrong[:_SHOWN]
 
 
 def _doubled(found: Iterable[object]) -> int:
