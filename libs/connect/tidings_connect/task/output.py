@@ -43,6 +43,10 @@ class Output:
         codecs."""
         if chain is None and all(_has_codec(converter) for converter in converters):
             self.direct = converters
+        self.settle: Callable[[], None] = lambda: None
+        """Stores where the task is, and waits until it is stored; the task's loop sets it."""
+        self.consumer: Mapping[str, str] = {}
+        """librdkafka's settings for consumers, as the worker has them."""
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -98,8 +98,9 @@ class SourceTask(_Task):
         """
 
     @abstractmethod
-    def position(self) -> Position:
-        """Where it is: after everything that it has written, and after nothing else."""
+    def position(self) -> Position | None:
+        """Where it is: after everything that it has written, and after nothing else; None: nowhere yet, and nothing was
+        written."""
 
     def stored(self, position: Position) -> None:
         """Kafka has everything up to a position: the source may forget it."""
@@ -135,7 +136,8 @@ class _Single(PartitionedTask):
         self._task.start(stored.get(self._partition))
 
     def positions(self) -> Sequence[tuple[Partition, Position]]:
-        return [(self._partition, self._task.position())]
+        position = self._task.position()
+        return [] if position is None else [(self._partition, position)]
 
     def stored(self, positions: Sequence[tuple[Partition, Position]]) -> None:
         for _partition, position in positions:
@@ -221,6 +223,8 @@ class _Loop:
             (make_converter(converters, is_key=True), make_converter(converters, is_key=False)),
             make_chain(chain) if chain else None,
         )
+        self._output.settle = lambda: self._checkpoints.take_and_wait(self._task.positions())
+        self._output.consumer = {**job.client, **job.consumer}
         task = connector.open_task(config, self._output)
         self._task = task if isinstance(task, PartitionedTask) else _Single(task, connector.partition(config))
 
