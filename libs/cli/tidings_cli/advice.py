@@ -165,7 +165,7 @@ OF_WARNINGS: Final = {
     "incremental snapshot given up": "Mend what the reason says, and send the signal again.",
     "incremental snapshot leaves a table out": "Mend what the reason says, and send the signal again for the table.",
     "incremental snapshot rests for the slot": "Nothing: it goes on when the slot's WAL has shrunk.",
-    "no snapshot now: the slot retains too much WAL": "Send the signal again when the slot has caught up.",
+    "no snapshot now: the database retains too much of its log": "Send the signal again when the slot has caught up.",
     "no such captured table": "Look at the name in the signal, and at the lists of tables.",
     "pg_wal's size is not available": "Grant the role `pg_monitor`.",
     "rows that were deleted are not looked for": "Give the table a key, or compare the keys yourself.",
@@ -174,6 +174,7 @@ OF_WARNINGS: Final = {
     "upgrade; after a failover the slot will be gone.",
     "stopped without a last offset": "Nothing: the next start repeats at most a second's records.",
     "tables were added to the publication: earlier changes of them are not streamed": "Read them with an incremental snapshot.",
+    "this connector does not look for deleted rows": "Compare the keys yourself; `find-deleted-rows` is a signal of PostgreSQL's connector.",
     "the connectors' slots could not be found; the next look follows": "Nothing, if it was once; else see whether the worker's stores answer.",
     "the deleted connector's replication slot and publication stay in its database, and the slot retains WAL until somebody "
     "drops it": "Drop the slot: `SELECT pg_drop_replication_slot('<slot>')`.",

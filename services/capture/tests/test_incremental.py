@@ -90,7 +90,7 @@ class MemoryWatermarks:
         return self.mark
 
     def wait_for_visibility(self, streamed):
-        pass
+        return True
 
 
 class MemoryStream:
@@ -119,11 +119,15 @@ class Case:
             "c",
             database.captured,
             self.watermarks,
-            ChunkTable(database, self.routes, "c", counts=True),
+            ChunkTable(
+                database,
+                self.routes,
+                "c",
+                lambda topic, records: self.sent.extend((topic, int(value)) for _, value, _ in records),
+                counts=True,
+            ),
             SimpleNamespace(leave=lambda: None),
-            self.routes,
             notifier,
-            lambda topic, records: self.sent.extend((topic, int(value)) for _, value, _ in records),
         )
         self.snapshots.attach(self.stream, stored)
 
@@ -258,7 +262,8 @@ def test_a_table_that_changes_is_read_again_after_the_batch():
     table = case.database.table("public", "a")
     case.routes.announce(table)
     case.execute("public.a")
-    case.snapshots.on_route(case.routes.announce(table))
+    case.routes.announce(table)
+    case.snapshots.on_table(("public", "a"))
     assert len(case.database.chunks) == 1, "the database was asked while a row is converted"
     case.close_window()  # of the chunk that is given up
     assert case.sent == []

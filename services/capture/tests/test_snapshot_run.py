@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidings_capture.cdc.notifications import Notifier
+from tidings_capture.cdc.notifications import EncodedNotifications, Notifier
 from tidings_capture.cdc.start import SnapshotWork, rest_of
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.encoding.output import TaskOutput
@@ -72,8 +72,11 @@ class Bench:
         database = PostgresDatabase(self.config)
         self._opened.callback(database.close)
         ensure_publication(database.session, self.config, TABLES)
+        notes = self.config.signals.notification_topic
         notifier = Notifier(
-            self.config.signals, name, output.plan_converters, output.send, output.prepare_topic
+            self.config.signals,
+            name,
+            EncodedNotifications(notes, output.plan_converters, output.send, output.prepare_topic),
         )
         self.run = SnapshotRun(
             self.config,

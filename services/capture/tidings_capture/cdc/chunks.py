@@ -1,9 +1,13 @@
 """The table that an incremental snapshot is reading: what it is now, its largest key, its next rows."""
 
+import time
+from collections.abc import Callable, Hashable, Iterable, MutableMapping
+
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.database import Database, TableRoutes
+from tidings_capture.cdc.database import Database, TableId, TableRoutes
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.incremental_state import Collection, Key
+from tidings_capture.cdc.observers import WatchingPlan
 from tidings_capture.cdc.route import Route
 from tidings_capture.cdc.tables import Column, Table
 from tidings_connect.data.records import Record
@@ -27,18 +31,29 @@ def chunk_columns(table: Table, surrogate_key: str) -> tuple[Column, ...]:
 
 
 class ChunkTable:
-    """Reads one table after the other.
+    """A `ChunkSource` for a database whose rows go through `plan`.
 
     Args:
         name: the connector's, for the log.
+        send: queues records for a topic.
         counts: whether somebody is told how many rows there are.
     """
 
-    def __init__(self, database: Database, routes: TableRoutes, name: str, *, counts: bool) -> None:
+    def __init__(
+        self,
+        database: Database,
+        routes: TableRoutes,
+        name: str,
+        send: Callable[[str, list[Record]], None],
+        *,
+        counts: bool,
+    ) -> None:
         self._database = database
         self._routes = routes
         self._name = name
+        self._send = send
         self._counts = counts
+        self._context = EventContext()
         self._route: Route | None = None
         self._columns: tuple[Column, ...] = ()
         self._condition = ""
@@ -48,8 +63,9 @@ class ChunkTable:
         """The rows there were to read when the table's snapshot began; only counted when somebody is told."""
 
     @property
-    def known(self) -> bool:
-        return self._route is not None
+    def table_id(self) -> TableId | None:
+        """See `ChunkSource`."""
+        return None if self._route is None else (self._route.table.schema, self._route.table.name)
 
     @property
     def route(self) -> Route:
@@ -93,6 +109,31 @@ class ChunkTable:
         found = self._database.chunk(table, self._columns, self._condition, after, maximum, limit)
         self.end = self.key_of(found[-1]) if found else None
         return found
+
+    def keyed_rows(
+        self, after: Key | None, maximum: Key | None, limit: int
+    ) -> list[tuple[Hashable | None, Cells]]:
+        """See `ChunkSource`."""
+        context = self._context
+        context.now_ns = time.time_ns()
+        context.snapshot_row("incremental", 0, None, 0)
+        return [(self.window_key(cells, context), cells) for cells in self.rows(after, maximum, limit)]
+
+    def watch(self, window: MutableMapping[Hashable, Cells]) -> WatchingPlan | None:
+        """See `ChunkSource`."""
+        route = self._routes.of_table(self.route.table)
+        return None if route is None else WatchingPlan(route, window)
+
+    def send(self, rows: Iterable[Cells], context: EventContext) -> int:
+        """See `ChunkSource`."""
+        own, topic, count = self._context, self.route.topic, 0
+        own.now_ns = time.time_ns()
+        own.follow(context)
+        for cells in rows:
+            self._send(topic, self.records(cells, own))
+            count += 1
+        self._routes.count(topic, count)
+        return count
 
     def window_key(self, cells: Cells, context: EventContext) -> bytes | None:
         """The key that the row's record will have."""

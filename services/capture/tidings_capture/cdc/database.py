@@ -4,17 +4,18 @@ A connector gives an object for each of these protocols; snapshots in chunks, th
 then the same for every database.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Hashable, Iterable, MutableMapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.incremental_state import Collection, Key
 from tidings_capture.cdc.route import Route
 from tidings_capture.cdc.tables import Column, Table
 
 TableId = tuple[str, str]
-"""Schema and name."""
+"""Schema and name; of a database whose tables have no schemas, database and name."""
+R = TypeVar("R")
+"""A row that was read."""
 
 
 class Database(Protocol):
@@ -65,13 +66,13 @@ class ChangeStream(Protocol):
     """The stream of changes, as incremental snapshots see it."""
 
     @property
-    def context(self) -> EventContext:
-        """Of the event that was converted last."""
+    def context(self) -> Any:
+        """Of the event that was converted last, as `ChunkSource.send` takes it."""
         ...
 
     @property
-    def recent_transactions(self) -> Iterable[int]:
-        """The ids of the last transactions of the stream."""
+    def recent_transactions(self) -> Any:
+        """The last transactions of the stream, as `Watermarks.wait_for_visibility` takes them."""
         ...
 
     def has_reached(self, mark: Any) -> bool:
@@ -90,8 +91,73 @@ class Watermarks(Protocol):
         """The high watermark: what the stream must have reached; None where a row of the signal table shows it."""
         ...
 
-    def wait_for_visibility(self, streamed: Iterable[int]) -> None:
-        """Wait until a reader sees all these transactions, which the stream has shown."""
+    def wait_for_visibility(self, streamed: Any) -> bool:
+        """Wait until a reader sees all these transactions, which the stream has shown; False: it would take too long, and is
+        to be asked again."""
+        ...
+
+
+class Watch(Protocol):
+    """Takes the keys that the stream changes out of a window."""
+
+    def stop(self) -> None:
+        """From here on they stay."""
+        ...
+
+
+class ChunkSource(Protocol[R]):
+    """Reads one table after the other by key, and writes the rows that it has read."""
+
+    end: Key | None
+    """Where the next chunk goes on; None: there is no more."""
+    total: int
+    """The rows there were to read when the table's snapshot began; only counted when somebody is told."""
+
+    @property
+    def table_id(self) -> TableId | None:
+        """The table as it was found last; None before the first is."""
+        ...
+
+    def find(self, collection: Collection) -> str | None:
+        """Look at a table; why it cannot be read, in Debezium's words.
+
+        Raises:
+            LookupError: the surrogate key is not a column.
+        """
+        ...
+
+    def leave(self) -> None:
+        """The next table is another one."""
+        ...
+
+    def largest_key(self) -> Key | None:
+        """The largest key; None where there is no row."""
+        ...
+
+    def keyed_rows(
+        self, after: Key | None, maximum: Key | None, limit: int
+    ) -> list[tuple[Hashable | None, R]]:
+        """The next rows by key, each with the key that its record will have; None: its record has no key."""
+        ...
+
+    def watch(self, window: MutableMapping[Hashable, R]) -> Watch | None:
+        """From here on a change takes its key out of a window; None: the stream has not announced the table."""
+        ...
+
+    def send(self, rows: Iterable[R], context: Any) -> int:
+        """Write rows behind the event that a context is about; how many there were."""
+        ...
+
+
+class GoneRows(ChunkSource[R], Protocol[R]):
+    """Gives the rows that are gone."""
+
+    def gathered(self, collection: Collection) -> bool:
+        """Whether rows can be asked for; begins to gather what is needed when it is asked first.
+
+        Raises:
+            ConnectError: it cannot be had now.
+        """
         ...
 
 

@@ -66,10 +66,11 @@ class DeletedRows(ChunkTable):
         name: str,
         converters: tuple[Converter, Converter],
         keys_of: Callable[[str], TopicKeys],
+        send: Callable[[str, list[Record]], None],
         *,
         tombstones: bool,
     ) -> None:
-        super().__init__(database, routes, name, counts=False)
+        super().__init__(database, routes, name, send, counts=False)
         self._keys, self._values = (_Reader(converter) for converter in converters)
         self._keys_of = keys_of
         self._tombstones = tombstones

@@ -7,54 +7,43 @@ left out, because the stream's row is newer. The two points are the low and the 
 
 * With a signal table, a row is written to it after the chunk was read (or the one before is deleted,
   ``insert_delete``); the stream shows where it stands among the changes: behind every commit that the chunk can show.
-* ``read.only`` writes nothing. The high watermark is the end of the WAL after the chunk was read.
+* ``read.only`` writes nothing. The high watermark is the end of the log after the chunk was read.
 
 The low watermark is where the stream stands when the chunk is read, either way: whatever the stream tells between the
 two, its last word on a key is as new as the chunk's row, or newer. The row that is written to a signal table before the
 chunk is read is there for who reads the topic, as Debezium's; it would be too late a mark. A transaction's commit is in
 the WAL, and so in the stream, before others see it: a commit that stands before that row may not be in the chunk. For
-the same reason the chunk is read only when no transaction that was just streamed is still in progress in
-``pg_current_snapshot()``.
+the same reason the chunk is read only when readers see every transaction that was just streamed.
 
 The state is stored with the stream's position, and holds the key of the last row *sent*: a restart reads the chunk
 whose rows were still waiting for their high watermark again. Watermarks of a former run are ignored by their id.
 """
 
-import time
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Generic
 
-from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.chunks import ChunkTable
-from tidings_capture.cdc.database import ChangeStream, TableId, TableRoutes, Watermarks
-from tidings_capture.cdc.deleted_rows import DeletedRows
+from tidings_capture.cdc.database import ChangeStream, ChunkSource, GoneRows, R, TableId, Watch, Watermarks
 from tidings_capture.cdc.errors import DatabaseError
-from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.fault_points import reached
 from tidings_capture.cdc.incremental_notices import IncrementalNotices
 from tidings_capture.cdc.incremental_state import Collection, IncrementalState, expanded, restored_state
 from tidings_capture.cdc.notifications import Notifier
-from tidings_capture.cdc.observers import WatchingPlan
-from tidings_capture.cdc.route import Route
 from tidings_capture.cdc.signal_options import SignalOptions
 from tidings_capture.cdc.signals import Signal, condition_for, table_pattern
-from tidings_connect.data.records import Record
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)
 
 
-class IncrementalSnapshots:
+class IncrementalSnapshots(Generic[R]):
     """A task's incremental snapshots.
 
     Args:
         name: the connector's, for the log.
         captured: the tables that the filters choose now.
         rows: reads the rows that are there.
-        deleted: finds the rows that are gone.
-        routes: of the stream's tables.
-        send: queues records for a topic.
+        deleted: finds the rows that are gone; None: nobody does.
     """
 
     def __init__(
@@ -63,26 +52,22 @@ class IncrementalSnapshots:
         name: str,
         captured: Callable[[], list[TableId]],
         watermarks: Watermarks,
-        rows: ChunkTable,
-        deleted: DeletedRows,
-        routes: TableRoutes,
+        rows: ChunkSource[R],
+        deleted: GoneRows[R] | None,
         notifier: Notifier,
-        send: Callable[[str, list[Record]], None],
     ) -> None:
         self._options = options
         self._name = name
         self._captured = captured
         self._watermarks = watermarks
-        self._table = self._rows = rows
+        self._table: ChunkSource[R] = rows
+        self._rows = rows
         self._deleted = deleted
-        self._routes = routes
-        self._send = send
         self._state = IncrementalState()
-        self._notices = IncrementalNotices(notifier)
+        self._notices = IncrementalNotices(notifier, brief=options.brief)
         self._stream: ChangeStream | None = None
-        self._context = EventContext()
-        self._window: dict[bytes | int, Cells] = {}
-        self._watched: WatchingPlan | None = None
+        self._window: dict[Hashable, R] = {}
+        self._watched: Watch | None = None
         self._chunk_id: str | None = None
         self._close_mark: Any = None
         self._held = False
@@ -93,6 +78,11 @@ class IncrementalSnapshots:
     def waiting(self) -> bool:
         """Whether the next chunk waits for the stream to reach a mark."""
         return self._close_mark is not None
+
+    @property
+    def reads_soon(self) -> bool:
+        """Whether the next chunk waits for nothing of the stream."""
+        return self._reads_again
 
     def asked_by(self, correlation_id: str) -> bool:
         """Whether a table is left to be read that was asked for under this id."""
@@ -117,20 +107,23 @@ class IncrementalSnapshots:
         """What is stored with the stream's position."""
         return self._state.stored()
 
-    def on_route(self, route: Route) -> None:
-        """A relation was announced in a new version: what the chunk holds has another form than what follows."""
-        if self._chunk_id is None or not self._state.running or not self._table.known:
+    def on_table(self, table: TableId) -> None:
+        """A table was announced in a new version: what the chunk holds has another form than what follows."""
+        if table != self._table.table_id:
             return
-        current = self._table.route.table
-        if (route.table.schema, route.table.name) != (current.schema, current.name):
-            return
-        if self._watched is None:
+        if self._watched is None and self._chunk_id is not None:
             self._watch()  # announced for the first time
         else:
-            _log.info("the table changed: the chunk is read again", connector=self._name)
-            self._forget_chunk()
-            self._state.chunk_end = self._state.last_sent
-            self._reads_again = True  # by `poll`: a row is being converted
+            self.read_again()
+
+    def read_again(self) -> None:
+        """A table was altered, perhaps the one that is being read: see `on_table`."""
+        if self._chunk_id is None or not self._state.running:
+            return
+        _log.info("the table changed: the chunk is read again", connector=self._name)
+        self._forget_chunk()
+        self._state.chunk_end = self._state.last_sent
+        self._reads_again = True  # by `poll`: a row is being converted
 
     # Signals
 
@@ -144,6 +137,9 @@ class IncrementalSnapshots:
         if names is None:
             _log.warning("data-collections is missing or is not a list of strings", signal=signal.id)
             return
+        if deleted and self._deleted is None:
+            _log.warning("this connector does not look for deleted rows", signal=signal.id)
+            return
         if self._options.table is None and not self._options.read_only:
             _log.warning(
                 "an incremental snapshot needs signal.data.collection, or read.only=true", signal=signal.id
@@ -152,7 +148,11 @@ class IncrementalSnapshots:
         key = signal.text("surrogate-key")
         new = [
             Collection(
-                name, condition_for(signal, name), key if key.strip() else "", signal.id, deleted=deleted
+                name,
+                condition_for(signal, name, self._options.enclose),
+                key if key.strip() else "",
+                signal.id,
+                deleted=deleted,
             )
             for name in expanded(names, self._captured())
         ]
@@ -208,18 +208,22 @@ class IncrementalSnapshots:
         self._send_window()
         self._read_chunk()
 
-    def poll(self) -> None:
-        """Called between batches of the stream: closes a window that has no row to close it."""
+    def poll(self) -> bool:
+        """Called between batches of the stream: closes a window that has no row to close it; whether it did something."""
         stream = self._stream
         if self._close_mark is not None and stream is not None and stream.has_reached(self._close_mark):
             self._send_window()
             self._read_chunk()
-        elif self._reads_again or (self._gathering and not self._gathers_keys()):
+            return True
+        if self._reads_again or (self._gathering and not self._gathers_keys()):
             self._read_chunk()
+            return True
+        return False
 
     def close(self) -> None:
         """Let go of what is being read."""
-        self._deleted.leave()
+        if self._deleted is not None:
+            self._deleted.leave()
 
     # Chunks
 
@@ -234,6 +238,10 @@ class IncrementalSnapshots:
         self._apply_stops()
         state = self._state
         if not state.running or state.paused or self._held or self._gathers_keys():
+            return
+        assert self._stream is not None
+        if not self._watermarks.wait_for_visibility(self._stream.recent_transactions):
+            self._reads_again = True
             return
         self._chunk_id = str(uuid.uuid4())
         try:
@@ -253,7 +261,10 @@ class IncrementalSnapshots:
         """Whether the next rows are those that are gone, and the topic's keys are still being read for it."""
         collection = self._state.collections[0] if self._state.running else None
         self._gathering = (
-            collection is not None and collection.deleted and not self._deleted.gathered(collection)
+            collection is not None
+            and collection.deleted
+            and self._deleted is not None
+            and not self._deleted.gathered(collection)
         )
         return self._gathering
 
@@ -268,7 +279,7 @@ class IncrementalSnapshots:
     def _next_rows(self) -> str | None:
         """Fill the window from the current table; else why the table is done."""
         collection, state = self._state.collections[0], self._state
-        self._table = self._deleted if collection.deleted else self._rows
+        self._table = self._deleted if collection.deleted and self._deleted is not None else self._rows
         try:
             status = self._table.find(collection)
             if status is None and state.maximum is None:
@@ -289,15 +300,10 @@ class IncrementalSnapshots:
         return status
 
     def _fill_window(self) -> bool:
-        state, context = self._state, self._context
-        assert self._stream is not None
-        self._watermarks.wait_for_visibility(self._stream.recent_transactions)
-        rows = self._table.rows(state.chunk_end, state.maximum, self._options.chunk_rows)
-        context.now_ns = time.time_ns()
-        context.snapshot_row("incremental", 0, None, 0)
-        for number, cells in enumerate(rows):
-            key = self._table.window_key(cells, context)
-            self._window[number if key is None else key] = cells
+        state = self._state
+        rows = self._table.keyed_rows(state.chunk_end, state.maximum, self._options.chunk_rows)
+        for number, (key, row) in enumerate(rows):
+            self._window[number if key is None else key] = row
         if self._table.end is None:
             return False
         state.chunk_end = self._table.end
@@ -309,13 +315,7 @@ class IncrementalSnapshots:
         stream = self._stream
         if self._window:
             assert stream is not None
-            route = self._table.route
-            context, send = self._context, self._send
-            context.now_ns = time.time_ns()
-            context.follow(stream.context)
-            for cells in self._window.values():
-                send(route.topic, self._table.records(cells, context))
-            self._routes.count(route.topic, len(self._window))
+            self._table.send(self._window.values(), stream.context)
             reached("window.sent")
         if self._chunk_id is not None and self._state.running and self._state.chunk_end is not None:
             self._state.last_sent = self._state.chunk_end
@@ -380,8 +380,5 @@ class IncrementalSnapshots:
 
     def _watch(self) -> None:
         """From here on a change takes its key out of the window."""
-        if not self._table.known or self._watched is not None:
-            return
-        route = self._routes.of_table(self._table.route.table)
-        if route is not None:
-            self._watched = WatchingPlan(route, self._window)
+        if self._table.table_id is not None and self._watched is None:
+            self._watched = self._table.watch(self._window)

@@ -7,10 +7,15 @@ from tidings_capture.cdc.notifications import INCREMENTAL, Notifier
 
 
 class IncrementalNotices:
-    """Tells how far an incremental snapshot is, and counts for it what was read of the current table."""
+    """Tells how far an incremental snapshot is, and counts for it what was read of the current table.
 
-    def __init__(self, notifier: Notifier) -> None:
+    Args:
+        brief: see `SignalOptions`.
+    """
+
+    def __init__(self, notifier: Notifier, *, brief: bool = False) -> None:
         self._notifier = notifier
+        self._brief = brief
         self._chunks = 0
         self.rows_scanned = 0
 
@@ -21,7 +26,8 @@ class IncrementalNotices:
     def started(self, state: IncrementalState) -> None:
         """The tables are known."""
         self._tell_tables(state, "STARTED")
-        self._tell_tables(state, "DATA_COLLECTIONS_RESOLVED")
+        if not self._brief:
+            self._tell_tables(state, "DATA_COLLECTIONS_RESOLVED")
 
     def paused(self, state: IncrementalState) -> None:
         """No further chunk is read."""
@@ -43,19 +49,19 @@ class IncrementalNotices:
         self._chunks += 1
         if not self._notifier.enabled:
             return
-        self._tell(
-            state,
-            "IN_PROGRESS",
-            {
-                "data_collections": state.names(),
-                "current_collection_in_progress": state.collections[0].name,
-                "maximum_key": ",".join(value or "<null>" for value in state.maximum or []),
-                "last_processed_key": ",".join(value or "<null>" for value in state.chunk_end or []),
+        data = {
+            "data_collections": state.names(),
+            "current_collection_in_progress": state.collections[0].name,
+            "maximum_key": ",".join(value or "<null>" for value in state.maximum or []),
+            "last_processed_key": ",".join(value or "<null>" for value in state.chunk_end or []),
+        }
+        if not self._brief:
+            data |= {
                 "chunk_index": str(self._chunks),
                 "total_chunks": str(math.ceil(total_rows / chunk_rows)),
                 "total_rows": str(total_rows),
-            },
-        )
+            }
+        self._tell(state, "IN_PROGRESS", data)
 
     def table_read(self, state: IncrementalState, status: str, total_rows: int) -> None:
         """The current table is done, or left out.
@@ -69,7 +75,7 @@ class IncrementalNotices:
             "total_rows_scanned": str(self.rows_scanned),
             "status": status,
         }
-        if status == "SUCCEEDED":
+        if status == "SUCCEEDED" and not self._brief:
             data["total_rows"] = str(total_rows)
         self._tell(state, "TABLE_SCAN_COMPLETED", data)
 

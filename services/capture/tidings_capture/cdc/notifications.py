@@ -23,10 +23,10 @@ LOSS: Final = "Loss"
 """Ours: changes may have been lost, and the connector goes on as ``on.slot.loss`` says."""
 
 _TEXT_MAP: Final = ConnectSchema(ConnectType.MAP, optional=True, keys=semantic.STRING, items=semantic.STRING)
-_KEY: Final = semantic.struct(
+KEY: Final = semantic.struct(
     "io.debezium.connector.common.NotificationKey", (("id", semantic.STRING),), version=1
 )
-_VALUE: Final = semantic.struct(
+VALUE: Final = semantic.struct(
     "io.debezium.connector.common.Notification",
     (
         ("id", semantic.STRING),
@@ -46,25 +46,13 @@ class Notifier:
 
     Args:
         name: the connector's ``topic.prefix``.
-        send: queues records for a topic.
-        ensure_topic: creates a topic that does not exist.
+        write: writes a notification to the topic, by the fields of `VALUE`.
     """
 
-    def __init__(
-        self,
-        options: SignalOptions,
-        name: str,
-        converters: tuple[Converter, Converter],
-        send: Callable[[str, list[Record]], None],
-        ensure_topic: Callable[[str], None],
-    ) -> None:
+    def __init__(self, options: SignalOptions, name: str, write: Callable[[dict[str, Any]], None]) -> None:
         self._channels = options.notifications
-        self._topic = options.notification_topic
         self._name = name
-        self._converters = converters
-        self._send = send
-        self._ensure_topic = ensure_topic
-        self._encoders: tuple[Any, Any] | None = None
+        self._write = write
 
     @property
     def enabled(self) -> bool:
@@ -96,12 +84,38 @@ class Notifier:
         if "log" in self._channels:
             _log.info("notification", **value)
         if "sink" in self._channels:
-            encode_key, encode_value = self._sink()
-            self._send(self._topic, [(encode_key({"id": value["id"]}), encode_value(value), None)])
+            self._write(value)
 
-    def _sink(self) -> tuple[Any, Any]:
+
+class EncodedNotifications:
+    """Writes notifications with a connector's converters.
+
+    Args:
+        send: queues records for a topic.
+        ensure_topic: creates a topic that does not exist.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        converters: tuple[Converter, Converter],
+        send: Callable[[str, list[Record]], None],
+        ensure_topic: Callable[[str], None],
+    ) -> None:
+        self._topic = topic
+        self._converters = converters
+        self._send = send
+        self._ensure_topic = ensure_topic
+        self._encoders: tuple[Any, Any] | None = None
+
+    def __call__(self, value: dict[str, Any]) -> None:
+        """Write one."""
+        encode_key, encode_value = self._made()
+        self._send(self._topic, [(encode_key({"id": value["id"]}), encode_value(value), None)])
+
+    def _made(self) -> tuple[Any, Any]:
         if self._encoders is None:
             self._ensure_topic(self._topic)
             key, value = self._converters
-            self._encoders = (key.encoder(self._topic, _KEY), value.encoder(self._topic, _VALUE))
+            self._encoders = (key.encoder(self._topic, KEY), value.encoder(self._topic, VALUE))
         return self._encoders

@@ -3,7 +3,7 @@
 They take a plan's place in its route, so that a route that nobody watches costs nothing.
 """
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any
 
 from tidings_capture.cdc.cells import Cells
@@ -17,7 +17,7 @@ from tidings_connect.data.records import Record
 class WatchingPlan:
     """Takes the keys that change out of a window, until `stop`."""
 
-    def __init__(self, route: Route, window: MutableMapping[bytes | int, Cells]) -> None:
+    def __init__(self, route: Route, window: MutableMapping[Hashable, Cells]) -> None:
         self._route = route
         self._window = window
         self._plan = route.plan

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.incremental import IncrementalSnapshots
@@ -9,7 +10,7 @@ from tidings_capture.cdc.observers import SignalPlan
 from tidings_capture.cdc.route import Route
 from tidings_capture.cdc.row_format import RowFormat
 from tidings_capture.cdc.signal_options import SignalOptions
-from tidings_capture.cdc.signals import Signal, SignalChannels, signal_of_row
+from tidings_capture.cdc.signals import Signal, SignalChannels, signal_of_row, signal_of_texts
 from tidings_connect.errors import ConnectError
 from tidings_service import Retry, get_logger
 
@@ -22,7 +23,7 @@ class SignalDispatch:
     Args:
         name: the connector's, for the log.
         channels: the file and the topic.
-        rows: takes the signal table's rows apart.
+        rows: takes the signal table's rows apart, where they come by `on_route`.
         block: called with a signal that asks for a blocking snapshot.
         settle: called when signals have been dealt with that must not come again after a crash: stores the position.
     """
@@ -32,8 +33,8 @@ class SignalDispatch:
         options: SignalOptions,
         name: str,
         channels: SignalChannels,
-        rows: RowFormat,
-        incremental: IncrementalSnapshots,
+        rows: RowFormat | None,
+        incremental: IncrementalSnapshots[Any],
         block: Callable[[Signal], None],
         settle: Callable[[], None],
     ) -> None:
@@ -122,10 +123,25 @@ class SignalDispatch:
     def on_route(self, route: Route) -> None:
         """A relation was announced: the signal table's rows are listened to."""
         options = self._options
-        if (route.table.schema, route.table.name) == options.table and "source" in options.channels:
+        if (
+            (route.table.schema, route.table.name) == options.table
+            and "source" in options.channels
+            and self._rows is not None
+        ):
             deleted = self._deleted if options.close_by_delete else None
             route.plan = SignalPlan(route.plan, self._rows, self._inserted, deleted)  # type: ignore[assignment]  # see observers
-        self._incremental.on_route(route)
+        self._incremental.on_table((route.table.schema, route.table.name))
+
+    def row_inserted(self, id_: str | None, type_: str | None, data: str | None) -> None:
+        """A row of the signal table was streamed, by its first three columns."""
+        signal = signal_of_texts(id_, type_, data)
+        if signal is not None:
+            self._queue(signal)
+
+    def row_deleted(self, id_: str | None) -> None:
+        """A row of the signal table was deleted: if it opened a window, the window closes where deletes close them."""
+        if self._options.close_by_delete and id_ is not None and id_.endswith("-open"):
+            self._queue(Signal(id_, "snapshot-window-close"))
 
     def _inserted(self, cells: Cells) -> None:
         signal = signal_of_row(cells)
@@ -133,10 +149,8 @@ class SignalDispatch:
             self._queue(signal)
 
     def _deleted(self, cells: Cells) -> None:
-        """The row that opened a window was deleted: the window closes."""
         id_ = cells[0]
-        if isinstance(id_, bytes) and id_.endswith(b"-open"):
-            self._queue(Signal(id_.decode(), "snapshot-window-close"))
+        self.row_deleted(id_.decode() if isinstance(id_, bytes) else None)
 
     def _queue(self, signal: Signal) -> None:
         # Now it would ask the database within the conversion of a row, and what follows in the batch is for after it:

@@ -1,10 +1,15 @@
 """The options of signals, incremental snapshots and notifications, typed."""
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidings_capture.cdc.sql_fragment import enclosed
+from tidings_connect.kafka.settings import translate_client_settings
+
 _PART: Final = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+SIGNAL_CONSUMER: Final = "signal.consumer."
 _NAME: Final = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern})){{1,2}}")
 
 
@@ -30,6 +35,10 @@ class SignalOptions:
     notifications: frozenset[str] = frozenset()
     """``notification.enabled.channels``: ``log``, ``sink``."""
     notification_topic: str = ""
+    enclose: Callable[[str], str] = enclosed
+    """Makes SQL of a signal's fit to stand between parentheses, by the database's lexical rules; raises ValueError."""
+    brief: bool = False
+    """Whether notifications tell what Debezium 3.5 tells: no DATA_COLLECTIONS_RESOLVED, no counts of chunks and of all rows."""
 
 
 def table_name(text: str) -> tuple[str, str] | None:
@@ -46,3 +55,47 @@ def table_name(text: str) -> tuple[str, str] | None:
         raise ValueError("must be schema.table")
     parts = [plain or quoted.replace('""', '"') for quoted, plain in _PART.findall(text)]
     return parts[-2], parts[-1]
+
+
+def read_signal_options(
+    config: Mapping[str, str],
+    text: Callable[[str], str],
+    prefix: str,
+    *,
+    enclose: Callable[[str], str] = enclosed,
+    brief: bool = False,
+) -> SignalOptions:
+    """The options of a configuration.
+
+    Args:
+        text: an option's value, or its default.
+        prefix: ``topic.prefix``.
+        enclose: see `SignalOptions`; so does `brief`.
+
+    Raises:
+        ValueError: the signal table is not named as one.
+        WorkerConfigError: a setting of the topic's consumer cannot be used; by name.
+    """
+    kafka = {"group.id": text("signal.kafka.groupId")}
+    if config.get("signal.kafka.bootstrap.servers"):
+        kafka["bootstrap.servers"] = text("signal.kafka.bootstrap.servers")
+    own = {n.removeprefix(SIGNAL_CONSUMER): v for n, v in config.items() if n.startswith(SIGNAL_CONSUMER)}
+    return SignalOptions(
+        table=table_name(text("signal.data.collection")),
+        channels=_names(text("signal.enabled.channels")),
+        file=text("signal.file"),
+        kafka_topic=text("signal.kafka.topic") or f"{prefix}-signal",
+        kafka_settings={**kafka, **translate_client_settings(own, SIGNAL_CONSUMER)},
+        poll_seconds=int(text("signal.poll.interval.ms")) / 1000,
+        chunk_rows=int(text("incremental.snapshot.chunk.size")),
+        close_by_delete=text("incremental.snapshot.watermarking.strategy").lower() == "insert_delete",
+        read_only=text("read.only").lower() == "true",
+        notifications=_names(text("notification.enabled.channels")),
+        notification_topic=text("notification.sink.topic.name"),
+        enclose=enclose,
+        brief=brief,
+    )
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(part.strip().lower() for part in text.split(",") if part.strip())

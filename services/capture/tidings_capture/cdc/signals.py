@@ -7,7 +7,7 @@ the worker's REST API. A signal that cannot be understood is a warning in the lo
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,11 @@ def table_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> JavaPattern:
 def signal_of_row(cells: Cells) -> Signal | None:
     """The signal that a row of the signal table is: its first three columns, whatever they are called."""
     id_, type_, data = (cell.decode() if isinstance(cell, bytes) else None for cell in cells[:3])
+    return signal_of_texts(id_, type_, data)
+
+
+def signal_of_texts(id_: str | None, type_: str | None, data: str | None) -> Signal | None:
+    """The signal of three columns; None, with a warning where there is one, when it is none."""
     if id_ is None or type_ is None:
         return None
     return _made(id_, type_, data or "{}")
@@ -91,17 +96,20 @@ def _made(id_: str, type_: str, data: Any) -> Signal | None:
     return Signal(id_, type_, data)
 
 
-def condition_for(signal: Signal, name: str) -> str:
+def condition_for(signal: Signal, name: str, enclose: Callable[[str], str] = enclosed) -> str:
     """The filter of the first of a signal's ``additional-conditions`` that is about a table.
 
     Raises:
         ConnectError: see `conditions_of`.
     """
-    return next((text for pattern, text in conditions_of(signal) if pattern.matches(name)), "")
+    return next((text for pattern, text in conditions_of(signal, enclose) if pattern.matches(name)), "")
 
 
-def conditions_of(signal: Signal) -> list[tuple[JavaPattern, str]]:
+def conditions_of(signal: Signal, enclose: Callable[[str], str] = enclosed) -> list[tuple[JavaPattern, str]]:
     """A signal's ``additional-conditions``: tables and filters.
+
+    Args:
+        enclose: see `SignalOptions.enclose`.
 
     Raises:
         ConnectError: the conditions are not of their form, or a filter is more than stands between parentheses.
@@ -113,7 +121,7 @@ def conditions_of(signal: Signal) -> list[tuple[JavaPattern, str]]:
     for condition in conditions:
         try:
             pattern = compile_java(condition["data-collection"], re.IGNORECASE)
-            found.append((pattern, enclosed(str(condition["filter"]))))
+            found.append((pattern, enclose(str(condition["filter"]))))
         except (KeyError, TypeError, ValueError) as error:
             reason = f": {error}" if isinstance(error, ValueError) else ""
             raise ConnectError(f"additional-conditions of signal {signal.id} is malformed{reason}") from error

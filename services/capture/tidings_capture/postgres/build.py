@@ -2,11 +2,12 @@
 
 from contextlib import ExitStack
 
+from tidings_capture.cdc.blocking_snapshots import BlockingSnapshots
 from tidings_capture.cdc.chunks import ChunkTable
 from tidings_capture.cdc.deleted_rows import DeletedRows
 from tidings_capture.cdc.incremental import IncrementalSnapshots
 from tidings_capture.cdc.markers import compile_markers
-from tidings_capture.cdc.notifications import Notifier
+from tidings_capture.cdc.notifications import EncodedNotifications, Notifier
 from tidings_capture.cdc.signal_dispatch import SignalDispatch
 from tidings_capture.cdc.signals import SignalChannels
 from tidings_capture.cdc.spool import Spool
@@ -22,7 +23,6 @@ from tidings_capture.postgres.run import TaskRun
 from tidings_capture.postgres.server.database import PostgresDatabase
 from tidings_capture.postgres.settings.config import ConnectorConfig
 from tidings_capture.postgres.settings.worker_options import spool_bounds
-from tidings_capture.postgres.snapshots.blocking import BlockingSnapshots
 from tidings_capture.postgres.snapshots.snapshot import SnapshotRun
 from tidings_capture.postgres.snapshots.watermarks import PostgresWatermarks
 from tidings_capture.postgres.streaming.heartbeats import Heartbeats
@@ -91,7 +91,12 @@ def build_task(context: TaskContext, config: ConnectorConfig) -> TaskRun:
         schema_changes = SchemaChangePlan(
             config, plans, output.prepare_topic, lambda types: database.catalog().type_names(types)
         )
-    notifier = Notifier(config.signals, config.topic_prefix, plans, output.send, output.prepare_topic)
+    notes = config.signals.notification_topic
+    notifier = Notifier(
+        config.signals,
+        config.topic_prefix,
+        EncodedNotifications(notes, plans, output.send, output.prepare_topic),
+    )
     routes = Routes(config, database.catalog, plans, output.prepare_topic)
 
     # What goes on beside the work
@@ -100,24 +105,25 @@ def build_task(context: TaskContext, config: ConnectorConfig) -> TaskRun:
     feedback = SlotFeedback(positions, config.status_update_seconds)
     upkeep = Upkeep(context.supervision, guard, feedback, make_report)
     heartbeats = Heartbeats(config, database, guard, markers, output.send)
-    blocking = BlockingSnapshots(config.name, database, guard)
+    blocking = BlockingSnapshots(
+        config.name, database.captured, config.signals.enclose, lambda: guard.no_snapshots
+    )
     incremental = IncrementalSnapshots(
         config.signals,
         config.name,
         database.captured,
         PostgresWatermarks(config.signals, database, breathe),
-        ChunkTable(database, routes, config.name, counts=notifier.enabled),
+        ChunkTable(database, routes, config.name, output.send, counts=notifier.enabled),
         DeletedRows(
             database,
             routes,
             config.name,
             output.converters,
             lambda topic: TopicKeys(consumer, topic),
+            output.send,
             tombstones=config.conversion.tombstones_on_delete,
         ),
-        routes,
         notifier,
-        output.send,
     )
     opened.callback(incremental.close)
     positions.incremental = incremental.state

@@ -4,6 +4,7 @@ import time
 
 import msgspec
 
+from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.incremental import IncrementalSnapshots
 from tidings_capture.postgres.encoding.routes import Routes
 from tidings_capture.postgres.encoding.tolerance import Tolerance
@@ -30,7 +31,7 @@ class TaskReport:
         checkpoints: Checkpoints[SourceOffset],
         tolerance: Tolerance,
         heartbeats: Heartbeats,
-        incremental: IncrementalSnapshots,
+        incremental: IncrementalSnapshots[Cells],
     ) -> None:
         self._progress = progress
         self._streaming = streaming

@@ -24,7 +24,7 @@ from tidings_capture.cdc.options import (
     TimePrecision,
     placeholder_bytes,
 )
-from tidings_capture.cdc.signal_options import SignalOptions, table_name
+from tidings_capture.cdc.signal_options import SignalOptions, read_signal_options, table_name
 from tidings_capture.cdc.snapshot_options import SnapshotOptions, select_overrides
 from tidings_capture.postgres.client import Endpoint
 from tidings_capture.postgres.encoding.tolerance import ToleranceOptions
@@ -42,7 +42,6 @@ from tidings_connect.config.task_options import boundary_of, converters_of, prod
 from tidings_connect.converters.encoding import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
 from tidings_connect.errors import OptionError
 from tidings_connect.java.regex import JavaPattern
-from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.kafka.topic_creation import TopicCreation, read_topic_creation
 
 
@@ -157,7 +156,7 @@ def read_connector_config(
             value.patterns("message.prefix.include.list"), value.patterns("message.prefix.exclude.list")
         ),
         schema_changes=value.boolean("tidings.schema.changes"),
-        signals=_signals(value, config, prefix),
+        signals=read_signal_options(config, value.text, prefix),
         protocol=ProtocolOptions(
             streaming=value.text("tidings.streaming.mode").lower(),
             memory_bytes=value.integer("tidings.streaming.memory.bytes"),
@@ -200,27 +199,6 @@ def _snapshot(value: "_Values", config: Mapping[str, str]) -> SnapshotOptions:
         order=value.text("snapshot.tables.order.by.row.count").lower(),
         include=value.patterns("snapshot.include.collection.list"),
         selects=select_overrides(config),
-    )
-
-
-def _signals(value: "_Values", config: Mapping[str, str], prefix: str) -> SignalOptions:
-    consumer = "signal.consumer."
-    kafka = {"group.id": value.text("signal.kafka.groupId")}
-    if config.get("signal.kafka.bootstrap.servers"):
-        kafka["bootstrap.servers"] = value.text("signal.kafka.bootstrap.servers")
-    overrides = {n.removeprefix(consumer): v for n, v in config.items() if n.startswith(consumer)}
-    return SignalOptions(
-        table=table_name(value.text("signal.data.collection")),
-        channels=value.names("signal.enabled.channels"),
-        file=value.text("signal.file"),
-        kafka_topic=value.text("signal.kafka.topic") or f"{prefix}-signal",
-        kafka_settings={**kafka, **translate_client_settings(overrides, consumer)},
-        poll_seconds=value.integer("signal.poll.interval.ms") / 1000,
-        chunk_rows=value.integer("incremental.snapshot.chunk.size"),
-        close_by_delete=value.text("incremental.snapshot.watermarking.strategy").lower() == "insert_delete",
-        read_only=value.boolean("read.only"),
-        notifications=value.names("notification.enabled.channels"),
-        notification_topic=value.text("notification.sink.topic.name"),
     )
 
 

@@ -1,15 +1,13 @@
 """What is wrong with one option's value: a check returns it in words, Debezium's own where it has some, or None."""
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from tidings_capture.cdc.filters import compile_keys, compile_list
 from tidings_capture.cdc.options import placeholder_bytes
-from tidings_capture.cdc.signal_options import table_name
 from tidings_capture.postgres.server.replica_identities import compile_identities
 from tidings_capture.postgres.wal.options import parse_limit
-from tidings_connect.config.option_checks import at_least_one_problem, not_negative_problem, refused_by
+from tidings_connect.config.option_checks import refused_by
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,63}")
 _PREFIX: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -32,7 +30,6 @@ patterns_problem: Final = refused_by(
 )
 message_keys_problem: Final = refused_by(compile_keys, "is ")
 identities_problem: Final = refused_by(compile_identities, "is wrong: ")
-table_problem: Final = refused_by(table_name)
 limit_problem: Final = refused_by(parse_limit)
 placeholder_problem: Final = refused_by(placeholder_bytes, "is wrong: ")
 
@@ -55,21 +52,5 @@ def require_auth_problem(value: str) -> str | None:
     return "takes password, md5, scram-sha-256, gss, sspi, oauth, none, with commas, each or none with ! before it"
 
 
-def chunk_problem(value: str) -> str | None:
-    return not_negative_problem(value) or at_least_one_problem(value)  # with none, nothing would be read
-
-
 def queue_problem(value: str) -> str | None:
     return None if int(value) >= 1 else "A positive queue size is required"
-
-
-def channels_among(known: set[str]) -> Callable[[str], str | None]:
-    def check(value: str) -> str | None:
-        wrong = {part.strip().lower() for part in value.split(",")} - known - {""}
-        return (
-            f"takes {', '.join(sorted(known))}; {', '.join(sorted(wrong))} is not implemented"
-            if wrong
-            else None
-        )
-
-    return check

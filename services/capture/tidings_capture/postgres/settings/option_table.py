@@ -7,12 +7,13 @@ accepted without effect because one value is the only behaviour (`FIXED`: any ot
 
 from typing import Final
 
+from tidings_capture.cdc.signal_option_table import OPTIONS as SIGNALS
+from tidings_capture.cdc.signal_options import SIGNAL_CONSUMER
 from tidings_capture.postgres.settings.option_tables import (
     captured,
     connection,
     ours,
     running,
-    signals,
     snapshots,
     topics,
     values,
@@ -23,7 +24,6 @@ from tidings_capture.postgres.settings.option_tables.others import (
     PREFIXES,
     REFUSED,
     REFUSED_PREFIXES,
-    SIGNAL_CONSUMER,
 )
 from tidings_capture.postgres.settings.option_tables.others import FIXED as _FIXED
 from tidings_capture.postgres.settings.option_tables.ours import REQUIRE_AUTH
@@ -57,11 +57,11 @@ _SECTIONS: Final = {
     "Topics and records": topics.OPTIONS,
     "Values": values.OPTIONS,
     "Snapshots": snapshots.OPTIONS,
-    "Signals and notifications": signals.OPTIONS,
+    "Signals and notifications": SIGNALS,
     "Errors and queues": running.OPTIONS,
 }
 _OWN: Final = (
-    *connection.OPTIONS, *topics.OPTIONS, *captured.OPTIONS, *snapshots.OPTIONS, *signals.OPTIONS, *values.OPTIONS,
+    *connection.OPTIONS, *topics.OPTIONS, *captured.OPTIONS, *snapshots.OPTIONS, *SIGNALS, *values.OPTIONS,
     *running.OPTIONS, *ours.OPTIONS,
 )  # fmt: skip
 OPTIONS: Final = {**FRAMEWORK_OPTIONS, **{option.name: option for option in _OWN}}

@@ -8,7 +8,7 @@ from typing import Final
 
 from tidings_capture.cdc.column_mappers import PREFIXES, mapper_problem
 from tidings_capture.cdc.naming import topic_option_problems
-from tidings_capture.cdc.signal_file import DEFAULT_FILE, signal_file_problem
+from tidings_capture.cdc.signal_option_table import missing_partners
 from tidings_capture.cdc.snapshot_options import OVERRIDES, select_overrides
 from tidings_capture.postgres.settings.option_table import (
     FIXED,
@@ -68,19 +68,7 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _missing_partners(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Options that mean nothing without another."""
-    topic = "notification.sink.topic.name"
-    if "sink" in config.get("notification.enabled.channels", "") and not config.get(topic):
-        yield (
-            topic,
-            worded(
-                topic, "Notification topic name must be provided when kafka notification channel is enabled"
-            ),
-        )
-    channels = {part.strip().lower() for part in config.get("signal.enabled.channels", "").split(",")}
-    if "file" in channels:
-        wrong = signal_file_problem(config.get("signal.file", DEFAULT_FILE).strip() or DEFAULT_FILE)
-        if wrong is not None:
-            yield "signal.file", worded("signal.file", wrong)
+    yield from missing_partners(config)
     queue, batch = "max.queue.size", "max.batch.size"
     sizes = [config.get(name) or OPTIONS[name].default or "" for name in (queue, batch)]
     if all(size.isdigit() for size in sizes) and int(sizes[0]) <= int(sizes[1]):

@@ -52,7 +52,7 @@ class PostgresWatermarks:
             self._write(f"{self._chunk_id}-close", _CLOSE, times)
         return None
 
-    def wait_for_visibility(self, streamed: Iterable[int]) -> None:
+    def wait_for_visibility(self, streamed: Iterable[int]) -> bool:
         """Wait until a new snapshot shows all these transactions (ids of 32 bits), which the stream has shown."""
         while True:
             text = str(self._database.session.value("SELECT pg_current_snapshot()::text"))
@@ -62,7 +62,7 @@ class PostgresWatermarks:
             if not any(
                 xid in hidden or 0 <= (xid - first_unknown) & 0xFFFFFFFF < 1 << 31 for xid in streamed
             ):
-                return
+                return True
             self._breathe()
             time.sleep(_VISIBILITY_SECONDS)
 

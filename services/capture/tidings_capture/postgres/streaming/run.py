@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tidings_capture.cdc.blocking_snapshots import BlockingSnapshots
+from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.fault_points import reached
 from tidings_capture.cdc.incremental import IncrementalSnapshots
 from tidings_capture.cdc.signal_dispatch import SignalDispatch
@@ -20,7 +22,6 @@ from tidings_capture.postgres.offsets.positions import Positions
 from tidings_capture.postgres.offsets.progress import TaskProgress
 from tidings_capture.postgres.server.setup import start_streaming
 from tidings_capture.postgres.settings.config import ConnectorConfig
-from tidings_capture.postgres.snapshots.blocking import BlockingSnapshots
 from tidings_capture.postgres.streaming.heartbeats import Heartbeats
 from tidings_capture.postgres.streaming.idle_timeout import IdleTimeout
 from tidings_capture.postgres.streaming.publication_watch import PublicationWatch
@@ -55,7 +56,7 @@ class Beside:
     heartbeats: Heartbeats
     publication: PublicationWatch
     guard: TaskGuard
-    incremental: IncrementalSnapshots
+    incremental: IncrementalSnapshots[Cells]
     signals: SignalDispatch
     blocking: BlockingSnapshots
 

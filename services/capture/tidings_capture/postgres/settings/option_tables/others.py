@@ -2,10 +2,9 @@
 
 from typing import Final
 
+from tidings_capture.cdc.signal_options import SIGNAL_CONSUMER
 from tidings_capture.cdc.snapshot_options import OVERRIDES
 from tidings_connect.config.option import Family, Option, Passed
-
-SIGNAL_CONSUMER: Final = "signal.consumer."
 
 FAMILIES: Final = (
     Family(

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from tidings_capture.cdc.signal_option_table import INCREMENTAL
 from tidings_capture.cdc.snapshot_options import OVERRIDES
-from tidings_capture.postgres.settings.option_checks import chunk_problem, patterns_problem
+from tidings_capture.postgres.settings.option_checks import patterns_problem
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import (
     not_negative_long_problem,
@@ -102,26 +103,7 @@ OPTIONS: Final = (
         documentation="Tables that a snapshot reads by a SELECT of your own, given in an option for each.",
         remark="Columns that the statement does not give are null.",
     ),
-    Option(
-        "incremental.snapshot.chunk.size",
-        "int",
-        "1024",
-        check=chunk_problem,
-        documentation="How many rows a chunk of an incremental snapshot has.",
-    ),
-    Option(
-        "incremental.snapshot.watermarking.strategy",
-        default="insert_insert",
-        values=("insert_delete", "insert_insert"),
-        documentation="How a chunk's window is closed in the signal table: by a second row, or by deleting the first.",
-    ),
-    Option(
-        "read.only",
-        "boolean",
-        "false",
-        remark="Incremental snapshots write no watermarks.",
-        documentation="Whether incremental snapshots write nothing into the database.",
-    ),
+    *INCREMENTAL,
     Option(
         "snapshot.isolation.mode",
         default="serializable",
