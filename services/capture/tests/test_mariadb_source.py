@@ -407,7 +407,7 @@ def test_a_server_that_logs_no_names_is_refused(database: Database, config: Conf
         ({"skipped.operations": "none,t"}, "skipped.operations"),
         ({"skipped.operations": "x"}, "skipped.operations"),
         ({"column.mask.with.3.chars": "a.b.c"}, "column.mask.with.3.chars"),
-        ({"snapshot.mode": "recovery"}, "snapshot.mode"),
+        ({"snapshot.mode": "custom"}, "snapshot.mode"),
         ({"time.precision.mode": "isostring"}, "time.precision.mode"),
         ({"database.server.id": "0"}, "database.server.id"),
         ({"table.include.list": "a", "table.exclude.list": "b"}, "table.exclude.list"),

@@ -20,7 +20,7 @@ SELECT index_name, column_name, nullable, sub_part FROM information_schema.stati
 WHERE table_schema = %s AND table_name = %s AND non_unique = 0 ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index
 """
 _TABLES: Final = """
-SELECT table_schema, table_name, engine FROM information_schema.tables
+SELECT table_schema, table_name, engine, table_rows FROM information_schema.tables
 WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
 ORDER BY table_schema, table_name
 """
@@ -83,11 +83,16 @@ class Found:
     database: str
     name: str
     engine: str | None
+    rows: int | None
+    """As the server estimates them."""
 
 
 def tables(session: Session) -> list[Found]:
     """All tables but the system's and views."""
-    return [Found(*row) for row in session.rows(_TABLES)]
+    return [
+        Found(database, name, engine, None if rows is None else int(rows))
+        for database, name, engine, rows in session.rows(_TABLES)
+    ]
 
 
 def table(session: Session, database: str, name: str) -> Table | None:

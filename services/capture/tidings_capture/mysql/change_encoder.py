@@ -93,6 +93,13 @@ class SnapshotEncoder:
         """The connector's own time is read anew for the next row."""
         self._tails.clear()
 
+    def key(self, cells: Cells) -> bytes | None:
+        """The key that a row's record has; None: it has none, or `TablePlan` has to write it."""
+        try:
+            return self._cells.encode(cells)[1]
+        except IRREGULAR:
+            return None
+
     def record(self, cells: Cells, place: Place) -> Record | None:
         """A row's record; None: `TablePlan` has to write it. Of `place` only the mark may change between two ticks."""
         try:

@@ -143,6 +143,12 @@ class Session:
             cursor.execute(statement, parameters or None)
             return list(cursor.fetchall())
 
+    def columns(self, statement: str) -> frozenset[str]:
+        """The names of the columns of a statement's rows."""
+        with told(f"a statement on {self._endpoint} failed"), self._connection.cursor(Cursor) as cursor:
+            cursor.execute(statement)
+            return frozenset(str(column[0]) for column in cursor.description or ())
+
     def open(self, statement: str) -> "Result":
         """A result that is read bit by bit; nothing else may be asked meanwhile."""
         return Result(self._connection, statement, str(self._endpoint))
@@ -171,6 +177,12 @@ class Result:
         """Read what is left, and forget it."""
         with told(self._what):
             self._cursor.close()
+
+    def abandon(self) -> None:
+        """Forget what is left, unread: the connection is of no more use. PyMySQL would read it when the object goes."""
+        unread = self._cursor._result  # noqa: SLF001 - PyMySQL has no public way
+        if unread is not None:
+            unread.unbuffered_active = False
 
 
 class BinlogStream:

@@ -15,11 +15,14 @@ from tidings_capture.cdc.filters import (
 )
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY, TopicNames
 from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePrecision, placeholder_bytes
+from tidings_capture.cdc.signal_options import SignalOptions, read_signal_options
+from tidings_capture.cdc.snapshot_options import SnapshotOptions, select_overrides
+from tidings_capture.cdc.sql_fragment import enclosed_mariadb
 from tidings_capture.mysql.catalog import SYSTEM
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.fields import FieldOptions
 from tidings_capture.mysql.history.options import HISTORY, HistoryOptions, read_history
-from tidings_capture.mysql.options import OBEYED
+from tidings_capture.mysql.options import BASED, OBEYED
 
 VERSION: Final = "3.5.0.Final"
 """The release whose records these are; stands in ``source.version``."""
@@ -37,7 +40,12 @@ class MariaDbConfig:
     columns: ColumnFilter
     keys: KeyColumns
     skipped: frozenset[str]
-    snapshot_mode: str
+    snapshot: SnapshotOptions
+    recovers: bool
+    """``snapshot.mode=recovery``: the schema history is begun anew at the stored position."""
+    reads_all: bool
+    """``snapshot.mode=never``: a first start reads the log from its beginning."""
+    signals: SignalOptions
     locking: str
     """``snapshot.locking.mode``: ``minimal``, ``extended`` or ``none``."""
     lock_seconds: float
@@ -79,6 +87,9 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
         "topic.heartbeat.name": "",
         "topic.heartbeat.prefix": given["heartbeat.topics.prefix"],
     }
+    signals = read_signal_options(
+        config, lambda name: given[name], given["topic.prefix"], enclose=enclosed_mariadb, brief=True
+    )
     return MariaDbConfig(
         endpoint=Endpoint(
             host=given["database.hostname"],
@@ -96,13 +107,17 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
             compile_list(given["database.exclude.list"]),
             compile_list(given["table.include.list"]),
             compile_list(given["table.exclude.list"]),
+            signals.table,
         ),
         columns=ColumnFilter(
             compile_list(given["column.include.list"]), compile_list(given["column.exclude.list"])
         ),
         keys=compile_keys(given["message.key.columns"]),
         skipped=frozenset(part.strip().lower() for part in given["skipped.operations"].split(",")),
-        snapshot_mode=given["snapshot.mode"].lower().replace("schema_only", "no_data"),
+        snapshot=_snapshot(given, config),
+        recovers=given["snapshot.mode"].lower() in {"recovery", "schema_only_recovery"},
+        reads_all=given["snapshot.mode"].lower() == "never",
+        signals=signals,
         locking=given["snapshot.locking.mode"].lower(),
         lock_seconds=int(given["snapshot.lock.timeout.ms"]) / 1000,
         fetch_rows=int(given["snapshot.fetch.size"]),
@@ -128,4 +143,31 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
             ("__debezium.context.connectorName", "mariadb"),
             ("__debezium.context.runId", str(uuid.uuid4())),
         ),
+    )
+
+
+_FORMER: Final = {
+    "schema_only": "no_data",
+    "never": "no_data",
+    "recovery": "no_data",
+    "schema_only_recovery": "no_data",
+}
+
+
+def _snapshot(given: Mapping[str, str], config: Mapping[str, str]) -> SnapshotOptions:
+    mode = given["snapshot.mode"].lower()
+
+    def is_true(name: str) -> bool:
+        return given[f"{BASED}{name}"].lower() == "true"
+
+    return SnapshotOptions(
+        mode=_FORMER.get(mode, mode),
+        based_data=is_true("snapshot.data"),
+        based_stream=is_true("start.stream"),
+        based_on_data_error=is_true("snapshot.on.data.error"),
+        delay_seconds=int(given["snapshot.delay.ms"]) / 1000,
+        streaming_delay_seconds=int(given["streaming.delay.ms"]) / 1000,
+        order=given["snapshot.tables.order.by.row.count"].lower(),
+        include=compile_list(given["snapshot.include.collection.list"]),
+        selects=select_overrides(config),
     )

@@ -1,10 +1,11 @@
 """The errors of MariaDB's connector. Messages name tables, columns, options and positions; never a value or a statement."""
 
+from tidings_capture.cdc.errors import DatabaseError
 from tidings_connect.errors import ConnectError
 from tidings_service.errors import Retry
 
 
-class MariaDbError(ConnectError):
+class MariaDbError(DatabaseError):
     """The server cannot be reached, or answers with an error.
 
     Args:

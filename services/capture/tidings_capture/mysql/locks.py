@@ -6,7 +6,7 @@ may not, until their rows are read; ``none`` nothing.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from tidings_capture.mysql.catalog import Found, tables
@@ -31,27 +31,46 @@ def has_transactions(found: Found) -> bool:
     return (found.engine or "").upper() in _TRANSACTIONAL
 
 
-def captured_tables(session: Session, config: MariaDbConfig) -> list[Found]:
-    """The captured tables, in the order of a snapshot.
+def captured_tables(
+    session: Session, config: MariaDbConfig, only: Collection[tuple[str, str]] | None = None
+) -> list[Found]:
+    """The captured tables whose rows a snapshot reads, in its order: not the table of signals, which are not data.
+
+    Args:
+        only: none but these; None: all that ``snapshot.include.collection.list`` leaves.
 
     Raises:
         MariaDbError: the server cannot be asked.
     """
     there = {(found.database, found.name): found for found in tables(session)}
-    names = config.tables.order([name for name in there if config.captures(*name)])
-    return [there[name] for name in names]
+    chosen = [
+        name
+        for name in there
+        if config.captures(*name)
+        and name != config.signals.table
+        and (config.snapshot.includes(*name) if only is None else name in only)
+    ]
+    found = [there[name] for name in config.tables.order(chosen)]
+    order = config.snapshot.order
+    if order != "disabled":
+        found.sort(key=lambda one: one.rows or 0, reverse=order == "descending")
+    return found
 
 
 class Locks:
     """The locks of one snapshot, on a connection of their own: to begin a transaction would give them back.
+
+    Args:
+        only: see `captured_tables`.
 
     Raises:
         MariaDbError: they cannot be had; names the rights that they need.
         UnsupportedError: a table without transactions needs one, and ``snapshot.locking.mode`` is ``none``.
     """
 
-    def __init__(self, config: MariaDbConfig) -> None:
+    def __init__(self, config: MariaDbConfig, only: Collection[tuple[str, str]] | None = None) -> None:
         self._config = config
+        self._only = only
         self.whole = False
         """Whether every table is locked."""
         self.locked: frozenset[tuple[str, str]] = frozenset()
@@ -80,7 +99,7 @@ class Locks:
                 _log.info("no table can be written until the snapshot's rows are read")
                 return
             _log.warning("the user has no right RELOAD: the captured tables are locked one by one")
-        captured = captured_tables(session, self._config)
+        captured = captured_tables(session, self._config, self._only)
         chosen = [
             found for found in captured if self._config.locking == "extended" or not has_transactions(found)
         ]

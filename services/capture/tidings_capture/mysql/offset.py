@@ -5,15 +5,18 @@ events, and of the rows of the next one, were read. Another server may cut the s
 ``tidings_rows`` has the number of its rows, by transaction: it counts where it is there.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tidings_capture.cdc.incremental_state import FIELDS
 from tidings_capture.mysql.gtid import GtidPosition
 from tidings_connect.errors import OffsetError
 
 _ROWS: Final = "tidings_rows"
+_DONE: Final = "tidings_snapshot_done"
 _PART: Final = re.compile(r"(\d+-\d+-\d+):(\d{1,18})")
 _HINT: Final = "correct it with PATCH /connectors/{name}/offsets, or delete it"
 
@@ -34,6 +37,10 @@ class Offset:
     """Of a transaction that was read in part, by Debezium: its events, and the rows of the next one."""
     parts: Mapping[str, int] = field(default_factory=dict)
     """Rows that were read, by the transaction's GTID."""
+    incremental: Mapping[str, Any] | None = None
+    """The fields of an incremental snapshot that is under way (`cdc.incremental_state`)."""
+    done: tuple[str, ...] = ()
+    """Tables that a snapshot which is under way has sent as a whole, as ``database.table``."""
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""
@@ -45,6 +52,8 @@ class Offset:
         }
         if self.in_snapshot:
             made["snapshot"] = "INITIAL"
+        if self.done:
+            made[_DONE] = json.dumps(self.done)
         if self.server_id:
             made["server_id"] = self.server_id
         if self.events:
@@ -53,7 +62,7 @@ class Offset:
             made["row"] = self.rows
         if self.parts:
             made[_ROWS] = ",".join(f"{gtid}:{count}" for gtid, count in self.parts.items())
-        return made
+        return made | dict(self.incremental or {})
 
 
 def read_offset(stored: Mapping[str, Any]) -> Offset:
@@ -83,4 +92,27 @@ def read_offset(stored: Mapping[str, Any]) -> Offset:
         parts[match[1]] = int(match[2])
     seconds, server, events, rows = numbers
     in_snapshot = stored.get("snapshot") not in {None, False, "false"}
-    return Offset(complete, file, position, seconds, server, in_snapshot, events, rows, parts)
+    incremental = {name: stored[name] for name in FIELDS if name in stored} or None
+    return Offset(
+        complete,
+        file,
+        position,
+        seconds,
+        server,
+        in_snapshot,
+        events,
+        rows,
+        parts,
+        incremental,
+        _done(stored),
+    )
+
+
+def _done(stored: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        found = json.loads(stored.get(_DONE) or "[]")
+    except (TypeError, ValueError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise OffsetError(f"{_DONE} of the stored offset cannot be understood", hint=_HINT)
+    return tuple(found)

@@ -1,11 +1,16 @@
 """The options of MariaDB's connector: those that are obeyed, those that take one value, and those that are refused by name."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from tidings_capture.cdc.filters import compile_keys, compile_list
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY
 from tidings_capture.cdc.options import placeholder_bytes
+from tidings_capture.cdc.signal_option_table import INCREMENTAL, missing_partners
+from tidings_capture.cdc.signal_option_table import OPTIONS as SIGNALS
+from tidings_capture.cdc.signal_options import SIGNAL_CONSUMER
+from tidings_capture.cdc.snapshot_options import OVERRIDES, select_overrides
 from tidings_capture.mysql.history.options import (
     HISTORY,
     HISTORY_CLASS,
@@ -13,10 +18,11 @@ from tidings_capture.mysql.history.options import (
     HISTORY_TOPIC,
     history_problems,
 )
-from tidings_connect.config.framework import unknown_option
+from tidings_connect.config.framework import override_problem, unknown_option
 from tidings_connect.config.option import Option, Passed, worded
 from tidings_connect.config.option_checks import (
     at_least_one_problem,
+    not_negative_long_problem,
     not_negative_problem,
     port_problem,
     refused_by,
@@ -38,6 +44,13 @@ def _skipped_problem(value: str) -> str | None:
     return "must not hold none beside others" if "none" in parts and len(parts) > 1 else None
 
 
+BASED: Final = "snapshot.mode.configuration.based."
+_SIGNALS: Final = tuple(
+    replace(option, documentation="The table that signals are written to, database.table.")
+    if option.name == "signal.data.collection"
+    else option
+    for option in SIGNALS
+)
 SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
     "The server": (
         Option("database.hostname", required=True, documentation="The server's name or address."),
@@ -114,9 +127,82 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         Option(
             "snapshot.mode",
             default="initial",
-            values=("initial", "initial_only", "no_data", "schema_only", "when_needed"),
+            values=(
+                "always",
+                "initial",
+                "initial_only",
+                "no_data",
+                "schema_only",
+                "never",
+                "when_needed",
+                "recovery",
+                "schema_only_recovery",
+                "configuration_based",
+            ),
             documentation="Whether tables are read before the log.",
-            remark="`initial`: where nothing is stored; `initial_only`: and then nothing more; `no_data` (`schema_only`): never; `when_needed`: also where the log does not hold the stored position any more.",
+            remark="`initial`: where nothing is stored; `initial_only`: and then nothing more; `no_data` (formerly `schema_only`, `never`): never; `always`: at each start, behind the log; `when_needed`: also where the log does not hold the stored position any more; `recovery` (formerly `schema_only_recovery`): never, and the schema history is begun anew at the stored position; `configuration_based`: as the options below say. `custom` needs a Java class, and is refused.",
+        ),
+        Option(
+            f"{BASED}snapshot.data",
+            "boolean",
+            "false",
+            documentation="With configuration_based: whether tables are read at each start.",
+        ),
+        Option(
+            f"{BASED}snapshot.schema",
+            "boolean",
+            "false",
+            documentation="With configuration_based: the structure of tables is told with a snapshot; accepted, without effect.",
+        ),
+        Option(
+            f"{BASED}start.stream",
+            "boolean",
+            "false",
+            documentation="With configuration_based: whether the log is read afterwards.",
+        ),
+        Option(
+            f"{BASED}snapshot.on.schema.error",
+            "boolean",
+            "false",
+            documentation="With configuration_based: the schema history is not read; accepted, without effect.",
+        ),
+        Option(
+            f"{BASED}snapshot.on.data.error",
+            "boolean",
+            "false",
+            documentation="With configuration_based: whether tables are read where the log does not hold the stored position any more.",
+        ),
+        Option(
+            "snapshot.delay.ms",
+            "long",
+            "0",
+            check=not_negative_long_problem,
+            documentation="How long to wait before the snapshot, in milliseconds.",
+        ),
+        Option(
+            "streaming.delay.ms",
+            "long",
+            "0",
+            check=not_negative_long_problem,
+            documentation="How long to wait between snapshot and log, in milliseconds.",
+        ),
+        Option(
+            "snapshot.include.collection.list",
+            "list",
+            check=_list_problem,
+            documentation="Of the captured tables those that a snapshot reads, as database.table.",
+        ),
+        Option(
+            "snapshot.tables.order.by.row.count",
+            default="disabled",
+            values=("disabled", "ascending", "descending"),
+            documentation="Whether a snapshot begins with the smallest or the largest tables, by the server's estimates.",
+        ),
+        Option(
+            OVERRIDES,
+            "list",
+            documentation="Tables that a snapshot reads by a SELECT of your own, given in an option for each, as `snapshot.select.statement.overrides.<database>.<table>`.",
+            remark="Columns that the statement does not give are null.",
         ),
         Option(
             "snapshot.locking.mode",
@@ -139,7 +225,15 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             check=at_least_one_problem,
             documentation="How many rows are read at a time.",
         ),
+        *INCREMENTAL,
+        Option(
+            "incremental.snapshot.allow.schema.changes",
+            "boolean",
+            "false",
+            documentation="Accepted, without effect: a chunk is read again when a table was altered meanwhile.",
+        ),
     ),
+    "Signals and notifications": _SIGNALS,
     "Records": (
         Option(
             "topic.prefix",
@@ -266,32 +360,32 @@ FIXED: Final = (
     Option("table.ignore.builtin", "boolean", only="true"),
     Option("extended.headers.enabled", "boolean", only="true"),
     Option("snapshot.max.threads", "int", only="1"),
-    Option("snapshot.delay.ms", "long", only="0"),
-    Option("streaming.delay.ms", "long", only="0"),
 )
 REFUSED: Final = (
     "database.query.timeout.ms", "database.initial.statements", "database.server.id.offset", "database.ssl.keystore",
     "database.ssl.keystore.password", "database.ssl.truststore", "database.ssl.truststore.password", "max.queue.size",
-    "max.queue.size.in.bytes", "poll.interval.ms", "snapshot.include.collection.list", "snapshot.max.threads.multiplier",
+    "max.queue.size.in.bytes", "poll.interval.ms", "snapshot.max.threads.multiplier",
     "snapshot.mode.custom.name", "retriable.restart.connector.wait.ms", "query.fetch.size",
-    "incremental.snapshot.watermarking.strategy", "connection.validation.timeout.ms", "executor.shutdown.timeout.ms",
+    "connection.validation.timeout.ms", "executor.shutdown.timeout.ms",
     "guardrail.collections.max", "guardrail.collections.limit.action", "custom.sanitize.pattern",
     "connect.keep.alive", "connect.keep.alive.interval.ms", "use.nongraceful.disconnect", "binlog.net.write.timeout",
     "binlog.net.read.timeout", "snapshot.query.mode.custom.name", "min.row.count.to.stream.results",
-    "incremental.snapshot.chunk.size", "incremental.snapshot.allow.schema.changes", "converters", "post.processors",
-    "signal.data.collection", "signal.poll.interval.ms", "signal.enabled.channels", "signal.kafka.topic",
-    "notification.enabled.channels", "notification.sink.topic.name", "transaction.metadata.factory", "custom.metric.tags",
-    "snapshot.select.statement.overrides", "include.schema.comments", "column.propagate.source.type",
-    "datatype.propagate.source.type", "snapshot.tables.order.by.row.count", "heartbeat.action.query", "binlog.buffer.size",
+    "converters", "post.processors", "transaction.metadata.factory", "custom.metric.tags",
+    "include.schema.comments", "column.propagate.source.type",
+    "datatype.propagate.source.type", "heartbeat.action.query", "binlog.buffer.size",
     "gtid.source.filter.dml.events", "gtid.source.includes", "gtid.source.excludes", "sourceinfo.struct.maker",
     "topic.heartbeat.name", "topic.heartbeat.prefix", "topic.cache.size", "event.converting.failure.handling.mode",
-    "skip.messages.without.change", "read.only",
+    "skip.messages.without.change",
 )  # fmt: skip
 REFUSED_PREFIXES: Final = (
-    "column.mask.", "column.truncate.", "snapshot.mode.configuration.based.", "snapshot.select.statement.overrides.",
-    "openlineage.", "signal.consumer.", "internal.", "driver.", "post.processors.",
+    "column.mask.", "column.truncate.", "openlineage.", "internal.", "driver.", "post.processors.",
 )  # fmt: skip
 IGNORED: Final = (
+    Passed(
+        SIGNAL_CONSUMER,
+        "the consumer of `signal.kafka.topic`; a setting without counterpart is refused, as by `producer.override.`",
+    ),
+    Passed(f"{OVERRIDES}.", "the snapshot: the statement of that table"),
     Passed(f"{HISTORY}.producer.", "the producer that writes the schema history"),
     Passed(f"{HISTORY}.consumer.", "the consumer that looks whether there is one"),
     Passed(
@@ -316,6 +410,8 @@ def own_problem(name: str, value: str) -> str | None:
         if value.strip().lower() == only.lower():
             return None
         return f"{name} is not implemented: the only value it takes here is {only}"
+    if name.startswith(SIGNAL_CONSUMER):
+        return override_problem(name)
     if name in REFUSED or name.startswith(REFUSED_PREFIXES):
         return f"{name} is an option of Debezium's that is not implemented here"
     return None
@@ -325,7 +421,8 @@ def is_ours(name: str) -> bool:
     """Whether an option is Debezium's, and taken care of here."""
     if name in _OBEYED:
         return False
-    return name in _FIXED or name in REFUSED or name.startswith((*REFUSED_PREFIXES, HISTORY))
+    handed_on = (HISTORY, SIGNAL_CONSUMER, f"{OVERRIDES}.")
+    return name in _FIXED or name in REFUSED or name.startswith((*REFUSED_PREFIXES, *handed_on))
 
 
 def own_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
@@ -336,6 +433,12 @@ def own_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
         if problem is not None:
             problems[name] = [problem]
     problems |= history_problems(config)
+    for name, problem in missing_partners(config):
+        problems.setdefault(name, []).append(problem)
+    try:
+        select_overrides(config)
+    except ValueError as error:
+        problems.setdefault(OVERRIDES, []).append(worded(OVERRIDES, str(error)))
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):
             problems.setdefault(exclude, []).append(worded(exclude, f'"{include}" is already specified'))

@@ -50,6 +50,8 @@ class Place:
     row: int = 0
     """Its number in its event, from 0."""
     query: str | None = None
+    nanos: int = 0
+    """Since the Unix epoch, in place of `seconds`, where it is not 0."""
 
 
 @dataclass(slots=True)
@@ -76,6 +78,7 @@ class TablePlan:
 
     def __init__(self, table: Table, config: MariaDbConfig) -> None:
         self.table = table
+        self.id = (table.database, table.name)
         names = [column.name for column in table.columns]
         excluded = config.columns.excluded(table.database, table.name, names)
         keyed = config.keys.key(table.database, table.name, names) or table.primary or table.unique
@@ -155,6 +158,11 @@ class TablePlan:
             return None
         return self._values(self._key, cells)
 
+    def key_values(self, cells: Cells) -> tuple[Any, ...] | None:
+        """The values of a row's key; None: its table has none."""
+        key = self._key_of(cells)
+        return None if key is None else tuple(key.values())
+
     def _row_of(self, cells: Cells | None) -> dict[str, Any] | None:
         return None if cells is None else self._values(self._row, cells)
 
@@ -221,16 +229,17 @@ class TablePlan:
 
 def source_of(place: Place, prefix: str, table: Table) -> dict[str, Any]:
     """``source`` of a record."""
+    nanos = place.nanos or place.seconds * 1_000_000_000
     return {
         "version": VERSION,
         "connector": "mariadb",
         "name": prefix,
-        "ts_ms": place.seconds * 1_000,
+        "ts_ms": nanos // 1_000_000,
         "snapshot": place.snapshot,
         "db": table.database,
         "sequence": None,
-        "ts_us": place.seconds * 1_000_000,
-        "ts_ns": place.seconds * 1_000_000_000,
+        "ts_us": nanos // 1_000,
+        "ts_ns": nanos,
         "table": table.name,
         "server_id": place.server_id,
         "gtid": place.gtid,

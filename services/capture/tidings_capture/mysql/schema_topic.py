@@ -1,7 +1,7 @@
 """The topic of schema changes, ``<topic.prefix>``: each definition (DDL) and the tables behind it, as Debezium writes them."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -97,8 +97,13 @@ class SchemaTopic:
             return False
         return not self._config.history_databases or self._config.tables.captures_schema(database)
 
-    def structures(self, session: Session) -> Iterator[Structure]:
+    def structures(
+        self, session: Session, only: Collection[tuple[str, str]] | None = None
+    ) -> Iterator[Structure]:
         """The structure of all tables that are told of, as statements that would make them.
+
+        Args:
+            only: these tables, and nothing of their databases.
 
         Raises:
             MariaDbError: the server cannot be asked.
@@ -108,13 +113,15 @@ class SchemaTopic:
             for found in tables(session)
             if self._tells(found.database)
             and (not self._config.history_tables or self._config.captures(found.database, found.name))
+            and (only is None or (found.database, found.name) in only)
         )
+        if only is not None:
+            yield from self._tables(session, names)
+            return
         variables = dict(session.rows(_CHARSETS))
         said = ", ".join(f"{name}={variables[name]}" for name in sorted(variables))
         yield Structure("", None, f"SET {said}")
-        for database, name in names:
-            ddl = f"DROP TABLE IF EXISTS {quoted(database)}.{quoted(name)}"
-            yield Structure(database, name, ddl, [change("DROP", database, name, None)])
+        yield from self._drops(names)
         charsets = {name: (charset, collation) for name, charset, collation in session.rows(_DATABASES)}
         for database in dict.fromkeys(database for database, _ in names):
             yield Structure(database, None, f"DROP DATABASE IF EXISTS {quoted(database)}")
@@ -122,12 +129,24 @@ class SchemaTopic:
             ddl = f"CREATE DATABASE {quoted(database)} CHARSET {charset} COLLATE {collation}"
             yield Structure(database, None, ddl)
             yield Structure(database, None, f"USE {quoted(database)}")
-            for name in (name for its, name in names if its == database):
-                made = structure(session, database, name)
-                if made is None:
-                    continue  # dropped just now
-                ((_, ddl),) = session.rows(f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}")
-                yield Structure(database, name, ddl, [change("CREATE", database, name, made[1])])
+            yield from self._creates(session, [found for found in names if found[0] == database])
+
+    def _tables(self, session: Session, names: Sequence[tuple[str, str]]) -> Iterator[Structure]:
+        yield from self._drops(names)
+        yield from self._creates(session, names)
+
+    def _drops(self, names: Sequence[tuple[str, str]]) -> Iterator[Structure]:
+        for database, name in names:
+            ddl = f"DROP TABLE IF EXISTS {quoted(database)}.{quoted(name)}"
+            yield Structure(database, name, ddl, [change("DROP", database, name, None)])
+
+    def _creates(self, session: Session, names: Sequence[tuple[str, str]]) -> Iterator[Structure]:
+        for database, name in names:
+            made = structure(session, database, name)
+            if made is None:
+                continue  # dropped just now
+            ((_, ddl),) = session.rows(f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}")
+            yield Structure(database, name, ddl, [change("CREATE", database, name, made[1])])
 
     def snapshot(self, told: Structure, offset: Offset) -> SourceRecord:
         """The record of a structure at the beginning of a snapshot."""

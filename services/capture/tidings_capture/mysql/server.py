@@ -4,6 +4,8 @@ from typing import Final
 
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import UnsupportedError
+from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.offset import Offset
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -16,8 +18,21 @@ _NEEDED: Final = {
     ),
     "binlog_row_metadata": (("FULL",), "SET GLOBAL binlog_row_metadata=FULL"),
 }
+_FIRST: Final = 4
+"""Where the events of a file begin."""
 _OLDEST: Final = (10, 5)
 """The first with ``binlog_row_metadata``."""
+
+
+def oldest_position(session: Session) -> Offset:
+    """Where the server's log begins.
+
+    Raises:
+        MariaDbError: it cannot be asked.
+    """
+    (file, *_) = session.rows("SHOW BINARY LOGS")[0]
+    ((gtids,),) = session.rows("SELECT BINLOG_GTID_POS(%s, %s)", (file, _FIRST))
+    return Offset(GtidPosition.read(gtids or ""), file, _FIRST)
 
 
 def check_server(session: Session) -> None:

@@ -11,7 +11,9 @@ from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.ddl import truncated
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.events import Event, EventReader
+from tidings_capture.mysql.gtid import GtidPosition, read_gtids
 from tidings_capture.mysql.history.topic import SchemaHistory
+from tidings_capture.mysql.observers import Observers, Streamed
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Numbers, Place, TablePlan
 from tidings_capture.mysql.row_code import RowsEvent, read_rows_event
@@ -35,7 +37,12 @@ class Stream:
     """The changes behind an offset."""
 
     def __init__(
-        self, config: MariaDbConfig, output: Output, start: Offset, history: SchemaHistory | None = None
+        self,
+        config: MariaDbConfig,
+        output: Output,
+        start: Offset,
+        history: SchemaHistory | None = None,
+        observers: Observers | None = None,
     ) -> None:
         self._config = config
         self._output = output
@@ -52,7 +59,15 @@ class Stream:
         self._start = start
         self._resumes = bool(start.parts or start.events or start.rows)
         """Whether a transaction that was read in part has still to come, or to be passed."""
-        self._place = Place()
+        self._place = Place(
+            server_id=start.server_id, gtid=str(start.gtids) or None, file=start.file, position=start.position
+        )
+        """Of the last change: an incremental snapshot's rows stand behind it."""
+        self._observers = observers or Observers()
+        self._last_begin: tuple[str, int] | None = None
+        """File and position of the last transaction."""
+        self._ends_batch = False
+        self._until: GtidPosition | None = None
         self._current: log.GtidEvent | None = None
         self._events = self._done = self._passed_events = self._passed_rows = self._passed = 0
         self._defined = 0
@@ -84,6 +99,40 @@ class Stream:
         parts = {**self._parts, str(self._current.gtid): self._done}
         return replace(here, events=self._events, parts=parts)
 
+    @property
+    def context(self) -> Place:
+        """See `cdc.database.ChangeStream`."""
+        return self._place
+
+    @property
+    def recent_transactions(self) -> Streamed:
+        """See `cdc.database.ChangeStream`."""
+        seen = self._gtids if self._current is None else self._gtids.after(self._current.gtid)
+        for part in self._start.parts:
+            seen = seen.after(read_gtids(part)[0])
+        file, begin = self._last_begin or ("", None)
+        return Streamed(seen, file, begin)
+
+    @property
+    def between_transactions(self) -> bool:
+        """Whether the last one is complete, and nothing is passed."""
+        return self._current is None and not self._resumes
+
+    def has_reached(self, mark: GtidPosition) -> bool:
+        """See `cdc.database.ChangeStream`."""
+        return all(self._gtids.holds(gtid) for gtid in mark.last)
+
+    def end_batch(self) -> None:
+        """`read` is to return behind the event that is being read."""
+        self._ends_batch = True
+
+    def stop_at(self, until: GtidPosition | None) -> None:
+        """`read` is to go no further than to the end of the last of these transactions; None: as far as it can."""
+        self._until = until
+
+    def _is_at_end(self) -> bool:
+        return self._until is not None and self._current is None and self.has_reached(self._until)
+
     def _caught_up(self) -> bool:
         """Whether everything of the transaction that was read in part is passed."""
         if self._current is None or self._done < self._passed:
@@ -102,12 +151,17 @@ class Stream:
         """
         rows = 0
         self._idle = False
+        if self._is_at_end():
+            return True
         for packet in self._stream.packets():
             self._heard = time.monotonic()
             rows += (count := self._event(self._reader.read(packet)))
             self.events += count
-            if rows >= self._config.batch_rows:
+            if rows >= self._config.batch_rows or self._ends_batch:
+                self._ends_batch = False
                 return False
+            if self._is_at_end():
+                return True
         if time.monotonic() - self._heard > _SILENT_SECONDS:
             raise MariaDbError(
                 f"{self._config.endpoint} has been silent for {_SILENT_SECONDS:.0f} seconds, heartbeats included"
@@ -177,6 +231,7 @@ class Stream:
         self._current = begun
         self._events = self._done = self._defined = 0
         self._position = event.end_position - event.size if event.end_position else self._position
+        self._last_begin = (self._file, self._position) if event.end_position else None
         self._passed = self._parts.get(str(begun.gtid), 0)
         by_events = self._resumes and not self._start.parts  # Debezium's numbers are of the next transaction
         self._passed_events, self._passed_rows = (
@@ -228,6 +283,7 @@ class Stream:
     def _define(self, event: Event, query: log.Query) -> None:
         """A definition (DDL), or what is none and changes no row. It counts as a row: a transaction may have rows behind it."""
         self._tables.altered()
+        self._observers.altered()
         self._done += 1
         self._defined += 1
         passed = self._done <= self._passed or self._events < self._passed_events
@@ -287,7 +343,8 @@ class Stream:
             return 0
         rows = read_rows_event(event)
         self._place.seconds = event.timestamp
-        if version.encoder is not None and not self._resumes:
+        signals = self._observers.is_signals(version.plan.id)
+        if version.encoder is not None and not self._resumes and not signals:
             records = version.encoder.records(rows, self._place, self._numbers)
             if records is not None:
                 return self._encoded(rows.op, version.plan, records)
@@ -301,6 +358,8 @@ class Stream:
     def _encoded(self, op: str, plan: TablePlan, records: list[Record]) -> int:
         """Queue the records of an event; how many rows it had."""
         self._output.write_encoded(plan.topic, records)
+        if (watch := self._observers.watches(plan.id)) is not None:
+            watch.take_encoded(records)
         rows = len(records) // 2 if op == "d" and plan.tombstones else len(records)
         self._done += rows
         return rows
@@ -316,9 +375,14 @@ class Stream:
             records = plan.delete(cells[row], place, numbers)
         else:
             records = plan.update(cells[2 * row], cells[2 * row + 1], place, numbers)
-        if not passed:
-            for record in records:
-                self._output.write(record, trusted=True)
+        if (watch := self._observers.watches(plan.id)) is not None:
+            watch.take(records)
+        if passed:
+            return
+        for record in records:
+            self._output.write(record, trusted=True)
+        if self._observers.is_signals(plan.id):
+            self._observers.signal(event.op, cells[row] if event.op != "u" else ())
 
     def _where(self, event: Event) -> str:
         gtid = self._current.gtid if self._current is not None else "no transaction"

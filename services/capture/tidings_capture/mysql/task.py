@@ -2,37 +2,56 @@
 
 import time
 from dataclasses import replace
-from itertools import groupby
 
+from tidings_capture.cdc.notifications import INITIAL
+from tidings_capture.cdc.signals import signal_of_json
+from tidings_capture.cdc.start import Begin, Stored, begin
+from tidings_capture.mysql.beside import Beside
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.errors import BinlogLostError
+from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory, open_history
+from tidings_capture.mysql.incremental.errors import is_passing
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.schema_topic import SchemaTopic
-from tidings_capture.mysql.server import check_server
-from tidings_capture.mysql.snapshot import EncodedRecord, Snapshot, position_of
+from tidings_capture.mysql.server import check_server, oldest_position
+from tidings_capture.mysql.snapshot import Snapshot, Work, position_of
+from tidings_capture.mysql.snapshot_rows import write_records
 from tidings_capture.mysql.standing import check_position
 from tidings_capture.mysql.stream import Stream
 from tidings_capture.mysql.transactions import TransactionTopic
+from tidings_connect.task.channel import SIGNAL
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import SourceTask, StreamFigures
 from tidings_connect.task.stored_positions import Position
-from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
 
 
 class MariaDbTask(SourceTask):
-    """Reads one server."""
+    """Reads one server.
+
+    A snapshot behind what was sent before (of an interrupted one, of a former run with ``snapshot.mode=always``, or asked for by a
+    signal) is opened first; then the log is read up to its position, and then its rows: so none is older than a change before it.
+    """
 
     def __init__(self, config: MariaDbConfig, output: Output) -> None:
         self._config = config
         self._output = output
         self._topic = TransactionTopic(config)
         self._history = open_history(config)
+        self._beside = Beside(config, output)
+        self._due: Work | None = None
+        """A snapshot that is to be opened when its time has come."""
+        self._is_unsettled = False
+        """Whether a snapshot's position has still to be stored, so that an interruption is known as one."""
+        self._not_before = 0.0
         self._snapshot: Snapshot | None = None
+        self._blocks = False
+        """Whether the snapshot was asked for by a signal."""
+        self._catches_up = False
+        """Whether the log has to be read up to the snapshot first."""
         self._stream: Stream | None = None
         self._offset: Offset | None = None
         self._beat_at = 0.0
@@ -44,57 +63,173 @@ class MariaDbTask(SourceTask):
         session = Session(self._config.endpoint)
         try:
             check_server(session)
-            if offset is None or offset.in_snapshot:
-                offset = self._begin(session)
-            elif self._history is not None and self._history.is_missing:
-                self._begin_history(session, self._history, offset)
+            lost = offset is not None and self._is_lost(session, offset)
+            kind = (
+                Stored.NOTHING if offset is None else Stored.PART if offset.in_snapshot else Stored.POSITION
+            )
+            decision = begin(self._config.snapshot, kind, log_kept=True, lost=lost, loss_choice="fail")
+            _log.info("starting", connector=self._config.prefix, begin=decision.name.lower())
+            self._begin(decision, session, offset)
         finally:
             session.close()
-        self._offset = offset
+        if self._due is None and self._snapshot is None:
+            self._beside.notifier.tell(INITIAL, "SKIPPED")
+
+    def _is_lost(self, session: Session, offset: Offset) -> bool:
+        """Whether the log does not hold what follows a position, where a new snapshot is the answer; else it is an error when the
+        log is opened."""
+        if not self._config.snapshot.when_lost:
+            return False
+        try:
+            check_position(session, offset.gtids, str(self._config.endpoint))
+        except BinlogLostError as error:
+            self._warn_of_loss(error)
+            return True
+        return False
+
+    def _begin(self, decision: Begin, session: Session, offset: Offset | None) -> None:
+        match decision:
+            case Begin.SNAPSHOT | Begin.SNAPSHOT_BEHIND_LOG | Begin.RECOVER:
+                self._offset = None
+                self._take(Work(selects=self._config.snapshot.selects))
+            case Begin.SNAPSHOT_ALONE | Begin.SNAPSHOT_BEHIND_STREAM:
+                assert offset is not None
+                self._offset = offset
+                self._catches_up = decision is Begin.SNAPSHOT_BEHIND_STREAM
+                self._take(Work(selects=self._config.snapshot.selects, done=offset.done))
+            case Begin.STREAM_FROM_NOW:
+                self._begin_without_rows(session)
+            case _:
+                self._offset = None if offset is None else replace(offset, in_snapshot=False, done=())
+        history = self._history
+        if history is None or offset is None or self._due is not None or self._snapshot is not None:
+            return
+        if history.is_missing or self._config.recovers or offset.in_snapshot:
+            self._begin_history(session, history, offset)
 
     def _begin_history(self, session: Session, history: SchemaHistory, offset: Offset) -> None:
         """The tables as they are now, at a stored position, as Debezium's ``snapshot.mode=recovery`` has them."""
-        _log.info("the schema history has no record: it begins with the tables as they are now")
+        _log.info("the schema history begins with the tables as they are now")
         history.begin()
         for told in SchemaTopic(self._config).structures(session):
             history.structure(told, offset)
 
-    def _begin(self, session: Session) -> Offset:
-        """A new snapshot; or, without one, where the log is now."""
-        tells = self._config.schema_changes or self._history is not None
-        if self._config.snapshot_mode == "no_data" and tells:
-            self._snapshot = Snapshot(self._config, rows=False, history=self._history)
-            return self._snapshot.offset
-        if self._config.snapshot_mode == "no_data":
+    def _begin_without_rows(self, session: Session) -> None:
+        """Where the log is now, or, with ``snapshot.mode=never``, where it begins."""
+        config = self._config
+        if config.reads_all:
+            self._offset = oldest_position(session)
+        elif config.schema_changes or self._history is not None:
+            self._open(Work(), rows=False)
+        else:
             session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             found = position_of(session)
-            return Offset(found.gtids, found.file, found.position, found.seconds)
-        self._snapshot = Snapshot(self._config, direct=self._output.direct, history=self._history)
-        return self._snapshot.offset
+            self._offset = Offset(found.gtids, found.file, found.position, found.seconds)
+
+    def _take(self, work: Work) -> None:
+        """A snapshot is to be read, when its time has come."""
+        delay = self._config.snapshot.delay_seconds
+        self._not_before = time.monotonic() + delay
+        if delay:
+            self._due = work
+        else:
+            self._open(work)
+
+    def _open(self, work: Work, *, rows: bool = True) -> None:
+        self._due = None
+        self._beside.tell("STARTED", {})
+        self._snapshot = snapshot = Snapshot(
+            self._config,
+            rows=rows,
+            direct=self._output.direct,
+            history=self._history,
+            work=work,
+            tell=self._beside.tell,
+        )
+        if not self._catches_up:
+            self._stand_at(snapshot)
+
+    def _stand_at(self, snapshot: Snapshot) -> None:
+        """From here on everything that is sent is as of a snapshot."""
+        if not self._blocks:
+            self._offset = replace(snapshot.offset, done=snapshot.done)
+            self._is_unsettled = True
 
     def poll(self) -> bool:
         self._beat()
-        if self._snapshot is not None:
-            return self._read_snapshot(self._snapshot)
-        if self._config.snapshot_mode == "initial_only":
+        now = time.monotonic()
+        if now < self._not_before:
             return True
-        assert self._offset is not None
-        try:
-            if self._stream is None:
-                self._stream = self._open_stream(self._offset)
-            drained = self._stream.read()
-        except BinlogLostError as error:
-            if self._config.snapshot_mode != "when_needed":
-                raise
-            _log.warning(
-                "the log does not hold the stored position: a new snapshot is taken", reason=str(error)
-            )
-            self._close_stream()
-            self._snapshot = Snapshot(self._config, direct=self._output.direct, history=self._history)
-            self._offset = self._snapshot.offset
+        if self._due is not None:
+            self._open(self._due)
+        if self._is_unsettled:
+            self._is_unsettled = False
+            self._output.settle()
+        if self._snapshot is not None and not self._catches_up:
+            self._read_snapshot(self._snapshot)
             return False
-        self._offset = self._stream.offset()
-        return drained
+        if not self._config.snapshot.streams and not self._catches_up:
+            return True
+        try:
+            return self._read_log(now)
+        except BinlogLostError as error:
+            interrupted = self._offset is not None and self._offset.in_snapshot
+            if not self._config.snapshot.when_lost and not interrupted:
+                raise
+            self._warn_of_loss(error)
+            self._close_stream()
+            self._drop_snapshot()
+            self._blocks = self._catches_up = False
+            self._take(Work(selects=self._config.snapshot.selects))
+            return False
+
+    def _warn_of_loss(self, error: BinlogLostError) -> None:
+        _log.warning("the log does not hold the stored position: a new snapshot is taken", reason=str(error))
+
+    def _read_log(self, now: float) -> bool:
+        if self._stream is None:
+            assert self._offset is not None
+            self._stream = self._open_stream(self._offset)
+            self._beside.attach(self._stream, self._offset)
+        stream, beside = self._stream, self._beside
+        if self._snapshot is not None:
+            stream.stop_at(self._snapshot.offset.gtids)
+        drained = stream.read()
+        self._offset = self._streamed(stream)
+        busy = beside.poll(now)
+        if self._snapshot is not None:
+            if stream.between_transactions and stream.has_reached(self._snapshot.offset.gtids):
+                self._reached(self._snapshot, stream)
+                return False
+        elif beside.blocking.waiting and stream.between_transactions:
+            self._begin_blocking()
+            return False
+        return drained and not busy
+
+    def _streamed(self, stream: Stream) -> Offset:
+        """Where the log is read; with what is left of an interrupted snapshot, which is read behind it."""
+        offset = stream.offset()
+        if self._snapshot is None or self._blocks:
+            return offset
+        return replace(offset, in_snapshot=True, done=self._snapshot.done)
+
+    def _reached(self, snapshot: Snapshot, stream: Stream) -> None:
+        """The log was read up to a snapshot: its rows are next."""
+        self._catches_up = False
+        if self._blocks:
+            snapshot.context = replace(stream.context)
+        self._stand_at(snapshot)
+        self._close_stream()
+
+    def _begin_blocking(self) -> None:
+        """The oldest snapshot that a signal has asked for."""
+        assert self._offset is not None
+        asked = self._beside.blocking.take(self._offset)
+        self._blocks = self._catches_up = True
+        try:
+            self._open(Work(tables=asked.tables, selects=asked.selects))
+        except (MariaDbError, UnsupportedError) as error:
+            self._give_up(error)
 
     def _open_stream(self, offset: Offset) -> Stream:
         session = Session(self._config.endpoint)
@@ -102,27 +237,46 @@ class MariaDbTask(SourceTask):
             check_position(session, offset.gtids, str(self._config.endpoint))
         finally:
             session.close()
-        return Stream(self._config, self._output, offset, self._history)
+        return Stream(self._config, self._output, offset, self._history, self._beside.observers)
 
-    def _read_snapshot(self, snapshot: Snapshot) -> bool:
-        records = snapshot.read()
-        for topic, some in groupby(
-            records, lambda one: one.topic if isinstance(one, EncodedRecord) else None
-        ):
-            if topic is not None:
-                self._output.write_encoded(
-                    topic, [one.record for one in some if isinstance(one, EncodedRecord)]
-                )
-            else:
-                for one in some:
-                    assert isinstance(one, SourceRecord)
-                    self._output.write(one, trusted=True)
+    def _read_snapshot(self, snapshot: Snapshot) -> None:
+        try:
+            records = snapshot.read()
+        except (MariaDbError, UnsupportedError) as error:
+            if not self._blocks:
+                self._beside.tell("ABORTED", {})
+                raise
+            self._give_up(error)
+            return
+        write_records(self._output, records)
         if not records:
+            self._end_snapshot(snapshot)
+        elif not self._blocks:
+            self._offset = replace(snapshot.offset, done=snapshot.done)
+
+    def _end_snapshot(self, snapshot: Snapshot) -> None:
+        if not self._blocks:
             done = snapshot.offset
             self._offset = Offset(done.gtids, done.file, done.position, done.seconds)
-            snapshot.close()
+            self._not_before = time.monotonic() + self._config.snapshot.streaming_delay_seconds
+        self._beside.tell("COMPLETED", {})
+        self._drop_snapshot()
+        self._blocks = False
+
+    def _give_up(self, error: MariaDbError | UnsupportedError) -> None:
+        """A snapshot that a signal has asked for failed: by a mistake in the signal's own SQL, as a rule, and no reason for the
+        stream to end."""
+        if isinstance(error, MariaDbError) and is_passing(error):
+            raise error
+        _log.error("blocking snapshot given up", connector=self._config.prefix, reason=str(error))
+        self._beside.tell("ABORTED", {})
+        self._drop_snapshot()
+        self._blocks = self._catches_up = False
+
+    def _drop_snapshot(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.close()
             self._snapshot = None
-        return False
 
     def _beat(self) -> None:
         now = time.monotonic()
@@ -130,20 +284,28 @@ class MariaDbTask(SourceTask):
             self._beat_at = now + self._config.heartbeat_seconds
             self._output.write(self._topic.heartbeat(time.time_ns()))
 
-    def position(self) -> Position:
-        assert self._offset is not None
-        return self._offset.stored()
+    def command(self, kind: str, body: str) -> None:
+        """Take a signal that came over REST; what is not one is left out."""
+        if kind == SIGNAL and (signal := signal_of_json(body)) is not None:
+            self._beside.give(signal)
+
+    def position(self) -> Position | None:
+        """See `SourceTask`; None before a snapshot that waits for its time."""
+        if self._offset is None:
+            return None
+        return replace(self._offset, incremental=self._beside.incremental.state()).stored()
 
     def wait(self, seconds: float, descriptor: int) -> None:
+        seconds = min(seconds, self._beside.patience)
         if self._stream is None:
             super().wait(seconds, descriptor)
         else:
             self._stream.wait(seconds, descriptor)
 
     def stop(self) -> None:
-        if self._snapshot is not None:
-            self._snapshot.close()
+        self._drop_snapshot()
         self._close_stream()
+        self._beside.close()
 
     def figures(self) -> StreamFigures:
         """See `SourceTask`."""

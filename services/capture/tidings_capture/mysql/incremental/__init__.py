@@ -1,0 +1,1 @@
+"""Incremental snapshots of MariaDB: what `cdc.incremental` asks of a database."""

@@ -1,0 +1,96 @@
+"""Watermarks of an incremental snapshot's chunks: rows of the signal table, or positions in the binary log."""
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+from tidings_capture.cdc.incremental_state import Collection
+from tidings_capture.cdc.signal_options import SignalOptions
+from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.incremental.errors import asking
+from tidings_capture.mysql.incremental.session import ChunkSession
+from tidings_capture.mysql.observers import Streamed
+from tidings_capture.mysql.selected import quoted
+from tidings_capture.mysql.snapshot import log_file_of, position_of
+
+_OPEN: Final = "snapshot-window-open"
+_CLOSE: Final = "snapshot-window-close"
+_PAUSE_SECONDS: Final = 0.01
+_PATIENCE_SECONDS: Final = 0.2
+"""So long the stream stands still for readers; then it goes on, and they are asked again."""
+
+
+class MariaDbWatermarks:
+    """Sets the watermarks around the reading of a chunk, as `cdc.incremental` says."""
+
+    def __init__(self, options: SignalOptions, session: ChunkSession) -> None:
+        self._options = options
+        self._session = session
+        self._chunk_id = self._opened_at = ""
+
+    def open(self, chunk_id: str, collection: Collection) -> None:  # noqa: ARG002 - Debezium 3.5 does not say which
+        """The low watermark, before a chunk of a table is read."""
+        self._chunk_id, self._opened_at = chunk_id, _now()
+        if not self._options.read_only:
+            self._write(f"{chunk_id}-open", _OPEN, {"openWindowTimestamp": self._opened_at})
+
+    def close(self) -> GtidPosition | None:
+        """The high watermark; the position that the stream must have reached, None where a row shows it."""
+        if self._options.read_only:
+            with asking("the end of the binary log"):
+                ((text,),) = self._session.get().rows("SELECT @@global.gtid_binlog_pos")
+            return GtidPosition.read(text)
+        if self._options.close_by_delete:
+            with asking("the signal table"):
+                self._session.get().rows(
+                    f"DELETE FROM {self._table()} WHERE id = %s",  # noqa: S608 - a name that is quoted
+                    (f"{self._chunk_id}-open",),
+                )
+        else:
+            times = {"openWindowTimestamp": self._opened_at, "closeWindowTimestamp": _now()}
+            self._write(f"{self._chunk_id}-close", _CLOSE, times)
+        return None
+
+    def wait_for_visibility(self, streamed: Streamed) -> bool:
+        """See `Watermarks`. A transaction is in the log, and sent to replicas, before others see what it did: for as long as a
+        semi-synchronous replica does not answer."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while not self._sees(streamed):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        return True
+
+    def _sees(self, streamed: Streamed) -> bool:
+        """Whether who reads now sees all of it: the server says where its log was at a snapshot."""
+        session = self._session.get()
+        session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        try:
+            if streamed.begin is None:  # of another server, perhaps: its files do not compare
+                seen = position_of(session).gtids
+                return all(seen.holds(gtid) for gtid in streamed.gtids.last)
+            file, position = log_file_of(session)
+            return (_number(file), position) > (_number(streamed.file), streamed.begin)
+        finally:
+            session.rows("COMMIT")
+
+    def _write(self, id_: str, type_: str, times: dict[str, str]) -> None:
+        with asking("the signal table"):
+            self._session.get().rows(
+                f"INSERT INTO {self._table()} VALUES (%s, %s, %s)",  # noqa: S608 - a name that is quoted
+                (id_, type_, json.dumps(times)),
+            )
+
+    def _table(self) -> str:
+        assert self._options.table is not None
+        return ".".join(quoted(part) for part in self._options.table)
+
+
+def _number(file: str) -> int:
+    """Of a file of the log: they are counted."""
+    return int(file.rpartition(".")[2] or 0)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
