@@ -56,7 +56,10 @@ def placing_orders(bootstrap: str, registry: str, topic: str) -> Callable[[int, 
 
     def produce(first: int, last: int) -> None:
         for number in range(first, last):
-            headers: Any = [("ce_id", f"e-{number}".encode()), ("ce_type", b"shop.order-placed")]
+            headers: Any = [
+                ("ce_specversion", b"1.0"), ("ce_source", b"/tidings/shop/order"),
+                ("ce_id", f"e-{number}".encode()), ("ce_type", b"shop.order-placed"),
+            ]  # fmt: skip
             producer.produce(topic, event(number, schema_id), f"o-{number}", number % 2, headers=headers)
         assert producer.flush(60) == 0
 

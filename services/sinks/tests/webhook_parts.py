@@ -4,7 +4,9 @@ import contextlib
 import json
 import socket
 import ssl
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -66,6 +68,7 @@ class Seen:
     """By names in lower case."""
     body: bytes
     answer: Answer = TAKEN
+    came: float = field(default_factory=time.monotonic)
 
     def json(self) -> Any:
         """Its body."""
@@ -148,6 +151,10 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *given: Any) -> None:
         self.connections: list[socket.socket] = []
         super().__init__(*given)
+
+    def handle_error(self, *given: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # a sender that was killed
+            super().handle_error(*given)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, client = super().get_request()
