@@ -75,6 +75,8 @@ OF_ERRORS: Final = {
     "second_writer": "Stop the other job: the message names it.",
     "sequence": "The message names topic, partition and offset; see the runbook on dead letters.",
     "settings": "Change the setting that the message names.",
+    "rebuild": "What readers see is as it was. Do what the message says and run the command again, or remove the new version with `--abort`; [rebuild](how-to/rebuild.md) has the steps.",
+    "rebuild_check": "Look at the new version, which is still there; run the command again, or remove it with `--abort`.",
     "sink_busy": "Look at the system that the sink writes to; the task asks it again by itself.",
     "sink_row": "Look at the column or constraint that the message names; `errors.tolerance=all` leaves such records out.",
     "slot": "See who holds or dropped the slot, and choose `on.slot.loss` if it is gone.",

@@ -113,6 +113,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "tidings_translator.cli.readers", "tidings-translator", {"": "--json"},
         old_name="tidings-translator readers",
     ),
+    "sinks": Entry(
+        _LOOK, "Rebuild what a sink has written, from zero beside the live one, and switch over.",
+        "tidings_sinks.rebuild.command", "tidings-sinks",
+        {"rebuild": "orders-placed --worker worker.properties --keep"},
+    ),
     "init": Entry(
         _AUTHOR, "A project that runs, from a database's tables; again, what is new in them.",
         "tidings_cli.project.command", "tidings-domain", {"": f"{_DATABASE} --name shop"},

@@ -19,6 +19,7 @@ class Asking:
     """Asks a server: `ask("MATCH (n) RETURN n.id")` gives rows."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._driver = GraphDatabase.driver(url, auth=None, notifications_min_severity="OFF")
 
     def __call__(self, statement: str, **parameters: Any) -> list[list[Any]]:

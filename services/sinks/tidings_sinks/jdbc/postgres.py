@@ -72,7 +72,7 @@ class PostgresDatabase(PositionRows):
             self._connection = psycopg.connect(psycopg.conninfo.make_conninfo(**given), autocommit=True)
         except psycopg.Error as error:
             raise _refused(error) from None  # libpq's words may hold what was given
-        self._positions = _quoted(TableName(*_split(settings.positions)))
+        self._positions = quoted(TableName(*_split(settings.positions)))
         try:
             self._execute(_SESSION)
         except BaseException:
@@ -124,7 +124,7 @@ class PostgresDatabase(PositionRows):
         return field if quotes or field in known else field.lower()
 
     def columns(self, table: TableName) -> Mapping[str, Column]:
-        found = self._rows(_COLUMNS, (_quoted(table),))
+        found = self._rows(_COLUMNS, (quoted(table),))
         return {name: Column(name, kind, generated) for name, kind, generated in found}
 
     def lock_schema(self, table: TableName) -> None:
@@ -137,12 +137,12 @@ class PostgresDatabase(PositionRows):
                 raise TargetError(f"there is no schema {table.schema} in the database", hint="create it")
         parts = [_definition(column) for column in columns]
         if keys:
-            parts.append(f"PRIMARY KEY ({', '.join(_identifier(column.name) for column in columns[:keys])})")
-        self._execute(f"CREATE TABLE IF NOT EXISTS {_quoted(table)} ({', '.join(parts)})")
+            parts.append(f"PRIMARY KEY ({', '.join(identifier(column.name) for column in columns[:keys])})")
+        self._execute(f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({', '.join(parts)})")
 
     def add_columns(self, table: TableName, columns: Sequence[NewColumn]) -> None:
         parts = ", ".join(f"ADD COLUMN IF NOT EXISTS {_definition(column)}" for column in columns)
-        self._execute(f"ALTER TABLE {_quoted(table)} {parts}")
+        self._execute(f"ALTER TABLE {quoted(table)} {parts}")
 
     def encoder(self, kind: Kind, column: str | None, zone: ZoneInfo) -> Encode | None:
         return values.encoder(kind, column, zone)
@@ -159,7 +159,7 @@ class PostgresDatabase(PositionRows):
         self._execute(_delete(table, keys), (_json(keys, rows),))
 
     def truncate(self, table: TableName) -> None:
-        self._execute(f"TRUNCATE TABLE {_quoted(table)}")
+        self._execute(f"TRUNCATE TABLE {quoted(table)}")
 
     def make_positions(self) -> None:
         if self._rows("SELECT to_regclass(%s)", (self._positions,))[0][0] is not None:
@@ -192,6 +192,15 @@ class PostgresDatabase(PositionRows):
 
     def _rows(self, statement: str, given: Sequence[object]) -> list[tuple[Any, ...]]:
         return self._asked(lambda: self._connection.execute(statement.encode(), given).fetchall())
+
+    def ask(self, statement: str, given: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run any statement; gives its rows, where it has some."""
+
+        def ask() -> list[tuple[Any, ...]]:
+            cursor = self._connection.execute(statement.encode(), given or None)
+            return cursor.fetchall() if cursor.description else []
+
+        return self._asked(ask)
 
     def _asked(self, ask: Callable[[], _T]) -> _T:
         try:
@@ -252,18 +261,20 @@ def _split(name: str) -> tuple[str | None, str]:
     return schema or None, table
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """A name as SQL has it, whatever its letters."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
 
-def _quoted(table: TableName) -> str:
-    name = _identifier(table.name)
-    return name if table.schema is None else f"{_identifier(table.schema)}.{name}"
+def quoted(table: TableName) -> str:
+    """The same of a table, with its schema."""
+    name = identifier(table.name)
+    return name if table.schema is None else f"{identifier(table.schema)}.{name}"
 
 
 def _definition(column: NewColumn) -> str:
-    text = f"{_identifier(column.name)} {values.type_of(column.kind)}"
+    text = f"{identifier(column.name)} {values.type_of(column.kind)}"
     if column.default is not None:
         literal = str(column.default).replace("'", "''")
         text += f" DEFAULT '{literal}'"
@@ -290,7 +301,7 @@ def _casts(columns: Sequence[Column]) -> list[str]:
 
 def _same(columns: Sequence[Column], casts: Sequence[str], keys: int) -> str:
     return " AND ".join(
-        f"t.{_identifier(column.name)} = {cast}"
+        f"t.{identifier(column.name)} = {cast}"
         for column, cast in list(zip(columns, casts, strict=True))[:keys]
     )
 
@@ -298,9 +309,9 @@ def _same(columns: Sequence[Column], casts: Sequence[str], keys: int) -> str:
 @lru_cache(maxsize=1000)
 def _statements(form: Write) -> tuple[str, ...]:
     """The SQL of a form; each takes the rows."""
-    table, columns, keys = _quoted(form.table), form.columns, form.keys
+    table, columns, keys = quoted(form.table), form.columns, form.keys
     casts, source = _casts(columns), _source(columns)
-    names = [_identifier(column.name) for column in columns]
+    names = [identifier(column.name) for column in columns]
     insert = (
         f"INSERT INTO {table} AS t ({', '.join(names)}) OVERRIDING SYSTEM VALUE"  # noqa: S608 - quoted
         f" SELECT {', '.join(casts)} FROM {source}"
@@ -327,7 +338,7 @@ def _statements(form: Write) -> tuple[str, ...]:
 @lru_cache(maxsize=1000)
 def _delete(table: TableName, keys: tuple[Column, ...]) -> str:
     same = _same(keys, _casts(keys), len(keys))
-    return _escaped(f"DELETE FROM {_quoted(table)} AS t USING {_source(keys)} WHERE {same}")  # noqa: S608 - quoted
+    return _escaped(f"DELETE FROM {quoted(table)} AS t USING {_source(keys)} WHERE {same}")  # noqa: S608 - quoted
 
 
 def _escaped(statement: str) -> str:

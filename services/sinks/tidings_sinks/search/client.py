@@ -182,6 +182,19 @@ class Client:
         if status >= 400 and _cause(data).type != "resource_already_exists_exception":
             raise self._refused(status, data, what)
 
+    def call(self, method: str, path: str, what: str, body: Any = None) -> Any:
+        """The body of any answer; None: there is nothing at the path.
+
+        Args:
+            what: what is asked for, for messages.
+        """
+        status, data = self._ask(method, path, None if body is None else orjson.dumps(body))
+        if status == 404:
+            return None
+        if status >= 400:
+            raise self._refused(status, data, what)
+        return orjson.loads(data) if data else {}
+
     def _ask(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] = _JSON
     ) -> tuple[int, bytes]:
