@@ -13,12 +13,23 @@ from faultlab.fault import Fault
 from faultlab.lab_faults import LINKS, LabFaults
 
 from mariadblab.servers import MariaLab
-from mariadblab.traffic import Traffic, create_tables, run
+from mariadblab.traffic import Traffic, create_tables, finish_prepared, run
 from mariadblab.verdict import Found, Topics, judged
 from tidings_stack.waiting import wait_for
 
 LIGHT: Final = (
-    *("kill_task", "kill_task", "kill_worker", "terminate", "rotate", "rotate", "purge", "alter"),
+    *(
+        "kill_task",
+        "kill_task",
+        "kill_worker",
+        "terminate",
+        "rotate",
+        "rotate",
+        "purge",
+        "alter",
+        "swap",
+        "compress",
+    ),
     *(f"{server}_{how}" for server in ("db", "kafka") for how in LINKS),
 )
 HEAVY: Final = ("crash", "restart_database", "fail_over", "fail_over", "kafka_kill", "kafka_restart")
@@ -77,7 +88,7 @@ class Run(LabFaults):
             lab.worker.ask("PUT", f"/connectors/{name}/config", lab.connector(name), 200, 201)
             lab.worker.wait_task(name)
             wait_for("the connector to read", self._reads)
-            with Traffic(lambda: lab.db, name, self._seed) as traffic:
+            with Traffic(lambda: lab.db, name, self._seed, xa=0.3) as traffic:
                 for fault in self._faults:
                     self._more_records(fault.records)
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
@@ -85,6 +96,7 @@ class Run(LabFaults):
                 self._more_records(200)
             self._say(f"  {time.monotonic() - began:.1f} peace")
             lab.heal()
+            finish_prepared(lab.db, name, random.Random(self._seed))
             run(lab.db, f"INSERT INTO {name}.a (id, n) VALUES ({LAST}, 0)")
             lab.worker.wait_task(name)
             found: Found = {}
@@ -101,6 +113,7 @@ class Run(LabFaults):
             with contextlib.suppress(Exception):
                 lab.heal()
                 lab.worker.ask("DELETE", f"/connectors/{name}", None, 204, 404)
+                finish_prepared(lab.db, name, random.Random(self._seed))
             run(lab.db, f"DROP DATABASE {name}")
         outcome.seconds = time.monotonic() - began
         return outcome
@@ -139,7 +152,8 @@ class Run(LabFaults):
         with contextlib.suppress(pymysql.Error):  # the server does not have the file: it was another one's
             file, position = offset["file"], offset["pos"]
             ((gtids,),) = run(self._maria.db, f"SELECT BINLOG_GTID_POS('{file}', {position})")
-            if gtids == offset["gtids"]:
+            # A distributed transaction that is prepared has its rows in a file that no one else needs.
+            if gtids == offset["gtids"] and "tidings_prepared" not in offset:
                 run(self._maria.db, f"PURGE BINARY LOGS TO '{file}'")
 
     def fail_over(self, _: Fault) -> None:
@@ -150,6 +164,43 @@ class Run(LabFaults):
         """A table gets a column, in mid-stream."""
         self._columns += 1
         run(self._maria.db, f"ALTER TABLE {self._name}.a ADD COLUMN x{self._columns} INT DEFAULT 7 AFTER id")
+
+    def swap(self, _: Fault) -> None:
+        """A copy takes a table's place, as pt-online-schema-change does it: triggers keep the copy up to date."""
+        self._columns += 1
+        name, copy = self._name, "a_new"
+        columns = [
+            c
+            for (c,) in run(
+                self._maria.db,
+                f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{name}' AND table_name = 'a'",
+            )
+        ]
+        listed, new = ", ".join(columns), ", ".join(f"NEW.{column}" for column in columns)
+        put = f"REPLACE INTO {name}.{copy} ({listed}) VALUES ({new})"
+        with contextlib.suppress(pymysql.Error):  # the server is away
+            run(
+                self._maria.db,
+                *(f"DROP TRIGGER IF EXISTS {name}.swap_{event}" for event in "iud"),
+                f"DROP TABLE IF EXISTS {name}.{copy}",
+                f"CREATE TABLE {name}.{copy} LIKE {name}.a",
+                f"ALTER TABLE {name}.{copy} ADD COLUMN y{self._columns} VARCHAR(9) DEFAULT 'y' FIRST",
+                f"CREATE TRIGGER {name}.swap_i AFTER INSERT ON {name}.a FOR EACH ROW {put}",
+                f"CREATE TRIGGER {name}.swap_u AFTER UPDATE ON {name}.a FOR EACH ROW BEGIN"
+                f" DELETE IGNORE FROM {name}.{copy} WHERE NOT (OLD.id <=> NEW.id) AND id <=> OLD.id; {put}; END",
+                f"CREATE TRIGGER {name}.swap_d AFTER DELETE ON {name}.a FOR EACH ROW DELETE IGNORE FROM {name}.{copy} WHERE id <=> OLD.id",
+                f"INSERT LOW_PRIORITY IGNORE INTO {name}.{copy} ({listed}) SELECT {listed} FROM {name}.a LOCK IN SHARE MODE",
+                f"RENAME TABLE {name}.a TO {name}.a_old, {name}.{copy} TO {name}.a",
+                f"DROP TABLE {name}.a_old",
+            )
+
+    def compress(self, _: Fault) -> None:
+        """The log's events are compressed from now on, or no longer."""
+        run(
+            self._maria.db,
+            "SET GLOBAL log_bin_compress_min_len = 20",
+            "SET GLOBAL log_bin_compress = NOT @@log_bin_compress",
+        )
 
     def crash(self, _: Fault) -> None:
         """The server is killed."""

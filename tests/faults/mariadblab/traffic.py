@@ -12,6 +12,9 @@ import pymysql
 
 from tidings_stack.mariadb import MariaDbServer
 
+_FORMAT: Final = 71
+"""Of the names of distributed transactions."""
+_NUMBERS: Final = "SELECT id FROM a UNION ALL SELECT id FROM b"
 _TABLES: Final = (
     "CREATE DATABASE {n}",
     "CREATE TABLE {n}.a (id INT PRIMARY KEY, n INT NOT NULL, note VARCHAR(2000))",
@@ -44,12 +47,25 @@ def create_tables(server: MariaDbServer, name: str) -> None:
     run(server, *(statement.format(n=name) for statement in _TABLES))
 
 
+class _LeftPrepared(Exception):
+    """A distributed transaction (XA) waits for whoever comes next."""
+
+
+def finish_prepared(server: MariaDbServer, owner: str, chance: random.Random) -> None:
+    """Commit the distributed transactions whose names begin so, or roll them back."""
+    for form, length, _, data in run(server, "XA RECOVER"):
+        if form == _FORMAT and data.startswith(owner.encode()):
+            how, name = chance.choice(("COMMIT", "COMMIT", "ROLLBACK")), data.decode()
+            run(server, f"XA {how} '{name[:length]}', '{name[length:]}', {_FORMAT}")
+
+
 class Traffic:
     """Two writers, each with rows of its own, for as long as a `with` lasts; a server that is away is waited for.
 
     Args:
         server: says which one is written; it may be another one after a failover.
         pauses: of which one is made behind each transaction, in seconds.
+        xa: which part of the transactions is distributed (XA), and of these which part its session leaves prepared.
     """
 
     def __init__(
@@ -58,8 +74,9 @@ class Traffic:
         name: str,
         seed: int,
         pauses: Sequence[float] = (0, 0, 0.01, 0.05),
+        xa: float = 0,
     ) -> None:
-        self._server, self._name, self._pauses = server, name, pauses
+        self._server, self._name, self._pauses, self._xa = server, name, pauses, xa
         self._stop = threading.Event()
         self.transactions = 0
         self._threads = [
@@ -83,10 +100,19 @@ class Traffic:
     def _write(self, number: int, chance: random.Random) -> None:
         next_id = number + 2  # even and odd
         while not self._stop.is_set():
-            with contextlib.suppress(pymysql.Error):  # the server is away, or has ended the connection
+            with contextlib.suppress(
+                pymysql.Error, _LeftPrepared
+            ):  # or the server is away, or has ended the connection
+                if self._xa:
+                    finish_prepared(self._server(), self._owner(number), chance)
                 connection = connect(self._server(), database=self._name, connect_timeout=5, read_timeout=30)
                 try:
                     with connection.cursor() as cursor:
+                        # What was committed when the connection was lost, or is committed now, has taken its numbers.
+                        cursor.execute(f"SELECT MAX(id) FROM ({_NUMBERS}) known WHERE id % 2 = {number}")
+                        next_id = max(next_id, int(cursor.fetchall()[0][0] or 0) + 2)
+                        if self._xa and chance.random() < 0.3:
+                            cursor.execute("SET SESSION binlog_row_image = 'FULL_NODUP'")
                         while not self._stop.is_set():
                             next_id = self._transaction(cursor, number, next_id, chance)
                             self.transactions += 1
@@ -95,6 +121,9 @@ class Traffic:
                     with contextlib.suppress(pymysql.Error):
                         connection.close()
             self._stop.wait(0.1)
+
+    def _owner(self, number: int) -> str:
+        return f"{self._name}-{number}-"
 
     def _transaction(self, cursor: Any, number: int, next_id: int, chance: random.Random) -> int:
         def changed(table: str, op: str, later: str, rows: str) -> None:
@@ -113,7 +142,10 @@ class Traffic:
             next_id += 2 * count
 
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        cursor.execute("BEGIN")
+        xid = None
+        if chance.random() < self._xa:
+            xid = f"'{self._owner(number)}', '{next_id}', {_FORMAT}"
+        cursor.execute(f"XA START {xid}" if xid else "BEGIN")
         for _ in range(chance.randint(1, 6)):
             low = chance.randint(0, next_id)
             mine = f"id % 2 = {number} AND id BETWEEN {low} AND"
@@ -151,5 +183,16 @@ class Traffic:
                     recent = f"id % 2 = {number} AND id > {next_id - 30}"
                     changed("b", "u", "n + 1", recent)
                     cursor.execute(f"UPDATE b SET n = n + 1 WHERE {recent}")
-        cursor.execute("ROLLBACK" if chance.random() < 0.1 else "COMMIT")
+        how = "ROLLBACK" if chance.random() < 0.1 else "COMMIT"
+        if xid is None:
+            cursor.execute(how)
+            return next_id
+        cursor.execute(f"XA END {xid}")
+        if chance.random() < 0.1:
+            cursor.execute(f"XA {how} {xid}" + (" ONE PHASE" if how == "COMMIT" else ""))
+            return next_id
+        cursor.execute(f"XA PREPARE {xid}")
+        if chance.random() < self._xa:
+            raise _LeftPrepared
+        cursor.execute(f"XA {how} {xid}")
         return next_id

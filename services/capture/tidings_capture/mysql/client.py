@@ -232,6 +232,11 @@ class BinlogStream:
         if not getattr(self._socket, "pending", lambda: 0)():
             select.select([self._socket, descriptor], [], [], seconds)
 
+    def wait_alone(self, seconds: float) -> None:
+        """Wait until there may be something to read here."""
+        if not getattr(self._socket, "pending", lambda: 0)():
+            select.select([self._socket], [], [], seconds)
+
     def packets(self) -> Iterator[bytes]:
         """The packets that have arrived, each without its first byte; ends when nothing more is there now.
 

@@ -22,6 +22,7 @@ FORMAT_DESCRIPTION: Final = 15
 XID: Final = 16
 TABLE_MAP: Final = 19
 INCIDENT: Final = 26
+XA_PREPARE: Final = 38
 HEARTBEAT: Final = 27
 ANNOTATE_ROWS: Final = 160
 BINLOG_CHECKPOINT: Final = 161
@@ -38,6 +39,10 @@ ROWS: Final = {
 """Events of rows: operation, version, and whether they are compressed."""
 IGNORED: Final = frozenset({STOP, 5, 13, 14, BINLOG_CHECKPOINT, START_ENCRYPTION})
 """Which say nothing of rows: also values for statements (INTVAR, RAND, USER_VAR), whose statement is looked at itself."""
+_GROUPED: Final = 2
+"""Of a GTID's flags: it was committed with others, and has their number."""
+_PREPARES: Final = 64
+_COMPLETES: Final = 128
 _IGNORABLE: Final = 0x80
 """Of the flags: a reader that does not know the event may pass over it."""
 
@@ -137,6 +142,8 @@ class GtidEvent:
 
     gtid: Gtid
     flags: int
+    xid: str | None = None
+    """Of a distributed transaction (XA): ``<format>-<global part>-<branch>``, the latter in hexadecimal digits."""
 
     @property
     def standalone(self) -> bool:
@@ -144,16 +151,27 @@ class GtidEvent:
         return bool(self.flags & 1)
 
     @property
-    def xa(self) -> bool:
-        """Of a distributed transaction (XA): prepared, or completed."""
-        return bool(self.flags & (64 | 128))
+    def prepares(self) -> bool:
+        """Whether it prepares a distributed transaction (XA)."""
+        return bool(self.flags & _PREPARES)
+
+    @property
+    def completes(self) -> bool:
+        """Whether it commits one, or rolls it back."""
+        return bool(self.flags & _COMPLETES)
 
 
 def read_gtid(event: Event) -> GtidEvent:
     """Of a GTID."""
     reader = event.reader("GTID")
     sequence, domain, flags = reader.number(8), reader.number(4), reader.number(1)
-    return GtidEvent(Gtid(domain, event.server_id, sequence), flags)
+    xid = None
+    if flags & _GROUPED:
+        reader.skip(8)
+    if flags & (_PREPARES | _COMPLETES):
+        form, first, second = reader.number(4), reader.number(1), reader.number(1)
+        xid = f"{form}-{reader.take(first).hex()}-{reader.take(second).hex()}"
+    return GtidEvent(Gtid(domain, event.server_id, sequence), flags, xid)
 
 
 def read_gtid_list(event: Event) -> list[Gtid]:

@@ -2,7 +2,8 @@
 
 ``gtids`` names the transactions that are complete; where one was read in part, ``event`` and ``row`` say how many of its
 events, and of the rows of the next one, were read. Another server may cut the same rows into other events, so that
-``tidings_rows`` has the number of its rows, by transaction: it counts where it is there.
+``tidings_rows`` has the number of its rows, by transaction: it counts where it is there. ``tidings_prepared`` has the distributed
+transactions (XA) whose rows lie before the position, and are not committed yet.
 """
 
 import json
@@ -12,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidings_capture.cdc.incremental_state import FIELDS
-from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.gtid import Gtid, GtidPosition, read_gtids
 from tidings_connect.errors import OffsetError
 
 _ROWS: Final = "tidings_rows"
 _DONE: Final = "tidings_snapshot_done"
+_PREPARED: Final = "tidings_prepared"
 _PART: Final = re.compile(r"(\d+-\d+-\d+):(\d{1,18})")
+_ENTRY: Final = re.compile(r"(\d+-[0-9a-f]*-[0-9a-f]*):(\d+-\d+-\d+)@([-,\d]*)")
 _HINT: Final = "correct it with PATCH /connectors/{name}/offsets, or delete it"
 
 
@@ -41,6 +44,8 @@ class Offset:
     """The fields of an incremental snapshot that is under way (`cdc.incremental_state`)."""
     done: tuple[str, ...] = ()
     """Tables that a snapshot which is under way has sent as a whole, as ``database.table``."""
+    prepared: Mapping[str, tuple[Gtid, GtidPosition]] = field(default_factory=dict)
+    """Distributed transactions that are prepared only, by their ids: see `prepared`."""
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""
@@ -62,6 +67,8 @@ class Offset:
             made["row"] = self.rows
         if self.parts:
             made[_ROWS] = ",".join(f"{gtid}:{count}" for gtid, count in self.parts.items())
+        if self.prepared:
+            made[_PREPARED] = write_prepared(self.prepared)
         return made | dict(self.incremental or {})
 
 
@@ -90,6 +97,10 @@ def read_offset(stored: Mapping[str, Any]) -> Offset:
         if match is None:
             raise OffsetError(f"{_ROWS} of the stored offset cannot be understood", hint=_HINT)
         parts[match[1]] = int(match[2])
+    try:
+        prepared = read_prepared(str(stored.get(_PREPARED, "")))
+    except ValueError as error:
+        raise OffsetError(f"{_PREPARED} of the stored offset: {error}", hint=_HINT) from error
     seconds, server, events, rows = numbers
     in_snapshot = stored.get("snapshot") not in {None, False, "false"}
     incremental = {name: stored[name] for name in FIELDS if name in stored} or None
@@ -105,6 +116,7 @@ def read_offset(stored: Mapping[str, Any]) -> Offset:
         parts,
         incremental,
         _done(stored),
+        prepared,
     )
 
 
@@ -116,3 +128,23 @@ def _done(stored: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise OffsetError(f"{_DONE} of the stored offset cannot be understood", hint=_HINT)
     return tuple(found)
+
+
+def write_prepared(prepared: Mapping[str, tuple[Gtid, GtidPosition]]) -> str:
+    """As a text: id, GTID, and the position before it."""
+    return ";".join(f"{xid}:{gtid}@{before}" for xid, (gtid, before) in prepared.items())
+
+
+def read_prepared(text: str) -> dict[str, tuple[Gtid, GtidPosition]]:
+    """From `write_prepared`.
+
+    Raises:
+        ValueError: it is not that.
+    """
+    found = {}
+    for part in filter(None, text.split(";")):
+        match = _ENTRY.fullmatch(part)
+        if match is None:
+            raise ValueError("a prepared transaction is written <xid>:<gtid>@<position>")
+        found[match[1]] = (read_gtids(match[2])[0], GtidPosition.read(match[3]))
+    return found

@@ -1,6 +1,7 @@
 """Reads the log from a position on, and writes a record for each change of a captured row."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -15,22 +16,24 @@ from tidings_capture.mysql.gtid import GtidPosition, read_gtids
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.observers import Observers, Streamed
 from tidings_capture.mysql.offset import Offset
+from tidings_capture.mysql.prepared import Prepared
 from tidings_capture.mysql.records import Numbers, Place, TablePlan
 from tidings_capture.mysql.row_code import RowsEvent, read_rows_event
 from tidings_capture.mysql.schema_topic import SchemaTopic
-from tidings_capture.mysql.statements import Kind, kind_of
+from tidings_capture.mysql.statements import Kind, kind_of, refuse_rows
 from tidings_capture.mysql.table_map import table_id
 from tidings_capture.mysql.tables import Tables, Version
 from tidings_capture.mysql.transactions import TransactionTopic
 from tidings_connect.data.records import Record
 from tidings_connect.task.output import Output
 from tidings_service import get_logger
-from tidings_service.errors import Retry
 
 _log = get_logger(__name__)
 HEARTBEAT_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 60.0
-_XA_PREPARE: Final = 38
+_OF_PREPARED: Final = log.ROWS.keys() | {
+    log.TABLE_MAP, log.ANNOTATE_ROWS, log.QUERY, log.QUERY_COMPRESSED, log.XA_PREPARE,
+}  # fmt: skip
 
 
 class Stream:
@@ -73,6 +76,13 @@ class Stream:
         self._defined = 0
         """How many of what is done are definitions."""
         self._numbers: Numbers | None = None
+        self._unsaid: int | None = None
+        """When the present transaction began, in seconds since the Unix epoch, while its BEGIN is not written."""
+        self._prepared = Prepared(config, start.prepared)
+        self._committed: Iterator[Event | None] | None = None
+        """What is left of a distributed transaction that was prepared before, and is committed now."""
+        self._commit: Event | None = None
+        """What says so."""
         self._versions: dict[int, Version | None] = {}
         self.transactions = self.events = 0
         """That were read."""
@@ -88,9 +98,7 @@ class Stream:
 
     def offset(self) -> Offset:
         """Behind everything that was written. Until what was read before is passed, it is the one that this began at."""
-        here = Offset(
-            self._gtids, self._file, self._position, self._seconds, self._server_id, parts=dict(self._parts)
-        )
+        here = replace(self._before(), parts=dict(self._parts), prepared=self._prepared.stored)
         if self._resumes and not self._caught_up():
             start = self._start
             return replace(here, events=start.events, rows=start.rows, parts={**start.parts, **self._parts})
@@ -153,9 +161,10 @@ class Stream:
         self._idle = False
         if self._is_at_end():
             return True
-        for packet in self._stream.packets():
-            self._heard = time.monotonic()
-            rows += (count := self._event(self._reader.read(packet)))
+        for event in self._arrived():
+            if event is None:
+                return False
+            rows += (count := self._event(event))
             self.events += count
             if rows >= self._config.batch_rows or self._ends_batch:
                 self._ends_batch = False
@@ -168,6 +177,21 @@ class Stream:
             )
         self._idle = self._current is None
         return True
+
+    def _arrived(self) -> Iterator[Event | None]:
+        """The events that are there; None: nothing for now, though more will be."""
+        yield from self._of_commit()
+        for packet in self._stream.packets():
+            self._heard = time.monotonic()
+            yield self._reader.read(packet)
+            yield from self._of_commit()
+
+    def _of_commit(self) -> Iterator[Event | None]:
+        """Those of a distributed transaction that is being committed."""
+        if self._committed is not None:
+            for event in self._committed:  # noqa: UP028 - `yield from` would close it when a batch ends within
+                yield event
+            self._completed()
 
     @property
     def last_seconds(self) -> int:
@@ -191,7 +215,9 @@ class Stream:
     def _event(self, event: Event) -> int:
         """Take in an event; how many rows it had."""
         kind, rows = event.type, 0
-        if kind in log.ROWS:
+        if self._current is not None and self._current.prepares and kind in _OF_PREPARED:
+            self._prepare(event)
+        elif kind in log.ROWS:
             rows = self._rows(event)
         elif kind == log.TABLE_MAP:
             self._versions[table_id(event)] = self._tables.version(event)
@@ -212,8 +238,6 @@ class Stream:
                 f"the server says in {self._where(event)} that changes are missing from its log (INCIDENT)",
                 hint="take a new snapshot",
             )
-        elif kind == _XA_PREPARE:
-            raise self._xa(event)
         elif not (
             kind in log.IGNORED | {log.FORMAT_DESCRIPTION, log.GTID_LIST, log.HEARTBEAT} or event.ignorable
         ):
@@ -226,8 +250,8 @@ class Stream:
         if self._current is not None:
             raise BinlogError(f"a transaction begins in another, in {self._where(event)}")
         begun = log.read_gtid(event)
-        if begun.xa:
-            raise self._xa(event)
+        if begun.prepares:
+            self._prepared.begin(begun, self._gtids)
         self._current = begun
         self._events = self._done = self._defined = 0
         self._position = event.end_position - event.size if event.end_position else self._position
@@ -241,19 +265,31 @@ class Stream:
         place.seconds, place.server_id, place.gtid = event.timestamp, event.server_id, str(begun.gtid)
         place.position, place.row, place.query = self._position, 0, None
         self._seconds, self._server_id = event.timestamp, event.server_id
-        self._numbers = None
-        if self._config.transactions and not begun.standalone:
+        self._numbers = self._unsaid = None
+        if not (begun.standalone or begun.prepares):
+            self._number(begun, event.timestamp)
+
+    def _number(self, begun: log.GtidEvent, seconds: int) -> None:
+        """Rows follow, which are numbered where that is asked for."""
+        if self._config.transactions:
             self._numbers = Numbers(str(begun.gtid), 0, {})
             if not (self._passed or self._passed_events or self._passed_rows):
-                self._output.write(self._topic.begin(self._numbers, event.timestamp))
+                self._unsaid = seconds
+
+    def _say_begin(self) -> None:
+        """With its first row: the offset before that does not know whether it was said."""
+        if self._unsaid is not None and self._numbers is not None:
+            self._output.write(self._topic.begin(self._numbers, self._unsaid))
+        self._unsaid = None
 
     def _end(self, event: Event) -> None:
         if self._current is None:
             raise BinlogError(f"a transaction ends that has not begun, in {self._where(event)}")
+        self._say_begin()
         if self._numbers is not None:
             self._output.write(self._topic.end(self._numbers, event.timestamp))
         gtid = self._current.gtid
-        self.transactions += 1
+        self.transactions += not self._current.prepares
         self._gtids = self._gtids.after(gtid)
         self._parts.pop(str(gtid), None)
         self._resumes = self._resumes and bool(self._parts)
@@ -263,13 +299,10 @@ class Stream:
     def _query(self, event: Event) -> None:
         query = log.read_query(event)
         kind = kind_of(query.statement)
-        if kind is Kind.XA:
-            raise self._xa(event)
-        if kind in {Kind.ROWS, Kind.BACK_TO_SAVEPOINT}:
-            raise UnsupportedError(
-                f"{self._where(event)} is a change that the log tells as a statement, not by rows",
-                hint="SET GLOBAL binlog_format=ROW; sessions that are open keep what they had. Then take a new snapshot",
-            )
+        refuse_rows(kind, self._where(event))
+        if kind in {Kind.XA, Kind.XA_COMMIT, Kind.XA_ROLLBACK}:
+            self._complete(event, kind)
+            return
         if kind is Kind.ROLLBACK and self._done > self._defined:
             raise UnsupportedError(
                 f"{self._where(event)} takes back rows that were read: a transaction over tables without transactions",
@@ -280,10 +313,44 @@ class Stream:
         if self._current is not None and (kind in {Kind.COMMIT, Kind.ROLLBACK} or self._current.standalone):
             self._end(event)
 
+    def _prepare(self, event: Event) -> None:
+        """An event of a distributed transaction (XA) that is prepared, and may still be rolled back."""
+        assert self._current is not None
+        assert self._current.xid is not None
+        if event.type in {log.QUERY, log.QUERY_COMPRESSED}:
+            refuse_rows(kind_of(log.read_query(event).statement), self._where(event))
+        elif event.type == log.XA_PREPARE:
+            self._prepared.end(self._current.xid)
+            self._end(event)
+        else:
+            self._prepared.take(event)
+
+    def _complete(self, event: Event, kind: Kind) -> None:
+        """A distributed transaction is committed, so that its rows follow from where they were prepared; or is rolled back."""
+        current = self._current
+        if current is None or current.xid is None or kind is Kind.XA:
+            raise BinlogError(f"{self._where(event)} is of a distributed transaction (XA) that has not begun")
+        self._commit = event
+        if kind is Kind.XA_ROLLBACK:
+            self._completed()
+            return
+        self._number(current, event.timestamp)
+        self._committed = self._prepared.events(current.xid, event, current.gtid)
+
+    def _completed(self) -> None:
+        """All of it is written; nothing, where it is rolled back."""
+        assert self._current is not None
+        assert self._current.xid is not None
+        assert self._commit is not None
+        self._prepared.forget(self._current.xid)
+        self._end(self._commit)
+        self._committed = self._commit = None
+
     def _define(self, event: Event, query: log.Query) -> None:
         """A definition (DDL), or what is none and changes no row. It counts as a row: a transaction may have rows behind it."""
         self._tables.altered()
         self._observers.altered()
+        self._say_begin()
         self._done += 1
         self._defined += 1
         passed = self._done <= self._passed or self._events < self._passed_events
@@ -308,8 +375,11 @@ class Stream:
     def _record_history(self, history: SchemaHistory, query: log.Query) -> None:
         statement = query.statement.decode("utf-8", "replace")
         told = [(one.database, one.statement) for one in self._schemas.told(statement, query.database)]
-        before = Offset(self._gtids, self._file, self._position, self._seconds, self._server_id)
-        history.define(told, before, self._events)
+        history.define(told, self._before(), self._events)
+
+    def _before(self) -> Offset:
+        """Before the present transaction."""
+        return Offset(self._gtids, self._file, self._position, self._seconds, self._server_id)
 
     def _truncate(self, event: Event, named: tuple[str, str] | None, place: Place, passed: bool) -> None:
         """Tell that a captured table has been emptied, as a transaction of one event; `passed`: it was told before."""
@@ -341,6 +411,7 @@ class Stream:
         version = self._versions[number]
         if version is None:
             return 0
+        self._say_begin()
         rows = read_rows_event(event)
         self._place.seconds = event.timestamp
         signals = self._observers.is_signals(version.plan.id)
@@ -388,11 +459,4 @@ class Stream:
         gtid = self._current.gtid if self._current is not None else "no transaction"
         return f"{self._file}, {gtid}, event {self._events}" + (
             f", before byte {event.end_position}" if event.end_position else ""
-        )
-
-    def _xa(self, event: Event) -> UnsupportedError:
-        return UnsupportedError(
-            f"{self._where(event)} is of a distributed transaction (XA), which is not read",
-            hint="commit with plain transactions, and take a new snapshot",
-            retry=Retry.MANUAL,
         )

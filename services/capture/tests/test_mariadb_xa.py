@@ -1,0 +1,203 @@
+"""Distributed transactions (XA): told when they are committed, never before, over restarts of the stream at any place."""
+
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mariadb_parts import Database
+from test_mariadb_source import Collected
+
+from tidings_capture.mysql import prepared
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.config import MariaDbConfig, read_config
+from tidings_capture.mysql.errors import BinlogLostError, MariaDbError
+from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.offset import Offset, read_offset
+from tidings_capture.mysql.stream import Stream
+from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.waiting import wait_for
+
+_NOT_KNOWN = 1397
+"""XAER_NOTA."""
+
+
+@pytest.fixture
+def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
+    made = Database(mariadb, unique_name)
+    made.run("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    yield made
+    for _, length, _, data in made.run("XA RECOVER"):
+        if data.startswith(unique_name):
+            finish(made, data[int(length) :], "ROLLBACK")
+    made.close()
+
+
+@pytest.fixture
+def config(mariadb: MariaDbServer, unique_name: str) -> MariaDbConfig:
+    return read_config(
+        {
+            "database.hostname": "127.0.0.1",
+            "database.port": str(mariadb.port),
+            "database.user": "admin",
+            "database.password": mariadb.password,
+            "database.include.list": unique_name,
+            "topic.prefix": "p",
+            "include.schema.changes": "false",
+            "provide.transaction.metadata": "true",
+            "max.batch.size": "1",
+        }
+    )
+
+
+def prepare(database: Database, name: str, *statements: str) -> None:
+    """By a session of its own, which can do nothing else afterwards."""
+    xid, session = f"'{database.name}', '{name}', 7", Session(database.endpoint)
+    for statement in (
+        f"USE {database.name}",
+        f"XA START {xid}",
+        *statements,
+        f"XA END {xid}",
+        f"XA PREPARE {xid}",
+    ):
+        session.rows(statement)
+    session.close()
+
+
+def finish(database: Database, name: str, how: str = "COMMIT") -> None:
+    """Once the server has seen that the session is gone."""
+
+    def done() -> bool:
+        try:
+            database.run(f"XA {how} '{database.name}', '{name}', 7")
+        except MariaDbError as error:
+            if error.number != _NOT_KNOWN:
+                raise
+            return False
+        return True
+
+    wait_for("the session's end", done, 20)
+
+
+def read(
+    config: MariaDbConfig, start: dict[str, Any], end: GtidPosition, chance: random.Random | None = None
+) -> tuple[list[Any], dict[str, Any]]:
+    """The records up to a position, and the offset there.
+
+    Args:
+        chance: says after which batches the stream begins anew.
+    """
+    output, stored, deadline = Collected(direct=True), start, time.monotonic() + 60
+    stream = Stream(config, output, read_offset(stored))  # type: ignore[arg-type]
+    while stored["gtids"] != str(end):
+        assert time.monotonic() < deadline
+        before = stored
+        stream.read()
+        stored = stream.offset().stored()
+        # A connection that is closed before the server has begun to send would end its successor.
+        if chance is not None and stored != before and chance.random() < 0.5:
+            stream.close()
+            stream = Stream(config, output, read_offset(stored))  # type: ignore[arg-type]
+    stream.close()
+    return output.records, stored
+
+
+def rows(records: list[Any]) -> list[Any]:
+    return [(v["op"], v["after"], v["source"]["gtid"]) for topic, _, v in records if topic != "p.transaction"]
+
+
+def markers(records: list[Any]) -> list[Any]:
+    return [(v["status"], v["id"], v["event_count"]) for topic, _, v in records if topic == "p.transaction"]
+
+
+def test_rows_are_told_when_they_are_committed(database: Database, config: MariaDbConfig) -> None:
+    """In the order of commits, with the commit's GTID; what is rolled back is not told, and what is prepared waits."""
+    start = Offset(database.position()).stored()
+    prepare(
+        database,
+        "a",
+        "INSERT INTO t VALUES (1, 1)",
+        "SAVEPOINT s",
+        "INSERT INTO t VALUES (9, 9)",
+        "ROLLBACK TO s",
+    )
+    prepare(database, "b", "INSERT INTO t VALUES (2, 2)")
+    prepare(database, "c", "INSERT INTO t VALUES (3, 3)")
+    database.run("INSERT INTO t VALUES (4, 4)")
+    plain = database.position()
+    finish(database, "b", "ROLLBACK")
+    found, stored = read(config, start, database.position())
+    assert rows(found) == [("c", {"id": 4, "n": 4}, str(plain))]
+    assert sorted(part.partition(":")[0] for part in stored["tidings_prepared"].split(";")) == [
+        f"7-{database.name.encode().hex()}-{name.encode().hex()}" for name in "ac"
+    ]
+    finish(database, "c")
+    third = database.position()
+    finish(database, "a")
+    first = database.position()
+    more, stored = read(config, stored, first)
+    assert rows(more) == [("c", {"id": 3, "n": 3}, str(third)), ("c", {"id": 1, "n": 1}, str(first))]
+    assert markers(more) == [
+        ("BEGIN", str(third), None), ("END", str(third), 1), ("BEGIN", str(first), None), ("END", str(first), 1),
+    ]  # fmt: skip
+    assert "tidings_prepared" not in stored
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["memory", "log"])
+def test_a_stream_that_begins_anew_at_any_place_tells_the_same(
+    database: Database, config: MariaDbConfig, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not kept:
+        monkeypatch.setattr(prepared, "_MOST_BYTES", 0)
+    chance = random.Random(20261125)
+    start, open_ones, number = database.position(), [], 0
+    for step in range(30):
+        number += 10
+        values = ", ".join(f"({number + i}, {step})" for i in range(chance.randint(1, 4)))
+        match chance.choice(("plain", "xa", "xa", "end", "end")):
+            case "plain":
+                database.run(
+                    "BEGIN",
+                    f"INSERT INTO t VALUES {values}",
+                    f"INSERT INTO t VALUES ({number + 9}, 0)",
+                    "COMMIT",
+                )
+            case "xa":
+                prepare(
+                    database,
+                    str(step),
+                    f"INSERT INTO t VALUES {values}",
+                    f"INSERT INTO t VALUES ({number + 9}, 0)",
+                )
+                open_ones.append(str(step))
+            case _ if open_ones:
+                one = open_ones.pop(chance.randrange(len(open_ones)))
+                finish(database, one, chance.choice(("COMMIT", "COMMIT", "ROLLBACK")))
+    for one in open_ones:
+        finish(database, one)
+    end, begin = database.position(), Offset(start).stored()
+    whole, _ = read(config, begin, end)
+    parts, _ = read(config, begin, end, random.Random(1))
+    assert parts == whole
+    ids = [after["id"] for _, after, _ in rows(whole)]
+    assert sorted(ids) == sorted(int(number) for (number,) in database.run("SELECT id FROM t"))
+
+
+def test_one_that_was_prepared_before_the_stream_began_is_searched_for(
+    database: Database, config: MariaDbConfig
+) -> None:
+    """As behind a snapshot; the last one of its name. One whose log is purged is an error."""
+    prepare(database, "a", "INSERT INTO t VALUES (1, 1)")
+    finish(database, "a", "ROLLBACK")
+    prepare(database, "a", "INSERT INTO t VALUES (2, 2)")
+    prepare(database, "b", "INSERT INTO t VALUES (3, 3)")
+    begin = Offset(database.position()).stored()
+    finish(database, "a")
+    found, stored = read(config, begin, database.position())
+    assert [after for _, after, _ in rows(found)] == [{"id": 2, "n": 2}]
+    database.run("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+    database.purge()
+    finish(database, "b")
+    with pytest.raises(BinlogLostError, match="no longer has the rows of the distributed transaction"):
+        read(config, stored, database.position())
