@@ -25,7 +25,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test check bench docs fmt stack clean lock tools notice sbom
+.PHONY: help install demo demo-data test check check-types check-rest bench docs fmt stack clean lock tools notice sbom
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -55,9 +55,15 @@ test: $(STAMP) ## every test, on real servers started for it
 	@$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder --reruns 1 --rerun-show-tracebacks -raR $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import rules; whether every test can be imported
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-types check-rest
+
+# Types take as long as all the rest: one core each.
+check-types: $(STAMP)
+	@$(BIN)/mypy $(foreach d,$(DISTRIBUTIONS),$(wildcard $(d)/tidings_*)) examples/rental/rental
+
+check-rest: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy $(foreach d,$(DISTRIBUTIONS),$(wildcard $(d)/tidings_*)) examples/rental/rental
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/tidings-schemas generate --check
 	@$(BIN)/tidings-schemas check
