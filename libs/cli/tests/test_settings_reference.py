@@ -8,7 +8,7 @@ from tidings_cli import settings_reference
 from tidings_service.settings import ServiceSettings
 
 
-class Told(ServiceSettings):
+class Silent(ServiceSettings):
     """As a service's."""
 
     told: int = 3
@@ -29,9 +29,9 @@ def test_a_setting_has_its_default_its_bounds_and_its_text() -> None:
 
 
 def test_a_setting_without_a_text_is_refused() -> None:
-    found = settings_reference.rows(Told, (ServiceSettings,))
+    found = settings_reference.rows(Silent, (ServiceSettings,))
     assert next(found) == r"| `TIDINGS_TOLD` | `3` |  | What it is, in two lines \| one bar. |"
-    with pytest.raises(settings_reference.MissingTextError, match=r"Told\.silent"):
+    with pytest.raises(settings_reference.MissingTextError, match=r"Silent\.silent"):
         next(found)
 
 

@@ -18,7 +18,7 @@ from lakelab.schemas import envelope_schema
 from lakelab.topics import MarkerTopic
 from pyspark.sql import functions as sf
 from yard import rental
-from yard.history import FIELDS, End, History, Told, qualified
+from yard.history import FIELDS, End, History, TableRecord, qualified
 from yard.live import Live, Record
 
 from tidings_domain.aggregate.rows import time_columns
@@ -68,7 +68,7 @@ class Yard:
             for number in range(2):
                 self.records[Partition(topic, number)] = []
 
-    def write(self, records: list[Told | End]) -> None:
+    def write(self, records: list[TableRecord | End]) -> None:
         for one in records:
             if isinstance(one, End):
                 self._end(one)
@@ -93,7 +93,7 @@ class Yard:
         encoded = self.topics.encode(self.markers.value_id, value)
         self._put(Partition(self.markers.topic, 0), (None, encoded, []))
 
-    def _told(self, told: Told) -> None:
+    def _told(self, told: TableRecord) -> None:
         key_id, value_id = self.ids[told.table]
         schema, _, table = qualified(told.table).partition(".")
         row = told.after if told.after is not None else told.before

@@ -6,7 +6,7 @@ live service publishes for them: the same bytes, with the same ids. Rows of othe
 aggregates are left out. Pure: no I/O, no clock.
 
 What the live service decides with the help of a person, or by the order in which partitions are read, is not known here. It is
-told (`Told`), and nothing is made up: an aggregate that the live service holds says nothing more.
+said (`KnownDifference`), and nothing is made up: an aggregate that the live service holds says nothing more.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,12 @@ from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope
 
 ALL_LATER = (1 << 63) - 1
-"""`Told.until` of what has no end."""
+"""`KnownDifference.until` of what has no end."""
 _WIDE_BYTES = MAX_VALUE_BYTES // 8
 """Of a change set in memory, about: one that takes more is encoded to see whether it fits into a record."""
 
 
-class Told(NamedTuple):
+class KnownDifference(NamedTuple):
     """What the replay cannot give as the live service may have done.
 
     Attributes:
@@ -93,14 +93,14 @@ class Replay:
         self._router = Router(domain, self._memory, _Stream())
         self._states: dict[tuple[str, str], bytes] = {}
         self._held: set[tuple[str, str]] = set()
-        self._told: list[Told] = []
+        self._differences: list[KnownDifference] = []
 
-    def take_told(self) -> list[Told]:
+    def take_known_differences(self) -> list[KnownDifference]:
         """What is to be told since the last call."""
-        taken, self._told = self._told, []
+        taken, self._differences = self._differences, []
         for (table, key), size in self._router.take_too_large().items():
             reason = f"a row of {table} that others refer to has {size} bytes; {MAX_VALUE_BYTES} are allowed"
-            taken.append(Told("too-large", "", f"{table}/{key}", 0, ALL_LATER, reason))
+            taken.append(KnownDifference("too-large", "", f"{table}/{key}", 0, ALL_LATER, reason))
         return taken
 
     def snapshot_row(self, envelope: Envelope) -> list[Replayed]:
@@ -122,7 +122,7 @@ class Replay:
             return []
         if self._memory.changes:
             reason = f"an incremental snapshot of {envelope.source.qualified_table} has read a row that others need"
-            self._told.append(Told("incremental", "", "", commit_lsn, ALL_LATER, reason))
+            self._differences.append(KnownDifference("incremental", "", "", commit_lsn, ALL_LATER, reason))
         return self._all(sets, incremental=True)
 
     def transaction(
@@ -188,7 +188,7 @@ class Replay:
             return []
         if size := _too_large(change_set):
             reason = f"what the transaction did to it has {size} bytes; {MAX_VALUE_BYTES} are allowed"
-            self._tell("too-large", change_set, reason)
+            self._note("too-large", change_set, reason)
             return []
         state = self._states.get(key)
         found = self._evaluator.apply(state, change_set)
@@ -198,24 +198,24 @@ class Replay:
         new_state = None if found.gone else found.new_state
         if new_state is not None and len(new_state) > MAX_VALUE_BYTES:
             reason = f"the aggregate's state would have {len(new_state)} bytes; {MAX_VALUE_BYTES} are allowed"
-            self._tell("too-large", change_set, reason)
+            self._note("too-large", change_set, reason)
             return []
         for failure in failures:
             if self._policy(failure) != "skip":
                 self._held.add(key)
-                self._tell("held", change_set, failure.reason, until=ALL_LATER)
+                self._note("held", change_set, failure.reason, until=ALL_LATER)
                 return []
         for failure in failures:
-            self._tell("letter", change_set, failure.reason)
+            self._note("letter", change_set, failure.reason)
         if found.partial:
             reason = (
                 f"rules of {change_set.aggregate} did not run: it was there before anything was known of it"
             )
-            self._tell("partial", change_set, reason)
+            self._note("partial", change_set, reason)
         if new_state is not state:
             if incremental:
                 reason = "an incremental snapshot's row has changed it"
-                self._tell("incremental", change_set, reason, until=ALL_LATER)
+                self._note("incremental", change_set, reason, until=ALL_LATER)
             if new_state is None:
                 self._states.pop(key, None)
             else:
@@ -228,14 +228,16 @@ class Replay:
             return "hold"
         return "skip" if failure.rule is None else self._policies[failure.rule]
 
-    def _tell(self, kind: str, change_set: ChangeSet, reason: str, *, until: int | None = None) -> None:
+    def _note(self, kind: str, change_set: ChangeSet, reason: str, *, until: int | None = None) -> None:
         at = change_set.commit_lsn
-        self._told.append(
-            Told(kind, change_set.aggregate, change_set.id, at, at if until is None else until, reason)
+        self._differences.append(
+            KnownDifference(
+                kind, change_set.aggregate, change_set.id, at, at if until is None else until, reason
+            )
         )
 
     def _unreadable(self, at: int, error: RowError) -> None:
-        self._told.append(Told("letter", "", "", at, at, str(error)))
+        self._differences.append(KnownDifference("letter", "", "", at, at, str(error)))
 
 
 def _too_large(change_set: ChangeSet) -> int | None:

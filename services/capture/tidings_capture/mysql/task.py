@@ -12,12 +12,12 @@ from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory, open_history
 from tidings_capture.mysql.incremental.errors import is_passing
+from tidings_capture.mysql.log_check import check_position
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.server import check_server, oldest_position
 from tidings_capture.mysql.snapshot import Snapshot, Work, position_of
 from tidings_capture.mysql.snapshot_rows import write_records
-from tidings_capture.mysql.standing import check_position
 from tidings_capture.mysql.stream import Stream
 from tidings_capture.mysql.transactions import TransactionTopic
 from tidings_connect.task.channel import SIGNAL

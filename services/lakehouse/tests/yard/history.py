@@ -58,7 +58,7 @@ def qualified(table: str) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class TableRecord:
     """A record of a table's topic."""
 
     table: str
@@ -88,7 +88,7 @@ class History:
     """Grows by transactions; `records` are in the order in which they were written."""
 
     seed: int
-    records: list[Told | End] = field(default_factory=list)
+    records: list[TableRecord | End] = field(default_factory=list)
     rows: dict[str, dict[Any, dict[str, Any]]] = field(default_factory=lambda: {name: {} for name in KEYS})
     lsn: int = 1000
     tx_id: int = 700
@@ -106,7 +106,9 @@ class History:
                 self._apply(told)
         for table in sorted(KEYS):
             for row in self.rows[table].values():
-                self.records.append(Told(table, "r", None, row, self.lsn, None, self.now_us, snapshot="true"))
+                self.records.append(
+                    TableRecord(table, "r", None, row, self.lsn, None, self.now_us, snapshot="true")
+                )
 
     def grow(self, count: int) -> None:
         """So many transactions."""
@@ -124,11 +126,11 @@ class History:
         self.tx_id += self.random.randint(1, 3)
         self.now_us += self.random.randint(1, 10**7)
         trace = b"00-%032x-%016x-01" % (self.tx_id, self.tx_id) if self.random.random() < 0.2 else None
-        made: list[Told] = []
+        made: list[TableRecord] = []
         for order, (table, op, before, after) in enumerate(changes, 1):
             self.lsn += self.random.randint(1, 50)
             made.append(
-                Told(
+                TableRecord(
                     table,
                     op,
                     before,

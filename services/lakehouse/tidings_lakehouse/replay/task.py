@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidings_domain.evaluation.tracing import Trace, trace_of_column, trace_of_headers
 from tidings_domain.loading.domain import Domain, load_domain
-from tidings_domain.replay.replay import Replay, Replayed, Told
+from tidings_domain.replay.replay import KnownDifference, Replay, Replayed
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import Envelope
 from tidings_envelope.errors import DecodeError
@@ -139,7 +139,7 @@ class _Share:
     def end(self, out: _Out) -> None:
         """No more rows."""
         self._close(out)
-        out.told(self._replay.take_told())
+        out.told(self._replay.take_known_differences())
         out.read(self._rows)
 
     def _close(self, out: _Out) -> None:
@@ -203,7 +203,7 @@ class _Out:
                 }
             )
 
-    def told(self, found: list[Told]) -> None:
+    def told(self, found: list[KnownDifference]) -> None:
         for one in found:
             self._rows.append(
                 {

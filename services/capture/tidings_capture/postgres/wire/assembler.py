@@ -177,7 +177,9 @@ class Assembler:
             case RollbackPrepared():
                 self._forget(message.xid)
             case _:
-                raise ConnectError(f"message {chr(data[TAG])!r} of the stream stands for nothing")
+                raise ConnectError(
+                    f"pgoutput sent a message of kind {chr(data[TAG])!r}, which has no place in a stream"
+                )
 
     def _open(self, xid: int, data: bytes) -> None:
         if self._streaming is not None or self._preparing is not None:

@@ -37,7 +37,7 @@ def topics(found: list[Any]) -> list[str]:
 def test_an_aggregate_that_the_live_service_holds_says_nothing_more() -> None:
     replay = Replay(RENTAL)
     assert replay.transaction(7, 100, [change("c", "rental.items", ITEM)]) == []
-    [told] = replay.take_told()
+    [told] = replay.take_known_differences()
     assert (told.kind, told.aggregate, told.id, told.since, told.until) == (
         "held",
         "Item",
@@ -49,7 +49,7 @@ def test_an_aggregate_that_the_live_service_holds_says_nothing_more() -> None:
     assert topics(found) == ["rental.category-created.v1"]
     broken = {**ITEM, "condition": "broken"}
     assert replay.transaction(9, 300, [change("u", "rental.items", broken)]) == []
-    assert replay.take_told() == []
+    assert replay.take_known_differences() == []
 
 
 def test_what_a_rule_fails_at_is_a_letter_and_the_aggregate_goes_on() -> None:
@@ -60,7 +60,7 @@ def test_what_a_rule_fails_at_is_a_letter_and_the_aggregate_goes_on() -> None:
     ]
     impossible = {**BOX, "state": "impossible"}
     assert replay.transaction(8, 200, [change("u", "public.boxes", impossible)]) == []
-    [told] = replay.take_told()
+    [told] = replay.take_known_differences()
     assert (told.kind, told.id, told.since, told.until) == ("letter", "b", 200, 200)
     assert "impossible" not in told.reason
     again = replay.transaction(9, 300, [change("u", "public.boxes", {**BOX, "state": "old"})])
@@ -80,7 +80,7 @@ def test_a_row_without_the_columns_of_its_way_gives_its_transaction_up() -> None
     nameless = {name: value for name, value in ITEM.items() if name != "id"}
     rows = [change("c", "rental.categories", CATEGORY), change("c", "rental.items", nameless, 2)]
     assert replay.transaction(7, 100, rows) == []
-    [told] = replay.take_told()
+    [told] = replay.take_known_differences()
     assert (told.kind, told.since) == ("letter", 100)
     assert topics(replay.transaction(8, 200, [change("c", "rental.items", ITEM)])) == [
         "rental.item-listed.v1"
@@ -104,7 +104,7 @@ def test_an_incremental_row_that_changes_an_aggregate_is_told_and_one_that_does_
     replay.snapshot_row(change("r", "public.boxes", BOX, read=True))
     replay.transaction(7, 100, [change("u", "public.boxes", {**BOX, "state": "old"})])
     replay.incremental_row(change("r", "public.boxes", {**BOX, "state": "old"}, read=True), 100)
-    assert replay.take_told() == []
+    assert replay.take_known_differences() == []
     replay.incremental_row(change("r", "public.boxes", {**BOX, "state": "older"}, read=True), 100)
-    [told] = replay.take_told()
+    [told] = replay.take_known_differences()
     assert (told.kind, told.id, told.since, told.until) == ("incremental", "b", 100, ALL_LATER)
