@@ -11,7 +11,7 @@ from datetime import date, datetime
 from typing import Any, Final
 
 import neo4j
-from tests.bench.sink_search import _KEY, _ROW, rows
+from tests.bench.sink_search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
 
 from tidings_connect.task.sink import SinkContext, SinkRecord, TopicPartition
 from tidings_jvm import PlainProgress
@@ -34,21 +34,19 @@ def ours(url: str, round_: int, found: list[dict[str, Any]], *, link: bool) -> N
         "neo4j.batch-size": str(BATCH),
         "tidings.row.topic.t": f"(:Ours {{!id, *}}){_LINK if link else ''}",
     }
-    task = GraphSinkTask(read_settings(f"bench-{round_}-{link}", config), SinkContext("bench", 0, _refused))
+    task = GraphSinkTask(read_settings(f"bench-{round_}-{link}", config), SinkContext("bench", 0, refused))
     at = TopicPartition("t", 0)
     task.open([at])
     for first in range(0, len(found), BATCH):
         task.put(
             [
-                SinkRecord("t", 0, _KEY, {"id": row["id"]}, _ROW, row, None, [], first + place, at)
+                SinkRecord(
+                    "t", 0, KEY_SCHEMA, {"id": row["id"]}, ROW_SCHEMA, row, None, [], first + place, at
+                )
                 for place, row in enumerate(found[first : first + BATCH])
             ]
         )
     task.stop()
-
-
-def _refused(_: SinkRecord, error: Exception) -> None:
-    raise error
 
 
 def theirs(url: str, _: int, found: list[dict[str, Any]], *, link: bool) -> None:

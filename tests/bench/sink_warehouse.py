@@ -19,7 +19,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 from pyarrow import parquet
-from tests.bench.sink_search import _KEY, _ROW, _refused, rows
+from tests.bench.sink_search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
 
 from tidings_connect.task.sink import SinkContext, SinkRecord, TopicPartition
 from tidings_sinks.warehouse.settings import read_settings
@@ -33,7 +33,7 @@ ROUNDS: Final = 3
 def records(found: list[dict[str, Any]], first_offset: int) -> list[SinkRecord]:
     at = TopicPartition("t", 0)
     return [
-        SinkRecord("t", 0, _KEY, {"id": row["id"]}, _ROW, row, None, [], first_offset + place, at)
+        SinkRecord("t", 0, KEY_SCHEMA, {"id": row["id"]}, ROW_SCHEMA, row, None, [], first_offset + place, at)
         for place, row in enumerate(found)
     ]
 
@@ -43,7 +43,7 @@ def ours(file: Path, given: list[SinkRecord]) -> None:
         "connection.url": f"jdbc:duckdb:{file}", "insert.mode": "upsert", "pk.mode": "record_key", "schema.evolution": "basic",
         "batch.size": str(BATCH),
     }  # fmt: skip
-    task = WarehouseTask(read_settings("bench", config), SinkContext("bench", 0, _refused))
+    task = WarehouseTask(read_settings("bench", config), SinkContext("bench", 0, refused))
     task.open([TopicPartition("t", 0)])
     for first in range(0, len(given), POLL):
         task.put(given[first : first + POLL])

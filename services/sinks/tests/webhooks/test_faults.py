@@ -208,8 +208,8 @@ def test_requests_of_one_key_follow_one_another_and_others_do_not_wait(
     held.set()
     webhooks.wait()
     numbers = receiver.numbers()
-    assert [number for number in numbers if number < 10] == [0, 1, 2]
-    assert sorted(numbers[1:21]) == list(range(10, 30))
+    assert numbers[-2:] == [1, 2]
+    assert sorted(numbers[:-2]) == [0, *range(10, 30)]
 
 
 @pytest.mark.parametrize("batching", ["false", "true"])

@@ -36,7 +36,7 @@ class Delivery:
         self._lanes: dict[Hashable, deque[Message]] = {}
         self._ready: deque[Hashable] = deque()
         """Lanes that have messages and no request on its way."""
-        self._on_their_way: dict[asyncio.Task[None], set[Hashable]] = {}
+        self._workers: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._deadline = time.monotonic() + settings.put_seconds
         self._not_before = 0.0
@@ -57,33 +57,41 @@ class Delivery:
                 lane = self._lanes[message.lane] = deque()
                 self._ready.append(message.lane)
             lane.append(message)
-        self._begin()
+        self._spawn(len(self._ready))
         try:
-            while self._on_their_way:
-                ended, _ = await asyncio.wait(self._on_their_way, return_when=asyncio.FIRST_COMPLETED)
-                for task in ended:
-                    self._ended(task)
-                self._begin()
+            while self._workers:
+                await asyncio.wait(set(self._workers))
         finally:
-            for task in self._on_their_way:  # none, but when the process is told to end
-                task.cancel()
+            for worker in self._workers:  # none, but when the process is told to end
+                worker.cancel()
         if self._failure is not None:
             raise self._failure
+        assert not self._ready
 
-    def _begin(self) -> None:
-        while self._ready and self._failure is None and len(self._on_their_way) < self._settings.in_flight:
-            if time.monotonic() > self._deadline:
-                self._failure = self._late()
-                return
-            messages, lanes = self._take()
-            self._on_their_way[asyncio.ensure_future(self._send(messages))] = lanes
+    def _spawn(self, count: int) -> None:
+        """Begin so many workers, as far as they may be."""
+        for _ in range(min(count, self._settings.in_flight - len(self._workers))):
+            worker = asyncio.ensure_future(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        lanes = self._on_their_way.pop(task)
-        error = task.exception()
-        if error is not None:
+    async def _work(self) -> None:
+        """Send requests one after the other, as long as there are any to be sent."""
+        try:
+            while self._may_begin():
+                messages, lanes = self._take()
+                await self._send(messages)
+                self._ready.extend(lane for lane in lanes if self._lanes[lane])
+                self._spawn(len(self._ready) - 1)
+        except BaseException as error:  # noqa: BLE001 - raised by `run`, once nothing is on its way
             self._failure = self._failure or error
-        self._ready.extend(lane for lane in lanes if self._lanes[lane])
+
+    def _may_begin(self) -> bool:
+        if not self._ready or self._failure is not None:
+            return False
+        if time.monotonic() > self._deadline:
+            self._failure = self._late()
+        return self._failure is None
 
     def _take(self) -> tuple[list[Message], set[Hashable]]:
         """What goes into the next request: of a lane as much as fits, in its order, then of the next lane."""
