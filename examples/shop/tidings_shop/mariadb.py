@@ -76,7 +76,7 @@ class MariaDbSession(Session):
                 host=host,
                 port=port,
                 user=unquote(parts.username or ""),
-                password=unquote(parts.password or ""),
+                password=unquote(parts.password or "").encode(),  # as text it would be sent in latin1
                 database=database or None,
                 charset="utf8mb4",
                 autocommit=True,

@@ -1,6 +1,7 @@
 """MariaDB's binary log, read from a real server: each row as SELECT gives it; malformed bytes are errors, never values."""
 
 import contextlib
+import hashlib
 import random
 import zlib
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mariadb_parts import EVERY_TYPE, Database
+from nacl.bindings import crypto_scalarmult_ed25519_base_noclamp, crypto_sign_open
+from pymysql import _auth
 
 from tidings_capture.mysql import events as log
 from tidings_capture.mysql.cells import MISSING, ZERO
-from tidings_capture.mysql.client import BinlogStream
+from tidings_capture.mysql.client import BinlogStream, Session
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.gtid import Gtid, GtidPosition
 from tidings_capture.mysql.row_code import TableRows, read_rows_event
@@ -225,6 +228,25 @@ def test_a_log_without_names_is_refused(database: Database) -> None:
             database.logged(start)
     finally:
         database.run("SET GLOBAL binlog_row_metadata = FULL")
+
+
+def test_a_password_may_have_any_characters(database: Database) -> None:
+    user = f"u{database.name}"
+    database.run(f"CREATE USER {user} IDENTIFIED BY 'пароль é'")
+    told = type(database.endpoint)("127.0.0.1", database.endpoint.port, user, "пароль é")
+    session = Session(told)
+    assert session.rows("SELECT USER()")[0][0].startswith(user)
+    session.close()
+    database.run(f"DROP USER {user}")
+
+
+def test_ed25519_is_answered_as_the_server_wants_it() -> None:
+    """MariaDB's plugin takes a signature whose secret is the password's SHA-512, of any length: `_auth` needs PyNaCl for it. The
+    server of these tests has no such plugin; a login was tried by hand on MariaDB 10.11."""
+    answer = _auth.ed25519_password(b"s\xc3\xa9cret", bytes(range(32)))
+    scalar = hashlib.sha512(b"s\xc3\xa9cret").digest()[:32]
+    public = crypto_scalarmult_ed25519_base_noclamp(_auth._scalar_clamp(scalar))
+    assert crypto_sign_open(answer + bytes(range(32)), public) == bytes(range(32))
 
 
 def test_an_unknown_login_is_an_error_with_a_number(database: Database) -> None:

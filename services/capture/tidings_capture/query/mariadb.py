@@ -198,7 +198,7 @@ class MariaDb:
                     host=given["host"],
                     port=int(given["port"]),
                     user=given.get("user"),
-                    password=given.get("password", ""),
+                    password=given.get("password", "").encode(),  # as text it would be sent in latin1
                     database=self._address.database or None,
                     charset="utf8mb4",
                     autocommit=True,

@@ -94,7 +94,7 @@ class MariaDbDatabase:
                 host=given.get("host", "localhost"),
                 port=int(given.get("port", "3306")),
                 user=settings.user,
-                password=settings.password,
+                password=settings.password.encode(),  # as text it would be sent in latin1
                 database=given["database"],
                 charset="utf8mb4",
                 autocommit=True,
