@@ -19,6 +19,7 @@ from tidings_capture.mysql.cells import MISSING, ZERO
 from tidings_capture.mysql.client import BinlogStream, Session
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.multibyte import FORMS, characters
 from tidings_capture.mysql.row_code import TableRows, read_rows_event
 from tidings_capture.mysql.table_map import read_table_map
 from tidings_stack.mariadb import MariaDbServer
@@ -136,6 +137,24 @@ def test_compressed_columns_are_what_select_gives(database: Database, wrap: int)
     logged = database.logged(start)
     assert [cells for _, cells in logged] == database.selected("z")
     assert (logged[1][1][1], len(logged[1][1][6])) == ("häß😀" * 100, 120_000)
+
+
+@pytest.mark.parametrize("charset", FORMS)
+def test_each_character_is_the_servers(database: Database, charset: str) -> None:
+    """All that there may be, assigned or not, with ASCII between; as a label, too."""
+    database.run(
+        f"CREATE TABLE t (a INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(3000) CHARACTER SET {charset},"
+        f" e ENUM('A一', 'b') CHARACTER SET {charset})"
+    )
+    start, every = database.position(), characters(charset)
+    for place in range(0, len(every), 2000):
+        digits = b"".join(b"|\\" + character for character in every[place : place + 1000]).hex()
+        database.run(f"INSERT INTO t (v, e) VALUES (_{charset} x'{digits}', 1)")
+        digits = b"".join(every[place + 1000 : place + 2000]).hex()
+        database.run(f"INSERT INTO t (v, e) VALUES (_{charset} x'{digits}', 2)")
+    logged = [cells for _, cells in database.logged(start)]
+    assert logged == database.selected("t")
+    assert sum(len(text.replace("|\\", "")) for _, text, _ in logged) == len(every)
 
 
 def test_updates_and_deletes_have_whole_rows(database: Database) -> None:

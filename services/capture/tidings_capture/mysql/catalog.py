@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import UnsupportedError
+from tidings_capture.mysql.multibyte import FORMS, server_decoder
 
 SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _COLUMNS: Final = """
@@ -153,7 +154,7 @@ class Charsets:
         "utf16": "utf-16-be",
         "utf16le": "utf-16-le",
         "utf32": "utf-32-be",
-        # These agree with the server in all that Python knows (each pair of bytes was compared); big5, sjis and ujis do not.
+        # These agree with the server in all that Python knows (each pair of bytes was compared); see `multibyte` for others.
         "gbk": "gbk",
         "gb2312": "gb2312",
         "euckr": "cp949",
@@ -204,6 +205,8 @@ class Charsets:
             return bytes.decode
         if codec is not None:
             return lambda data: data.decode(codec)
+        if name in FORMS:
+            return server_decoder(self._session, name)
         if self._widths.get(name) != 1:
             raise UnsupportedError(
                 f"texts in the character set {name} are not read",
