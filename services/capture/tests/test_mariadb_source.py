@@ -196,6 +196,66 @@ def test_tables_change_in_mid_stream(database: Database, config: Config) -> None
     assert found == [{"id": 1, "a": 1}, {"b": "x", "id": 2, "a": 2}, {"b": "z", "id": 4, "z": 4}]
 
 
+VERSIONED = {
+    "hidden": "n INT",
+    "named": "n INT, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START INVISIBLE, e TIMESTAMP(6) GENERATED ALWAYS AS ROW END INVISIBLE,"
+    " PERIOD FOR SYSTEM_TIME (s, e)",
+}
+"""The columns behind the key, by how those are called that say when a row was one."""
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "by records"])
+@pytest.mark.parametrize("form", VERSIONED)
+def test_a_versioned_table_is_told_as_it_is_now(
+    database: Database, config: Config, form: str, direct: bool
+) -> None:
+    """The snapshot has no former rows, an UPDATE makes none, a DELETE is one, and the past may be removed."""
+    database.run(f"CREATE TABLE t (id INT PRIMARY KEY, {VERSIONED[form]}) WITH SYSTEM VERSIONING")
+    database.run("INSERT INTO t (id, n) VALUES (1, 1)", "UPDATE t SET n = 2")
+    if not direct:
+        config = {**config, "skipped.operations": "t,c", "tombstones.on.delete": "false"}
+    with running(config) as worker:
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) == 1, "the snapshot")
+        if direct:
+            database.run("INSERT INTO t (id, n) VALUES (3, 3)")
+        database.run("UPDATE t SET n = 4 WHERE id = 1", "DELETE FROM t WHERE id = 1", "DELETE HISTORY FROM t")
+        if direct:
+            database.run(
+                "SET @@system_versioning_alter_history = KEEP", "ALTER TABLE t ADD COLUMN m INT AFTER id"
+            )
+            database.run("UPDATE t SET m = 5")
+            if form == "hidden":
+                database.run("ALTER TABLE t DROP SYSTEM VERSIONING")
+            database.run("INSERT INTO t (id, n) VALUES (6, 6)")
+        worker.wait_for(
+            lambda: len(changes(worker, topic(database, "t"))) >= (7 if direct else 3), "the changes"
+        )
+        found = records(worker, topic(database, "t"))
+
+    def seen(row: Any) -> Any:
+        return row and {name: value for name, value in row.items() if name in {"id", "n", "m"}}
+
+    told = [
+        (key, value and (value["op"], seen(value["before"]), seen(value["after"]))) for key, value, _ in found
+    ]
+    first = [
+        ({"id": 1}, ("r", None, {"id": 1, "n": 2})),
+        ({"id": 1}, ("u", {"id": 1, "n": 2}, {"id": 1, "n": 4})),
+        ({"id": 1}, ("d", {"id": 1, "n": 4}, None)),
+    ]
+    if not direct:
+        assert told == first
+        return
+    assert told == [
+        first[0],
+        ({"id": 3}, ("c", None, {"id": 3, "n": 3})),
+        *first[1:],
+        ({"id": 1}, None),
+        ({"id": 3}, ("u", {"id": 3, "m": None, "n": 3}, {"id": 3, "m": 5, "n": 3})),
+        ({"id": 6}, ("c", None, {"id": 6, "m": None, "n": 6})),
+    ]
+
+
 class Collected:
     """What a stream writes to: each record's topic, key and value without the connector's clock.
 

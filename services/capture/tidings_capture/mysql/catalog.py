@@ -22,11 +22,17 @@ WHERE table_schema = %s AND table_name = %s AND non_unique = 0 ORDER BY index_na
 """
 _TABLES: Final = """
 SELECT table_schema, table_name, engine, table_rows FROM information_schema.tables
-WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
+WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
 ORDER BY table_schema, table_name
 """
+_ENDS: Final = """
+SELECT column_name FROM information_schema.columns
+WHERE table_schema = %s AND table_name = %s AND generation_expression = 'ROW END'
+"""
+HIDDEN: Final = ("row_start", "row_end")
+"""The columns of a system-versioned table that names none: when a row began, and when it ended."""
 _CREATED: Final = """
-SELECT create_time FROM information_schema.tables WHERE table_schema = %s AND table_name = %s
+SELECT create_time, table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s
 """
 
 
@@ -70,6 +76,8 @@ class Table:
     """The columns of the first unique index without columns that may be null."""
     created: int | None
     """When it was made or altered last, in seconds since the Unix epoch."""
+    ends: str | None = None
+    """Where it is system-versioned: the column that says when a row has ended; it may be one of `HIDDEN`."""
 
     @property
     def qualified(self) -> str:
@@ -105,10 +113,16 @@ def table(session: Session, database: str, name: str) -> Table | None:
     for index, column, nullable, part in session.rows(_KEYS, (database, name)):
         # Of an index on the beginning of a column two rows may have the same key only with the same beginning.
         keys.setdefault(index, []).append((column, nullable == "YES" or part is not None))
+    about = session.rows(_CREATED, (database, name))
+    created, kind = about[0] if about else (None, "")
+    ends = None
+    if kind == "SYSTEM VERSIONED":
+        ends = (session.rows(_ENDS, (database, name)) or [(HIDDEN[1],)])[0][0]
+        # It is a part of each unique key, and the same in all rows of now.
+        keys = {index: [part for part in parts if part[0] != ends] for index, parts in keys.items()}
     primary = tuple(column for column, _ in keys.pop("PRIMARY", []))
     unique = next((tuple(c for c, _ in key) for key in keys.values() if not any(null for _, null in key)), ())
-    created = session.rows(_CREATED, (database, name))
-    return Table(database, name, columns, primary, unique, _seconds(created[0][0] if created else None))
+    return Table(database, name, columns, primary, unique, _seconds(created), ends)
 
 
 def _seconds(text: Any) -> int | None:

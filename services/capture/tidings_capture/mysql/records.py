@@ -114,6 +114,17 @@ class TablePlan:
         """A row of a snapshot (op ``r``)."""
         return [self._record("r", None, cells, place, None, ())]
 
+    def change(
+        self, before: Cells | None, after: Cells | None, place: Place, numbers: Numbers | None
+    ) -> list[SourceRecord]:
+        """A row that is new, gone or changed."""
+        if before is None:
+            assert after is not None
+            return self.insert(after, place, numbers)
+        if after is None:
+            return self.delete(before, place, numbers)
+        return self.update(before, after, place, numbers)
+
     def insert(self, cells: Cells, place: Place, numbers: Numbers | None) -> list[SourceRecord]:
         """A new row."""
         if "c" in self.skipped:

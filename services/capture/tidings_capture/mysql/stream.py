@@ -439,13 +439,14 @@ class Stream:
         self._done += 1
         passed = self._done <= self._passed or self._events < self._passed_events
         passed = passed or (self._events == self._passed_events and row < self._passed_rows)
-        plan, place, numbers = version.plan, self._place, self._numbers
-        if event.op == "c":
-            records = plan.insert(cells[row], place, numbers)
-        elif event.op == "d":
-            records = plan.delete(cells[row], place, numbers)
-        else:
-            records = plan.update(cells[2 * row], cells[2 * row + 1], place, numbers)
+        plan = version.plan
+        before = None if event.op == "c" else cells[2 * row if event.op == "u" else row]
+        after = None if event.op == "d" else cells[2 * row + 1 if event.op == "u" else row]
+        if version.past is not None:
+            before, after = version.past.now(before), version.past.now(after)
+            if before is None and after is None:
+                return
+        records = plan.change(before, after, self._place, self._numbers)
         if (watch := self._observers.watches(plan.id)) is not None:
             watch.take(records)
         if passed:

@@ -15,6 +15,7 @@ from tidings_capture.mysql.records import Place, TablePlan
 from tidings_capture.mysql.row_code import TableRows
 from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.table_map import BINARY, LoggedColumn, TableMap, read_table_map, table_name
+from tidings_capture.mysql.versioned import Versioned, versioned
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
@@ -28,11 +29,15 @@ _MOST: Final = 5_000
 class Version:
     """One version of a captured table."""
 
-    __slots__ = ("encoder", "plan", "rows")
+    __slots__ = ("encoder", "past", "plan", "rows")
 
-    def __init__(self, rows: TableRows, plan: TablePlan, encoder: ChangeEncoder | None) -> None:
+    def __init__(
+        self, rows: TableRows, plan: TablePlan, encoder: ChangeEncoder | None, past: Versioned | None
+    ) -> None:
         self.rows = rows
         self.plan = plan
+        self.past = past
+        """Where it is system-versioned."""
         self.encoder = encoder
         """The direct way to records, where there is one."""
 
@@ -125,20 +130,23 @@ class Tables:
         except MariaDbError:  # the connection may have been idle for too long
             self.close()
             now, charsets = self._ask(mapped)
-        if now is None or not fits(mapped.columns, now, charsets):
+        past = versioned(mapped, now)
+        visible = mapped if past is None else past.visible(mapped)
+        if now is None or not fits(visible.columns, now, charsets):
             _log.info("rows of a former version of a table: its defaults are not known", table=mapped.name)
-            now = _from_log(mapped, charsets)
+            now = _from_log(visible, charsets)
         else:
-            _check_ambiguous(mapped, now, event.timestamp)
+            _check_ambiguous(visible, now, event.timestamp)
         decoders = [
             decoder(logged, column.type, charsets)
-            for logged, column in zip(mapped.columns, now.columns, strict=True)
+            for logged, column in zip(visible.columns, now.columns, strict=True)
         ]
+        decoders += [None] * (len(mapped.columns) - len(visible.columns))
         plan = self._planned(now)
         encoder = None
-        if self._converters is not None and not self._config.skipped & {"c", "u", "d"}:
+        if self._converters is not None and not self._config.skipped & {"c", "u", "d"} and past is None:
             encoder = ChangeEncoder(mapped, decoders, plan, self._converters)
-        return Version(TableRows(mapped, decoders), plan, encoder)
+        return Version(TableRows(mapped, decoders), plan, encoder, past)
 
     def _ask(self, mapped: TableMap) -> tuple[Table | None, Charsets]:
         session, charsets = self._asked()
