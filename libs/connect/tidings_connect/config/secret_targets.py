@@ -12,6 +12,8 @@ from typing import Final
 
 _KAFKA: Final = r"security\.protocol|sasl\.mechanism|bootstrap\.servers|sasl\.oauthbearer\..*url|ssl\.(truststore|endpoint).*"
 _GENERAL: Final = r".*(type|class|url|uri|host|server|endpoint|address|port|broker|ssl|tls|trust).*"
+_HTTP: Final = r"http\.(url|proxy\..*|ssl\..*)"
+"""Tokens go where records go, and what is signed for one receiver must not come to another."""
 _TARGETS: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = tuple(
     (re.compile(secret), re.compile(target))
     for secret, target in (
@@ -22,6 +24,11 @@ _TARGETS: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = tuple(
         (r"signal\.consumer\..*", rf"signal\.kafka\.bootstrap\.servers|signal\.consumer\.({_KAFKA})"),
         (r"producer\.override\..*", rf"producer\.override\.({_KAFKA})"),
         (r"consumer\.override\..*", rf"consumer\.override\.({_KAFKA})"),
+        (r"connection\..*", r"connection\.(url|uri|user|username|trust\.all\..*|ssl\..*)"),
+        (r"http\.headers\.authorization|http\.ssl\..*|tidings\.http\.signature\.secrets", _HTTP),
+        (r"oauth2\.client\.secret", rf"oauth2\.access\.token\.url|{_HTTP}"),
+        (r"neo4j\.authentication\..*", r"neo4j\.(uri|security\..*)"),
+        (r"aws\..*", r"store\.url|aws\.access\.key\.id"),
         (r"key\.converter\..*", rf"key\.converter({_GENERAL})?"),
         (r"value\.converter\..*", rf"value\.converter({_GENERAL})?"),
         (r"header\.converter\..*", rf"header\.converter({_GENERAL})?"),
