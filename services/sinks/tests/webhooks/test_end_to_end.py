@@ -58,6 +58,13 @@ def test_events_arrive_signed_and_under_one_id_through_kills(
             return [entry["offset"]["kafka_offset"] for entry in answer["offsets"]] == [EVENTS // 2] * 2
 
         wait_for("the commit", committed, 60)
+
+        def lag() -> str:
+            _, text = worker.request("GET", "/metrics")
+            mine = [line for line in text.splitlines() if line.startswith("tidings_sink_commit_lag_seconds{")]
+            return "".join(line for line in mine if unique_name in line)
+
+        wait_for("the lag since the commits, which is none", lambda: lag().endswith(" 0.0"))
         worker.request("PUT", f"/connectors/{unique_name}/stop")
     bodies = defaultdict(set)
     for seen in receiver.taken:

@@ -107,7 +107,9 @@ def test_options_that_do_not_go_together_are_refused() -> None:
         found = problems({"batching.enabled": "true", "tidings.http.cloudevents": mode})
         assert list(found) == ["tidings.http.cloudevents"]
     assert problems({"batching.enabled": "true", "errors.tolerance": "all"}) == {}
-    assert problems({"http.timeout": "300", "consumer.override.max.poll.interval.ms": "600000"}) == {}
+    assert problems({"http.timeout": "76"}).keys() == {"http.timeout"}
+    assert problems({"http.timeout": "75"}) == {}
+    assert problems({"http.timeout": "150", "consumer.override.max.poll.interval.ms": "600000"}) == {}
     assert list(problems({"http.headers.additional": "idempotency-key:x"})) == ["http.headers.additional"]
 
 

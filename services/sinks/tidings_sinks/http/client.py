@@ -56,6 +56,8 @@ class Client:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
+        self.not_before = 0.0
+        """When the receiver may be asked again, by `time.monotonic`."""
         self._addresses: dict[str, URL] = {}
         self._token = ""
         """The Authorization header of OAuth2; empty: there is none yet."""

@@ -39,8 +39,6 @@ class Delivery:
         self._workers: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._deadline = time.monotonic() + settings.put_seconds
-        self._not_before = 0.0
-        """When the receiver may be asked again."""
         self._some_done = False
 
     async def run(self, messages: Sequence[Message]) -> None:
@@ -98,7 +96,7 @@ class Delivery:
         taken: list[Message] = []
         lanes: set[Hashable] = set()
         others: list[Hashable] = []
-        size = 0
+        size = self._settings.around_bytes
         while self._ready and len(taken) < self._settings.batch:
             name = self._ready.popleft()
             lane, before = self._lanes[name], len(taken)
@@ -185,11 +183,11 @@ class Delivery:
         if asked is not None:
             pause = max(asked, 0.0)
         if answer is not None and answer.status in _THROTTLED:
-            self._not_before = max(self._not_before, time.monotonic() + pause)
+            self._client.not_before = max(self._client.not_before, time.monotonic() + pause)
         return pause
 
     async def _wait_for_leave(self) -> None:
-        while (wait := self._not_before - time.monotonic()) > 0:
+        while (wait := self._client.not_before - time.monotonic()) > 0:
             if time.monotonic() + wait > self._deadline:
                 raise RetriableError(
                     f"{origin(self._settings.url)} is busy and asks for a pause", after_seconds=wait

@@ -77,9 +77,10 @@ class Messages:
             identity, (headers, body) = safe_id(place), self._plain(record)
         else:
             identity, (headers, body) = safe_id(event.id), self._event(record, event)
-        if len(body) > settings.most_bytes:
+        size = len(body) + settings.around_bytes
+        if size > settings.most_bytes:
             raise RowError(
-                f"the record makes a body of {len(body)} bytes, more than {names.MOST_BYTES}={settings.most_bytes}"
+                f"the record makes a body of {size} bytes, more than {names.MOST_BYTES}={settings.most_bytes}"
             )
         return Message(
             record, identity, self._lane(record), self._url(record.topic), event is not None, headers, body

@@ -201,7 +201,7 @@ OPTIONS: Final = (
     Option(KAFKA_BACKOFF, "long", check=_backoff, documentation="How long the partitions rest once attempts in place have failed, in milliseconds; default: as errors.retry.delay.* say."),
     Option(RETRIES, "int", "1", check=not_negative_problem, documentation="How often a request is tried again in place; then the partitions rest, and it goes on without end."),
     Option(BACKOFF, "int", "3000", check=not_negative_problem, documentation="The pause before the first of these, in milliseconds; each is twice the one before."),
-    Option(TIMEOUT, "int", "30", check=at_least_one_problem, documentation="How long to wait for an answer, in seconds; less than max.poll.interval.ms."),
+    Option(TIMEOUT, "int", "30", check=at_least_one_problem, documentation="How long to wait for an answer, in seconds; at most a quarter of max.poll.interval.ms."),
     Option(DECIMALS, "string", "BASE64", values=("BASE64", "NUMERIC"), documentation="How the JsonConverter's form has decimals."),
     Option(IN_FLIGHT, "int", "1", check=at_least_one_problem, documentation="How many requests may be on their way at once; those of one key never are."),
     Option(EVENTS, "string", "auto", values=("auto", "none", "binary", "structured", "batched"), documentation="The mode in which records that are CloudEvents are sent; auto: binary, or batched with batching.enabled; none: as other records."),
@@ -270,5 +270,5 @@ def _request_problems(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     header = value_of(config, KEY_HEADER).lower()
     if header and header in {name.lower() for name in headers_of(value_of(config, HEADERS))}:
         yield HEADERS, f"{HEADERS} has the header of {KEY_HEADER}"
-    if int(value_of(config, TIMEOUT)) * 1000 >= poll_interval_ms(config):
-        yield TIMEOUT, f"{TIMEOUT} has to be less than {POLL_INTERVAL}"
+    if int(value_of(config, TIMEOUT)) * 4000 > poll_interval_ms(config):
+        yield TIMEOUT, f"{TIMEOUT} may be a quarter of {POLL_INTERVAL} at most"

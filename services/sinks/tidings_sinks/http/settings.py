@@ -17,6 +17,8 @@ from tidings_sinks.http.options import (
 )
 
 _MOST_PUT_SECONDS: Final = 60.0
+_LAST_REQUESTS: Final = 3
+"""Of what is begun last in a put: with a token that is refused, then for a token, then with that one."""
 
 
 class Mode(StrEnum):
@@ -61,7 +63,7 @@ class Settings:
     trusts_all: bool
     timeout_seconds: float
     put_seconds: float
-    """How long a put goes on sending what it has."""
+    """How long a put goes on beginning requests; with its last ones it ends before ``max.poll.interval.ms``."""
     batch: int
     """How many records a request has at most."""
     batching: bool
@@ -69,6 +71,7 @@ class Settings:
     suffix: bytes
     separator: bytes
     rest_seconds: float | None
+    """How long the partitions rest; None: as ``errors.retry.delay.*`` say."""
     retries: int
     backoff_seconds: float
     decimals: DecimalFormat
@@ -86,6 +89,11 @@ class Settings:
     record: frozenset[int]
     retry: frozenset[int]
 
+    @property
+    def around_bytes(self) -> int:
+        """Of a body, beside those of records."""
+        return max(len(self.prefix) + len(self.suffix), len("[]")) if self.batching else 0
+
 
 def read_settings(config: Mapping[str, str]) -> Settings:
     """What a configuration without problems says."""
@@ -102,6 +110,7 @@ def read_settings(config: Mapping[str, str]) -> Settings:
         value(name).lower() for name in (names.AUTHORIZATION_TYPE, names.VALUES, names.EVENTS)
     )
     batching, rest, proxy = is_on(config, names.BATCHING), value(names.KAFKA_BACKOFF), value(names.PROXY_HOST)
+    timeout = int(value(names.TIMEOUT))
     if mode == "auto":
         mode = "batched" if batching else "binary"
     prefix = f"{names.TLS}ssl."
@@ -118,8 +127,8 @@ def read_settings(config: Mapping[str, str]) -> Settings:
             if name.startswith(prefix) and text and name != names.TRUST_ALL
         },
         trusts_all=is_on(config, names.TRUST_ALL),
-        timeout_seconds=int(value(names.TIMEOUT)),
-        put_seconds=min(_MOST_PUT_SECONDS, poll_interval_ms(config) / 3000),
+        timeout_seconds=timeout,
+        put_seconds=min(_MOST_PUT_SECONDS, poll_interval_ms(config) / 1000 - _LAST_REQUESTS * timeout),
         batch=int(value(names.BATCH)) if batching else 1,
         batching=batching,
         prefix=exact(names.PREFIX, ""),
