@@ -234,3 +234,15 @@ def test_any_order_of_topics_ends_in_the_same_graph(graph: Graph) -> None:
     assert [row[0] for row in graph.nodes("Order", "id")] == sorted(orders)
     assert graph.relationships("BY") == sorted([key, to] for key, to in orders.items() if to is not None)
     assert graph.ask("MATCH (n:Placeholder) RETURN count(n)") == [[0]]
+
+
+def test_the_lag_since_the_commit_is_over_when_a_row_is_written(graph: Graph) -> None:
+    """And not only when the group has committed, a minute later."""
+    graph.worker.flush_ms = 3_600_000
+    graph.run({"tidings.row.topic.t": "(:Late {!id, *})"})
+    graph.send(
+        "t", {"id": 1}, {**envelope("c", {"id": 1}), "source": {"table": "t", "ts_ms": 1_600_000_000_000}}
+    )
+    graph.worker.wait_for(lambda: graph.nodes("Late", "id") == [[1]], "the node")
+    (task,) = graph.worker._tasks
+    graph.worker.wait_for(lambda: task.supervision.last.sink.commit_lag_seconds == 0, "no lag")

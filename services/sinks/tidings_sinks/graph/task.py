@@ -5,12 +5,11 @@ with its own positions, until the record stands alone.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
+from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, TopicPartition
 from tidings_service import get_logger
-from tidings_sinks.deprecations import Deprecations
 from tidings_sinks.errors import BusyError, DataProblemError, LostError, RowError
 from tidings_sinks.graph.client import Client
 from tidings_sinks.graph.constraints import make_constraints, warn_of_missing
@@ -20,58 +19,30 @@ from tidings_sinks.graph.positions import GraphPositions
 from tidings_sinks.graph.settings import Cypher, Settings
 from tidings_sinks.graph.statements import cypher
 from tidings_sinks.graph.writer import Writer, unwound
-from tidings_sinks.positions import OwnPositions
+from tidings_sinks.positioned_task import Offsets, PositionedSinkTask
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 
 _log = get_logger(__name__)
 _Prepared = tuple[SinkRecord, Operation | None]
-_Offsets = Mapping[TopicPartition, int]
 
 
-class GraphSinkTask(SinkTask):
+class GraphSinkTask(PositionedSinkTask):
     """A `SinkTask`."""
 
     def __init__(self, settings: Settings, context: SinkContext) -> None:
-        self._settings, self._context = settings, context
+        super().__init__(context, settings.group)
+        self._settings = settings
         self._operations = Operations(settings)
         self._open: Client | None = None
-        self._own = OwnPositions(settings.group)
         self._prepared_once = False
-        self._deprecations = Deprecations()
         self._reported: set[tuple[TopicPartition, int]] = set()
         """Of a batch that comes again: which of its records are dead letters already."""
 
-    # What the loop asks for
-
-    def open(self, partitions: Collection[TopicPartition]) -> _Offsets:
-        """See `SinkTask.open`."""
-        return self._later(lambda: self._own.claim(self._store, partitions))
-
-    def put(self, batch: Sequence[SinkRecord]) -> None:
-        """See `SinkTask.put`."""
-        self._later(lambda: self._put(batch))
-
-    def flush(self, offsets: _Offsets) -> _Offsets:
-        """See `SinkTask.flush`. What was put is durable; what was left out since is not yet behind the positions."""
-        behind = self._own.behind(offsets)
-        if behind:
-            self._later(lambda: self._moved_only(behind))
-        return offsets
-
-    def close(self, partitions: Collection[TopicPartition]) -> None:
-        """See `SinkTask.close`."""
-        self._own.forget(partitions)
-
-    def stop(self) -> None:
-        """See `SinkTask.stop`."""
-        self._forget()
-
     # Attempts
 
-    def _later(self, act: Callable[[], _Offsets]) -> _Offsets:
-        """Do something; again, as long as the options say, while the server is busy."""
+    def _later(self, act: Callable[[], Offsets]) -> Offsets:
         end, pause = time.monotonic() + self._settings.retry_seconds, _FIRST_PAUSE
         while True:
             try:
@@ -98,7 +69,7 @@ class GraphSinkTask(SinkTask):
             try:
                 client.check()
                 self._prepare(client)
-                self._own.look(GraphPositions(client, self._settings))
+                self._positions.look(GraphPositions(client, self._settings))
             except BaseException:
                 client.close()
                 raise
@@ -127,11 +98,11 @@ class GraphSinkTask(SinkTask):
 
     # A batch
 
-    def _put(self, batch: Sequence[SinkRecord]) -> _Offsets:
+    def _put(self, batch: Sequence[SinkRecord]) -> Offsets:
         _ = self._client  # which knows, when it is another one, whether a COMMIT without an answer was done
-        prepared = [(record, self._read(record)) for record in self._own.unwritten(batch)]
+        prepared = [(record, self._read(record)) for record in self._positions.unwritten(batch)]
         self._write(prepared)
-        self._own.finished()
+        self._positions.finished()
         self._reported.clear()
         return {}
 
@@ -177,7 +148,7 @@ class GraphSinkTask(SinkTask):
         self._context.settle()
         client.begin()
         try:
-            self._own.move(GraphPositions(client, self._settings), offsets)
+            self._positions.move(GraphPositions(client, self._settings), offsets)
             Writer(client, self._settings).write(
                 operation for _, operation in prepared if operation is not None
             )
@@ -185,19 +156,19 @@ class GraphSinkTask(SinkTask):
         finally:
             client.rollback()
 
-    def _moved_only(self, offsets: _Offsets) -> _Offsets:
+    def _moved_only(self, offsets: Offsets) -> Offsets:
         client = self._client
         self._context.settle()
         client.begin()
         try:
-            self._own.move(GraphPositions(client, self._settings), offsets)
+            self._positions.move(GraphPositions(client, self._settings), offsets)
             self._commit(client, offsets)
         finally:
             client.rollback()
-        self._own.finished()
+        self._positions.finished()
         return offsets
 
-    def _commit(self, client: Client, offsets: _Offsets) -> None:
-        self._own.committing(offsets)
+    def _commit(self, client: Client, offsets: Offsets) -> None:
+        self._positions.committing(offsets)
         client.commit()
-        self._own.committed(offsets)
+        self._positions.committed(offsets)

@@ -1,12 +1,11 @@
 """The task: a batch of records is one transaction, and the offsets after it are in it. See `tidings_sinks.positions`."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
+from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord
 from tidings_service import get_logger
-from tidings_sinks.deprecations import Deprecations
 from tidings_sinks.errors import BusyError, DataProblemError, LostError, RowError, TargetError
 from tidings_sinks.jdbc.changes import Changes
 from tidings_sinks.jdbc.database import Database, MovedError
@@ -14,7 +13,7 @@ from tidings_sinks.jdbc.open_database import open_database
 from tidings_sinks.jdbc.settings import Settings
 from tidings_sinks.jdbc.tables import Prepared, Tables
 from tidings_sinks.jdbc.writer import Writer
-from tidings_sinks.positions import OwnPositions
+from tidings_sinks.positioned_task import Offsets, PositionedSinkTask
 
 _MOVED_ATTEMPTS: Final = 3
 
@@ -22,48 +21,19 @@ _log = get_logger(__name__)
 Bad = list[tuple[SinkRecord, Exception]]
 
 
-class JdbcSinkTask(SinkTask):
+class JdbcSinkTask(PositionedSinkTask):
     """A `SinkTask`."""
 
-    durable_at_put = True
-
     def __init__(self, settings: Settings, context: SinkContext) -> None:
-        self._settings, self._context = settings, context
+        super().__init__(context, settings.group)
+        self._settings = settings
         self._changes = Changes(settings)
         self._open: Database | None = None
         self._tables: Tables | None = None
-        self._positions = OwnPositions(settings.group)
-        self._deprecations = Deprecations()
-
-    # What the loop asks for
-
-    def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """See `SinkTask.open`."""
-        return self._later(lambda: self._positions.claim(self._database, partitions))
-
-    def put(self, batch: Sequence[SinkRecord]) -> None:
-        """See `SinkTask.put`."""
-        self._later(lambda: self._put(batch))
-
-    def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """See `SinkTask.flush`. What was put is durable; what was left out since is not yet behind the positions."""
-        behind = self._positions.behind(offsets)
-        if behind:
-            self._later(lambda: self._moved_only(behind))
-        return offsets
-
-    def close(self, partitions: Collection[TopicPartition]) -> None:
-        """See `SinkTask.close`."""
-        self._positions.forget(partitions)
-
-    def stop(self) -> None:
-        """See `SinkTask.stop`."""
-        self._forget()
 
     # Attempts
 
-    def _later(self, act: Callable[[], Mapping[TopicPartition, int]]) -> Mapping[TopicPartition, int]:
-        """Do something; again, as often as the options say, while the database is busy."""
+    def _later(self, act: Callable[[], Offsets]) -> Offsets:
         attempt = moved = 0
         while True:
             try:
@@ -89,6 +59,10 @@ class JdbcSinkTask(SinkTask):
             found.close()
 
     @property
+    def _store(self) -> Database:
+        return self._database
+
+    @property
     def _database(self) -> Database:
         if self._open is None:
             self._open = self._connect()
@@ -108,7 +82,7 @@ class JdbcSinkTask(SinkTask):
 
     # Positions
 
-    def _moved_only(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def _moved_only(self, offsets: Offsets) -> Offsets:
         database = self._database
         self._context.settle()
         database.begin()
@@ -120,7 +94,7 @@ class JdbcSinkTask(SinkTask):
             raise
         return offsets
 
-    def _commit(self, database: Database, offsets: Mapping[TopicPartition, int]) -> None:
+    def _commit(self, database: Database, offsets: Offsets) -> None:
         self._positions.committing(offsets)
         database.commit()
         self._positions.committed(offsets)
@@ -128,7 +102,7 @@ class JdbcSinkTask(SinkTask):
 
     # A batch
 
-    def _put(self, batch: Sequence[SinkRecord]) -> Mapping[TopicPartition, int]:
+    def _put(self, batch: Sequence[SinkRecord]) -> Offsets:
         database = self._database
         batch = self._positions.unwritten(batch)
         bad: Bad = []
