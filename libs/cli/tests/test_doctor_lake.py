@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import psycopg
@@ -25,6 +26,9 @@ class _Bucket(BaseHTTPRequestHandler):
 
     asked: ClassVar[list[str]] = []
 
+    def do_HEAD(self) -> None:
+        self._answer(("good", "reader"), b"")
+
     def do_GET(self) -> None:
         self._answer(("good", "reader"), _EMPTY)
 
@@ -35,7 +39,7 @@ class _Bucket(BaseHTTPRequestHandler):
         self._answer(("good",), b"")
 
     def _answer(self, keys: tuple[str, ...], body: bytes) -> None:
-        if self.command != "GET":
+        if self.command not in {"GET", "HEAD"}:
             self.asked.append(f"{self.command} {self.path}")
         allowed = any(f"Credential={key}/" in self.headers.get("Authorization", "") for key in keys)
         self.send_response(200 if allowed else 403)
@@ -143,3 +147,32 @@ def test_a_bucket(
     assert set(refused) == {"bucket"}
     assert "sesame" not in str(refused)
     assert set(with_key("good", "http://127.0.0.1:1")) == {"bucket"}
+
+
+def test_a_bucket_of_a_sink(
+    bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TIDINGS_KAFKA", "TIDINGS_REGISTRY", "TIDINGS_SOURCE", "TIDINGS_LAKEHOUSE_WAREHOUSE"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "sink.json"
+
+    def with_key(key: str) -> dict[str, str]:
+        config = {
+            "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+            "topics": "t", "format.class": "io.confluent.connect.s3.format.json.JsonFormat", "flush.size": "10",
+            "s3.bucket.name": "lake", "s3.region": "us-west-2", "store.url": bucket,
+            "aws.access.key.id": key, "aws.secret.access.key": "sesame",
+        }  # fmt: skip
+        file.write_text(json.dumps({"name": "objects", "config": config}))
+        main(["doctor", "--connector", str(file), "--json"])
+        said = capsys.readouterr().out
+        assert "sesame" not in said
+        return {one["code"]: one["what"] + one["mend"] for one in json.loads(said)["findings"]}
+
+    _Bucket.asked.clear()
+    assert with_key("good") == {}
+    assert [each.split()[0] for each in _Bucket.asked] == ["POST", "DELETE"]
+    reader = with_key("reader")
+    assert "may not put objects there: HTTP 403 AccessDenied" in reader["target"]
+    assert "s3:PutObject" in reader["target"]
+    assert set(with_key("bad")) == {"target"}

@@ -56,6 +56,7 @@ OF_ERRORS: Final = {
     "not_found": "Look at the name; a GET of the collection lists what there is.",
     "not_stopped": "Stop the connector with `PUT /connectors/<name>/stop`, and ask again.",
     "oauth": "Look at the token endpoint, the client's id and its secret.",
+    "object_store": "Let the store answer, and give the key the right that the message names.",
     "offset": "Correct the offset as the message says, or reset it; what Debezium writes is taken.",
     "option": "Change the option that the message names; `PUT /connector-plugins/<class>/config/validate` checks all at once.",
     "pgoutput": "See what stands between the server and capture (a proxy, another plugin), and report the message's tag.",
@@ -100,6 +101,7 @@ OF_ERRORS: Final = {
     "transport": "Read the trace before it; the process ends and is started again.",
     "unsupported_schema": "Leave the field out, or change its type; the topic is set aside until then.",
     "validation": "Set `connector.class`.",
+    "worker_rest": "Start the worker, or correct its address; what it refuses, it says why.",
     "worker_properties": "Change the property that the message names.",
 }
 

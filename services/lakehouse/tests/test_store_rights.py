@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tidings_lakehouse.store_rights import Signer
+from tidings_service.s3_rights import Signer
 
 
 def test_a_request_is_signed_as_in_the_examples() -> None:

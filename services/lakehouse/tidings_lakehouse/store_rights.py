@@ -1,69 +1,10 @@
-"""Whether the lake's bucket takes objects: a multipart upload is begun and aborted, so that no object ever comes to be.
+"""Whether the lake's bucket takes objects, with the key that its settings have."""
 
-An object that is put and deleted would be a change: in a bucket with versions both stay. Beginning an upload needs the right
-to put objects, and nothing of it can be listed or read. Requests are signed as AWS documents it ("Signature Version 4").
-"""
+from urllib.parse import urlsplit
 
-import hashlib
-import hmac
-import re
-import urllib.error
-import urllib.request
-import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
-from urllib.parse import quote, urlsplit
-
-from tidings_lakehouse.errors import LakehouseError
 from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.topics import CATALOG
-
-_SECONDS: Final = 20
-_NOTHING: Final = hashlib.sha256(b"").hexdigest()
-_UPLOAD: Final = re.compile(r"<UploadId>([^<]+)</UploadId>")
-_CODE: Final = re.compile(r"<Code>([^<]+)</Code>")
-_ALGORITHM: Final = "AWS4-HMAC-SHA256"
-
-
-class StoreError(LakehouseError):
-    """The object store refuses what the job has to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signer:
-    """A key of an object store.
-
-    Attributes:
-        token: of a session, or empty.
-    """
-
-    key: str
-    secret: str
-    region: str
-    token: str = ""
-
-    def headers(self, method: str, url: str, now: datetime) -> dict[str, str]:
-        """What a request without a body has to say of itself; `now` in UTC."""
-        parts = urlsplit(url)
-        moment, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
-        said = {"host": parts.netloc, "x-amz-content-sha256": _NOTHING, "x-amz-date": moment}
-        if self.token:
-            said["x-amz-security-token"] = self.token
-        names = ";".join(sorted(said))
-        lines = [method, parts.path or "/", _query(parts.query)]
-        lines += [*(f"{name}:{said[name]}" for name in sorted(said)), "", names, _NOTHING]
-        scope = f"{day}/{self.region}/s3/aws4_request"
-        digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-        signing = f"AWS4{self.secret}".encode()
-        for part in (day, self.region, "s3", "aws4_request"):
-            signing = hmac.digest(signing, part.encode(), "sha256")
-        signature = hmac.digest(
-            signing, f"{_ALGORITHM}\n{moment}\n{scope}\n{digest}".encode(), "sha256"
-        ).hex()
-        login = f"{_ALGORITHM} Credential={self.key}/{scope}, SignedHeaders={names}, Signature={signature}"
-        return {**{name: text for name, text in said.items() if name != "host"}, "Authorization": login}
+from tidings_service.s3_rights import Signer, bucket_url, check_upload
 
 
 def check_writable(settings: WarehouseSettings) -> bool:
@@ -79,49 +20,14 @@ def check_writable(settings: WarehouseSettings) -> bool:
     if not key or not secret or not place.scheme.startswith("s3"):
         return False
     region = conf.get("client.region", "us-east-1")
-    signer = Signer(key, secret, region, conf.get("s3.session-token", ""))
-    path = quote(f"{place.path.rstrip('/')}/tidings-doctor-{uuid.uuid4()}")
-    url = f"{_bucket(conf, place.netloc, region)}{path}"
-    begun = _ask(signer, "POST", f"{url}?uploads", "may not put objects there")
-    found = _UPLOAD.search(begun)
-    if found is None:
-        raise StoreError("the object store began an upload without saying which")
-    _ask(
-        signer, "DELETE", f"{url}?uploadId={quote(found[1], safe='')}", "may not abort uploads, and one was left begun"
-    )  # fmt: skip
+    by_path = conf.get("s3.path-style-access", "").lower() == "true"
+    bucket = bucket_url(conf.get("s3.endpoint", ""), place.netloc, region, by_path=by_path)
+    check_upload(
+        Signer(key, secret, region, conf.get("s3.session-token", "")), bucket, place.path.rstrip("/")
+    )
     return True
-
-
-def _bucket(conf: Mapping[str, str], bucket: str, region: str) -> str:
-    endpoint = conf.get("s3.endpoint", f"https://s3.{region}.amazonaws.com").rstrip("/")
-    endpoint = endpoint if "://" in endpoint else f"https://{endpoint}"
-    if conf.get("s3.path-style-access", "").lower() == "true":
-        return f"{endpoint}/{bucket}"
-    scheme, _, host = endpoint.partition("://")
-    return f"{scheme}://{bucket}.{host}"
 
 
 def _conf(settings: WarehouseSettings) -> dict[str, str]:
     prefix = f"spark.sql.catalog.{CATALOG}."
     return {k.removeprefix(prefix): v for k, v in settings.spark_conf.items() if k.startswith(prefix)}
-
-
-def _query(query: str) -> str:
-    """Parameters in the order, and with the equals signs, in which they are signed."""
-    return "&".join(sorted(part if "=" in part else f"{part}=" for part in query.split("&") if part))
-
-
-def _ask(signer: Signer, method: str, url: str, refused: str) -> str:
-    if urlsplit(url).scheme not in {"http", "https"}:
-        raise StoreError("s3.endpoint is not an address of HTTP")
-    headers = signer.headers(method, url, datetime.now(UTC))
-    request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - seen above
-    try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - seen above
-            return str(answer.read().decode(errors="replace"))
-    except urllib.error.HTTPError as error:
-        with error:
-            code = _CODE.search(error.read().decode(errors="replace"))
-        raise StoreError(f"the key {refused}: HTTP {error.code}{f' {code[1]}' if code else ''}") from error
-    except OSError as error:
-        raise StoreError(f"the object store does not answer: {error}") from error

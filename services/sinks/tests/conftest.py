@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from diagnosing import diagnose  # noqa: F401 - a fixture
 from graph_parts import Graph
 from mongo_parts import Documents
 from search_parts import Search

@@ -17,6 +17,8 @@ class Proxy:
 
     def __init__(self, port: int, *, login: tuple[str, str] | None = None, key: Path | None = None) -> None:
         self.port, self.busy, self.some_busy, self.cut, self.most_bytes = port, 0, 0, 0, 0
+        self.denied = ""
+        """What a path holds that nobody has a right to."""
         self.login = "" if login is None else "Basic " + b64encode(":".join(login).encode()).decode()
         self.requests: list[int] = []
         """The operations of each bulk request that came."""
@@ -50,6 +52,10 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             if proxy.login and self.headers.get("authorization") != proxy.login:
                 return self._answer(401, b"{}")
+            if proxy.denied and proxy.denied in self.path:
+                return self._answer(
+                    403, b'{"error": {"type": "security_exception", "reason": "no permissions"}}'
+                )
             if not self.path.startswith("/_bulk"):
                 return self._answer(*self._ask(body))
             proxy.requests.append(body.count(b'"_index"'))

@@ -14,7 +14,7 @@ from typing import Final
 
 from tidings_capture.postgres.client import read_url
 from tidings_capture.postgres.settings.config import ConnectorConfig, read_connector_config
-from tidings_cli.doctor import database, kafka, registry
+from tidings_cli.doctor import database, kafka, registry, sinks
 from tidings_cli.doctor.findings import ERROR, Finding, as_dict, as_text, error, warning
 from tidings_connect.config.exactly_once import DISABLED
 from tidings_connect.config.providers import read_config_providers
@@ -43,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
         parser().error(
             "nothing to look at: give a database's URL, --connector, --worker, --kafka, --registry or --lakehouse"
         )
+    if given.sinks and given.worker is None:
+        parser().error("--sinks asks the worker: give its properties with --worker")
     configure_logging("doctor", level="ERROR")  # standard output is the report's
     try:
         findings, checked = examine(given)
@@ -70,13 +72,20 @@ def parser() -> argparse.ArgumentParser:
         "--connector",
         type=Path,
         metavar="FILE",
-        help="the connector's JSON or properties: its tables, publication, slot",
+        help="the connector's JSON or properties: its tables, publication, slot; of a sink the system that it writes to",
     )
     options.add_argument(
         "--worker",
         type=Path,
         metavar="FILE",
         help="the worker's properties: Kafka with its credentials, its topics, secrets",
+    )
+    options.add_argument(
+        "--sinks", action="store_true",
+        help="the systems of all sinks that the worker runs, at the address in its properties on this machine; needs --worker",
+    )  # fmt: skip
+    options.add_argument(
+        "--url-of-worker", metavar="URL", dest="rest", help="another address of it, for --sinks"
     )
     options.add_argument(
         "--kafka",
@@ -135,6 +144,9 @@ def examine(given: argparse.Namespace) -> tuple[list[Finding], list[str]]:
         checked.append("database")
         endpoint = config.endpoint if config is not None else read_url(given.url)
         findings += database.look_at_database(database.Look(endpoint, config, given.retained, given.idle))
+    if worker is not None and given.sinks:
+        checked.append("sinks")
+        findings += sinks.look_at_running(given.rest, worker)
     if worker is not None or given.kafka is not None:
         checked.append("kafka")
         findings += kafka.look_at_kafka(_kafka(given.kafka, worker, prefix))
@@ -169,6 +181,9 @@ def _connector(path: Path, worker: WorkerConfig | None, findings: list[Finding])
     if own:
         return None
     resolved = providers.resolve({name: value for name, value in options.items() if value is not None})
+    if sinks.sink_of(resolved) is not None:
+        findings += sinks.look_at_sink(file.name, resolved)
+        return None
     if resolved.get("provide.transaction.metadata", "false").strip().lower() != "true":
         findings.append(
             warning(

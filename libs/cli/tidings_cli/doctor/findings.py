@@ -16,7 +16,7 @@ class Finding:
 
     severity: str
     place: str
-    """``database``, ``connector``, ``kafka``, ``registry``, ``worker``, ``lake`` or ``clock``."""
+    """``database``, ``connector``, ``kafka``, ``registry``, ``worker``, ``lake``, ``sink`` or ``clock``."""
     code: str
     """Stable, for programs, such as ``wal-level``."""
     what: str

@@ -9,7 +9,8 @@ from tidings_envelope.base_errors import SettingsError
 from tidings_lakehouse.catalogs.catalog import missing_rights
 from tidings_lakehouse.errors import LakehouseError
 from tidings_lakehouse.settings import WarehouseSettings
-from tidings_lakehouse.store_rights import StoreError, check_writable
+from tidings_lakehouse.store_rights import check_writable
+from tidings_service.s3_rights import StoreError
 
 _PLACE: Final = "lake"
 

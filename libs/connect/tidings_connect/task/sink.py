@@ -1,13 +1,14 @@
 """What a sink connector is. See ``docs/connectors.md``."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
 from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
 from tidings_connect.connector import Connector, Kind
 from tidings_connect.data.subscription import TopicPartition
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.errors import OptionError
 from tidings_connect.task.sink_loop import SinkLoop
 from tidings_connect.task.sink_task import (
@@ -49,6 +50,16 @@ class SinkConnector(Connector):
     def task_configs(self, config: dict[str, str], most: int) -> Sequence[dict[str, str]]:
         """As many as there may be."""
         return (config,) * most
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:  # noqa: ARG002
+        """What is wrong with the system that a connector would write to: whether it answers, takes the login, has the version, the
+        schema and the rights that are needed. Changes nothing there, and imports a client only when it is called.
+
+        Args:
+            name: the connector's.
+            config: without problems, with secrets in place of references to them.
+        """
+        return ()
 
     @abstractmethod
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:

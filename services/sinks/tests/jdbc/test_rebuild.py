@@ -1,6 +1,7 @@
 """`tidings sinks rebuild`: the example's read model in PostgreSQL, from zero beside the live one, switched over while somebody reads,
 killed at each step, taken back, given up."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from end_to_end import put_connectors
 from psycopg.conninfo import conninfo_to_dict
 from rebuild_parts import Events, Place, looking, status_of
 
+from tidings_cli.main import main as doctor
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.waiting import wait_for
 
@@ -180,6 +183,29 @@ def test_what_stands_against_a_switch_is_told_and_nothing_is_switched(
     suffix = "__orders_placed_v2"
     assert place.rebuild(NAME, "--keep", "--check", f'test "$TIDINGS_REBUILD_SUFFIX" = {suffix}') == 0
     assert tables("SELECT relkind FROM pg_class WHERE oid = 'orders_placed'::regclass") == [("v",)]
+    # The doctor looks at every sink that the worker runs: both versions are sound, another is not.
+    lines = {"connector.class": "FileStreamSink", "topics": events.topic, "file": "/of-nobody/lines"}
+    put_connectors(place.worker, {"lines": lines})
+    capsys.readouterr()
+    assert doctor(["doctor", "--worker", str(place.properties), "--sinks", "--json"]) == 3
+    found = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["place"] == "sink"]
+    assert {one["code"] for one in found} <= {"no-directory", "failed"}
+    assert all(one["what"].startswith("lines: ") for one in found)
+    assert (
+        doctor(
+            [
+                "doctor",
+                "--worker",
+                str(place.properties),
+                "--sinks",
+                "--url-of-worker",
+                "http://127.0.0.1:1",
+                "--json",
+            ]
+        )
+        == 3
+    )
+    assert "unreachable" in capsys.readouterr().out
     # The first one, which was a table, goes on in its own place.
     events.more()
     first = "SELECT count(*) FROM public__orders_placed_v1.orders_placed"

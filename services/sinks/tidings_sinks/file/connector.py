@@ -1,6 +1,7 @@
 """Kafka Connect's FileStream connectors, with their classes, options and answers. See `docs/sinks.md`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from tidings_connect.config.exactly_once import REQUIRED, SUPPORT
@@ -8,10 +9,12 @@ from tidings_connect.config.framework import check_framework
 from tidings_connect.config.option import OF_FRAMEWORK, Definition, Option
 from tidings_connect.config.plugins import KAFKA_CONNECT_VERSION
 from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.errors import OffsetError
 from tidings_connect.task.output import Output
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask
 from tidings_connect.task.source_loop import PartitionedTask, SourceConnector
+from tidings_sinks.diagnosis import of_file
 from tidings_sinks.file.lines import POSITION
 from tidings_sinks.file.sink import FileSinkTask
 from tidings_sinks.file.source import FILENAME, FileSourceTask
@@ -163,6 +166,11 @@ class FileStreamSinkConnector(SinkConnector):
     ) -> bool:
         """See `Connector.check_offsets`."""
         return True
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:  # noqa: ARG002
+        """See `SinkConnector.diagnose`."""
+        file = _file(config)
+        return () if not file else of_file(Path(file), FILE)
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""

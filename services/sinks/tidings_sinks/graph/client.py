@@ -151,6 +151,15 @@ class Client:
             self.rollback()
         return found
 
+    def of_system(self, statement: str) -> Answer:
+        """Run a statement about the server's databases, in the one that knows of them."""
+
+        def ask() -> Answer:
+            with self._driver.session(database="system") as session:
+                return [row.values() for row in session.run(statement)]
+
+        return _asked(ask)
+
     def explain(self, statement: str, option: str) -> None:
         """Have the server read a statement that stands in an option.
 

@@ -1,10 +1,11 @@
 """The connector: from topics to a graph. See `docs/graph.md`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
 from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask, TopicPartition
 from tidings_sinks.graph.options import FAMILIES, OPTIONS, REFUSED, check_families, check_together
 from tidings_sinks.graph.settings import read_settings
@@ -40,6 +41,12 @@ class Neo4jSink(SinkConnector):
         from tidings_sinks.graph.positions import change_positions  # noqa: PLC0415 - needs the driver
 
         change_positions(read_settings(name, config), offsets)
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:
+        """See `SinkConnector.diagnose`."""
+        from tidings_sinks.graph.diagnosis import diagnose  # noqa: PLC0415 - needs the driver
+
+        return diagnose(read_settings(name, config))
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""

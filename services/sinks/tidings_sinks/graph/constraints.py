@@ -30,23 +30,28 @@ def make_constraints(client: Client, settings: Settings) -> None:
         client.alone("CALL db.awaitIndexes(300)")
 
 
-def warn_of_missing(client: Client, settings: Settings) -> None:
-    """Log which keys of patterns no constraint makes unique: they are slow, and two tasks may write a node twice."""
+def missing_constraints(client: Client, settings: Settings) -> list[tuple[str, str, list[str]]]:
+    """Which keys of patterns no constraint makes unique: the pattern, a label and the key's properties."""
     wanted = [strategy.pattern for strategy in settings.strategies.values() if isinstance(strategy, Pattern)]
     if not wanted:
-        return
+        return []
     found = client.alone("SHOW CONSTRAINTS YIELD labelsOrTypes, properties RETURN labelsOrTypes, properties")
     known = {(label, frozenset(properties or ())) for labels, properties in found for label in labels or ()}
+    missing = []
     for pattern in wanted:
         for node in _nodes(pattern):
             keys = frozenset(key_names(node))
             if not any((label, keys) in known for label in node.labels):
-                _log.warning(
-                    "no constraint makes the key of a pattern unique",
-                    pattern=pattern.text,
-                    labels=node.labels,
-                    keys=sorted(keys),
-                )
+                missing.append((pattern.text, next(iter(node.labels), ""), sorted(keys)))
+    return missing
+
+
+def warn_of_missing(client: Client, settings: Settings) -> None:
+    """Log which keys of patterns no constraint makes unique: they are slow, and two tasks may write a node twice."""
+    for pattern, label, keys in missing_constraints(client, settings):
+        _log.warning(
+            "no constraint makes the key of a pattern unique", pattern=pattern, label=label, keys=keys
+        )
 
 
 def _nodes(pattern: NodePattern | RelationshipPattern) -> Iterator[NodePattern]:

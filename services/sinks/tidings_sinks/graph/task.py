@@ -14,11 +14,9 @@ from tidings_sinks.errors import BusyError, DataProblemError, LostError, RowErro
 from tidings_sinks.graph.client import Client
 from tidings_sinks.graph.constraints import make_constraints, warn_of_missing
 from tidings_sinks.graph.operations import Operation, Operations
-from tidings_sinks.graph.options import CYPHER
 from tidings_sinks.graph.positions import GraphPositions
-from tidings_sinks.graph.settings import Cypher, Settings
-from tidings_sinks.graph.statements import cypher
-from tidings_sinks.graph.writer import Writer, unwound
+from tidings_sinks.graph.settings import Settings
+from tidings_sinks.graph.writer import Writer, explained
 from tidings_sinks.positioned_task import Offsets, PositionedSinkTask
 
 _FIRST_PAUSE: Final = 0.05
@@ -84,12 +82,8 @@ class GraphSinkTask(PositionedSinkTask):
         """Once: have statements read, and make constraints."""
         if self._prepared_once:
             return
-        for topic, strategy in self._settings.strategies.items():
-            if isinstance(strategy, Cypher):
-                text = cypher(
-                    strategy.statement, self._settings.cypher_binds, as_event=self._settings.as_event
-                )
-                client.explain(unwound([text]).replace("$rows", "[]", 1), f"{CYPHER}{topic}")
+        for option, statement in explained(self._settings):
+            client.explain(statement, option)
         GraphPositions(client, self._settings).make()
         if self._settings.makes_constraints:
             make_constraints(client, self._settings)

@@ -6,9 +6,11 @@ from typing import Any, TypeVar
 
 from tidings_sinks.graph.client import Client
 from tidings_sinks.graph.operations import Asked, Operation
+from tidings_sinks.graph.options import CYPHER
 from tidings_sinks.graph.row_statements import RowStatements, reduced
 from tidings_sinks.graph.rows import RowChange, Rows
-from tidings_sinks.graph.settings import Settings
+from tidings_sinks.graph.settings import Cypher, Settings
+from tidings_sinks.graph.statements import cypher
 
 _T = TypeVar("_T")
 
@@ -79,6 +81,14 @@ def unwound(statements: Sequence[str]) -> str:
         for number, statement in enumerate(statements)
     ]
     return f"UNWIND $rows AS e CALL (e) {{ {' UNION ALL '.join(branches)} }} FINISH"
+
+
+def explained(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The statements that a person has written, as a server can be asked to read them, by their options."""
+    for topic, strategy in settings.strategies.items():
+        if isinstance(strategy, Cypher):
+            text = cypher(strategy.statement, settings.cypher_binds, as_event=settings.as_event)
+            yield f"{CYPHER}{topic}", unwound([text]).replace("$rows", "[]", 1)
 
 
 def _by_pattern(changes: Sequence[RowChange]) -> Iterator[tuple[Rows, list[RowChange]]]:

@@ -99,6 +99,10 @@ class Changes:
             record, Op.WRITE, self._table(record, value), row_schema, value["after"], of_envelope=True
         )
 
+    def table_of(self, topic: str) -> tuple[str, ...] | None:
+        """The names of a topic's table; None where its records say them."""
+        return self._named(topic, {}) if self._by_topic else None
+
     def _table(self, record: SinkRecord, envelope: Mapping[str, Any] | None) -> tuple[str, ...]:
         if self._by_topic:
             known = self._names.get(record.topic)

@@ -1,12 +1,13 @@
 """The connectors of this engine: from topics to tables, with the classes and the options of Debezium's JDBC sink and of the two
 well-known ones for flat records. See `docs/sinks.md`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
-from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
+from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink, topics_of
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask, TopicPartition
 from tidings_sinks.jdbc import flat_options
 from tidings_sinks.jdbc.options import OPTIONS, REFUSED, check
@@ -50,6 +51,12 @@ class JdbcSinkConnector(SinkConnector):
         from tidings_sinks.jdbc.positions import change_positions  # noqa: PLC0415 - needs a driver
 
         change_positions(self.read(name, config), offsets)
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:
+        """See `SinkConnector.diagnose`."""
+        from tidings_sinks.jdbc.diagnosis import diagnose  # noqa: PLC0415 - needs a driver
+
+        return diagnose(self.read(name, config), topics_of(config))
 
     def preload(self) -> None:
         """See `Connector.preload`."""

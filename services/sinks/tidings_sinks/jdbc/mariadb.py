@@ -134,6 +134,10 @@ class MariaDbDatabase:
         with suppress(pymysql.Error, OSError):
             self._connection.close()
 
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of any statement."""
+        return self._rows(statement, ())
+
     def begin(self) -> None:
         self._execute("START TRANSACTION")
         self._in_transaction = True

@@ -158,6 +158,21 @@ class Client:
         with _translated("the server"):
             self._client.admin.command("ping")
 
+    def takes_writes(self) -> bool:
+        """Whether the server is a primary, stands alone, or knows the primaries of shards."""
+        with _translated("the server"):
+            return self._client.is_primary
+
+    def command(self, name: str, **more: Any) -> dict[str, Any]:
+        """The answer to a command of the database ``admin``.
+
+        Raises:
+            RetriableError: the server is away or busy.
+            TargetError: it refuses it, or does not know it.
+        """
+        with _translated("the server"):
+            return dict(self._client.admin.command(name, **more))
+
     def write(self, namespace: Namespace, requests: Sequence[Request], *, ordered: bool) -> list[Failure]:
         """Run requests; those that were not done. After an ordered one's failure a server does not do those that follow.
 

@@ -1,10 +1,11 @@
 """The connector: from topics to MongoDB's documents. See `docs/mongodb.md`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
-from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
+from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink, topics_of
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask
 from tidings_sinks.mongo.options import (
     OF_TOPICS,
@@ -70,6 +71,12 @@ class MongoSink(SinkConnector):
                 if parts[1] in problems:
                     found[name] = [each.replace(parts[1], name, 1) for each in problems[parts[1]]]
         return found
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:
+        """See `SinkConnector.diagnose`."""
+        from tidings_sinks.mongo.diagnosis import diagnose  # noqa: PLC0415 - needs a client
+
+        return diagnose(read_settings(name, config), topics_of(config))
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""

@@ -1,10 +1,11 @@
 """The connectors of object sinks. See `docs/object-storage.md`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from tidings_connect.config.option import Option
 from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask
 from tidings_sinks.objects import settings
 from tidings_sinks.objects.settings import REFUSED, check_together, read_settings, value_of
@@ -62,6 +63,12 @@ class ObjectStorageSink(SinkConnector):
                 return formats.AvroFormat(value(settings.AVRO_CODEC).lower())
             case _:
                 return formats.JsonFormat(value(settings.COMPRESSION).lower(), value(settings.DECIMALS))
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:  # noqa: ARG002
+        """See `SinkConnector.diagnose`."""
+        from tidings_sinks.objects.diagnosis import diagnose  # noqa: PLC0415 - needs Arrow
+
+        return diagnose(self.store_of(config))
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from tidings_connect.task.sink import RetriableError
+from tidings_service.s3_rights import Signer, StoreError, bucket_url, check_upload
 from tidings_sinks.errors import TargetError
 
 _PATIENCE: Final = timedelta(seconds=30)
@@ -87,11 +88,45 @@ def _s3(place: Place) -> fs.FileSystem:
     )
 
 
+def look(place: Place) -> None:
+    """See that a bucket is there and, where it is S3's with a key of its own, takes objects; none is written.
+
+    Raises:
+        RetriableError: the store is away.
+        TargetError: there is no such bucket, or it refuses the key.
+    """
+    parts = urlsplit(place.url)
+    store = open_store(place)
+    assert isinstance(store, _Remote)
+    store.look()
+    if parts.scheme == "s3" and place.access_key:
+        region = place.region or "us-east-1"
+        bucket = bucket_url(place.endpoint, parts.netloc, region, by_path=place.path_style)
+        try:
+            check_upload(Signer(place.access_key, place.secret_key, region), bucket, parts.path.rstrip("/"))
+        except StoreError as error:
+            raise TargetError(
+                str(error), hint="give the key s3:PutObject and s3:AbortMultipartUpload on the objects there"
+            ) from error
+
+
 class _Remote:
     """An object is there when its upload ends, and not before."""
 
     def __init__(self, system: fs.FileSystem, prefix: str) -> None:
         self._fs, self._prefix = system, prefix
+
+    def look(self) -> None:
+        """See that the bucket is there, and may be listed."""
+        bucket = self._prefix.partition("/")[0]
+        try:
+            found = self._fs.get_file_info(bucket)
+        except OSError as error:
+            said = f"{error}"
+            kind = TargetError if any(text in said for text in _FOR_GOOD) else RetriableError
+            raise kind(f"bucket {bucket} cannot be looked at: {said}") from error
+        if found.type is fs.FileType.NotFound:
+            raise TargetError(f"there is no bucket {bucket}", hint="create it, or correct the option")
 
     def put(self, name: str, data: bytes) -> None:
         try:

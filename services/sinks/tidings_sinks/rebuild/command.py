@@ -20,13 +20,13 @@ from tidings_connect.herder.files import read_connector_file
 from tidings_connect.java.properties import load_properties
 from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.kafka.unread import TopicEnds
+from tidings_connect.rest.client import RestClient, address_of
 from tidings_service import TidingsError, configure_logging, print_error
 from tidings_sinks.rebuild.errors import CheckError, RebuildError
 from tidings_sinks.rebuild.read_model import Naming
 from tidings_sinks.rebuild.rebuild import Rebuild, Wishes
 from tidings_sinks.rebuild.targets import open_read_model
 from tidings_sinks.rebuild.versions import first_name
-from tidings_sinks.rebuild.worker_client import WorkerClient
 
 _REFUSED: Final = 3
 _INTERRUPTED: Final = 130
@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _run(given: argparse.Namespace) -> int:
     worker = read_worker_config(load_properties(given.worker))
-    client = WorkerClient(given.url or _address(worker), worker.rest)
+    client = RestClient(given.url or address_of(worker), worker.rest)
     connectors = client.connectors()
     naming = Naming(first_name(given.name, connectors))
     file = None if given.connector is None else read_connector_file(given.connector).config
@@ -143,11 +143,6 @@ def _run(given: argparse.Namespace) -> int:
     finally:
         model.close()
     return 0
-
-
-def _address(worker: WorkerConfig) -> str:
-    host = "127.0.0.1" if worker.host in {"", "0.0.0.0", "::"} else worker.host  # noqa: S104 - it listens everywhere
-    return f"{worker.rest.listeners[0].scheme}://{host}:{worker.port}"
 
 
 def _kafka(worker: WorkerConfig, config: Mapping[str, str]) -> dict[str, str]:

@@ -17,12 +17,12 @@ from typing import Final
 from tidings_connect.config.sink_options import CONSUMER_OVERRIDE, topic_pattern, topics_of
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.kafka.unread import TopicEnds
+from tidings_connect.rest.client import RestClient
 from tidings_envelope.fault_points import reached
 from tidings_sinks.errors import BusyError
 from tidings_sinks.rebuild.errors import CheckError, RebuildError
 from tidings_sinks.rebuild.read_model import Naming, ReadModel
 from tidings_sinks.rebuild.versions import Versions, read_versions
-from tidings_sinks.rebuild.worker_client import WorkerClient
 
 _LOOK_SECONDS: Final = 0.5
 _TELL_SECONDS: Final = 5.0
@@ -65,7 +65,7 @@ class Rebuild:
 
     def __init__(
         self,
-        worker: WorkerClient,
+        worker: RestClient,
         topics: TopicEnds,
         model: ReadModel,
         naming: Naming,

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidings_connect.rest.client import Connector
 from tidings_sinks.rebuild.errors import RebuildError
 from tidings_sinks.rebuild.read_model import Naming, ReadModel
-from tidings_sinks.rebuild.worker_client import Connector
 
 
 @dataclass(frozen=True, slots=True)

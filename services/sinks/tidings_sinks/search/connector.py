@@ -1,10 +1,11 @@
 """The connector: from topics to documents. See `docs/search.md`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
-from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
+from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink, topics_of
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask
 from tidings_sinks.search.options import OPTIONS, REFUSED, check_together
 from tidings_sinks.search.settings import read_settings
@@ -26,6 +27,12 @@ class OpenSearchSink(SinkConnector):
         for name in config.keys() & REFUSED.keys():
             found[name] = [f"{name} is not implemented: {REFUSED[name]}"]
         return found or check_together(config)
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:  # noqa: ARG002
+        """See `SinkConnector.diagnose`."""
+        from tidings_sinks.search.diagnosis import diagnose  # noqa: PLC0415 - needs a client
+
+        return diagnose(read_settings(config), topics_of(config))
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""

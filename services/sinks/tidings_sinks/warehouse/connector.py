@@ -1,10 +1,11 @@
 """The connector of the warehouse sink. See `docs/warehouse.md`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
 from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask, TopicPartition
 from tidings_sinks.warehouse.options import OPTIONS, REFUSED, check
 from tidings_sinks.warehouse.settings import read_settings
@@ -33,6 +34,12 @@ class WarehouseSink(SinkConnector):
         from tidings_sinks.warehouse.positions import change_positions  # noqa: PLC0415 - needs DuckDB
 
         change_positions(read_settings(name, config), offsets)
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:
+        """See `SinkConnector.diagnose`."""
+        from tidings_sinks.warehouse.diagnosis import diagnose  # noqa: PLC0415 - needs DuckDB
+
+        return diagnose(read_settings(name, config))
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""

@@ -79,6 +79,10 @@ class DuckDatabase(PositionRows):
         self._staging.clear()
         self._connection.close()
 
+    def release_file(self) -> None:
+        """Let other processes have the file, and their staged files stay: of one that was opened for reading."""
+        self._connection.close()
+
     def begin(self) -> None:
         self._execute("BEGIN")
 

@@ -1,4 +1,4 @@
-"""A worker's REST API, as a rebuild asks it."""
+"""A worker's REST API, as commands ask it."""
 
 import base64
 import json
@@ -10,14 +10,27 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tidings_connect.config.rest_security import RestSecurity
+from tidings_connect.config.worker import WorkerConfig
 from tidings_connect.data.subscription import TopicPartition
-from tidings_sinks.rebuild.errors import RebuildError
+from tidings_connect.errors import ConnectError
 
 _SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 0.5
 _PATIENCE_SECONDS: Final = 120.0
 _REBALANCING: Final = 409
 _NOT_FOUND: Final = 404
+
+
+class RestError(ConnectError):
+    """A worker does not answer, or refuses what it is asked."""
+
+    code = "worker_rest"
+
+
+def address_of(worker: WorkerConfig) -> str:
+    """The URL of a worker on this machine, by its properties."""
+    host = "127.0.0.1" if worker.host in {"", "0.0.0.0", "::"} else worker.host  # noqa: S104 - it listens everywhere
+    return f"{worker.rest.listeners[0].scheme}://{host}:{worker.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +45,11 @@ class Connector:
     """The first line of what its first failed task says."""
 
 
-class WorkerClient:
+class RestClient:
     """Asks a worker.
 
     Raises (everything):
-        RebuildError: it does not answer, or refuses; with its words.
+        RestError: it does not answer, or refuses; with its words.
     """
 
     def __init__(self, url: str, security: RestSecurity) -> None:
@@ -75,7 +88,7 @@ class WorkerClient:
             "connector"
         ]["state"] != "STOPPED":
             if time.monotonic() > deadline:
-                raise RebuildError(
+                raise RestError(
                     f"{name} was stopped, and after {_PATIENCE_SECONDS:.0f} seconds its tasks still run"
                 )
             time.sleep(_AGAIN_SECONDS)
@@ -115,7 +128,7 @@ class WorkerClient:
                 status == _REBALANCING and "already exists" not in str(words)
             ) or "NON_EMPTY_GROUP" in str(words)
             if not again or time.monotonic() > deadline:
-                raise RebuildError(
+                raise RestError(
                     f"the worker at {self._url} refuses {method} {path.partition('?')[0]}: {status} {words}"
                 )
             time.sleep(_AGAIN_SECONDS)
@@ -130,7 +143,7 @@ class WorkerClient:
             return error.code, _read(error.read())
         except OSError as error:
             reason = getattr(error, "reason", error)
-            raise RebuildError(
+            raise RestError(
                 f"the worker at {self._url} does not answer: {reason}", hint="give its address with --url"
             ) from error
 
