@@ -16,7 +16,8 @@ from tidings_sinks.http.options import (
     value_of,
 )
 
-_MOST_PUT_SECONDS: Final = 60.0
+_MOST_PUT_SECONDS: Final = 5.0
+"""So that the task goes on telling its worker how it is, and ends soon when it is to stop."""
 _LAST_REQUESTS: Final = 3
 """Of what is begun last in a put: with a token that is refused, then for a token, then with that one."""
 
