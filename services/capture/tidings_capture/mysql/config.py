@@ -22,7 +22,8 @@ from tidings_capture.mysql.catalog import SYSTEM
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.fields import FieldOptions
 from tidings_capture.mysql.history.options import HISTORY, HistoryOptions, read_history
-from tidings_capture.mysql.options import BASED, OBEYED
+from tidings_capture.mysql.options import OBEYED
+from tidings_capture.mysql.snapshot_option_table import BASED
 
 VERSION: Final = "3.5.0.Final"
 """The release whose records these are; stands in ``source.version``."""

@@ -7,8 +7,8 @@ from typing import Final
 from tidings_capture.cdc.filters import compile_keys, compile_list
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY
 from tidings_capture.cdc.options import placeholder_bytes
-from tidings_capture.cdc.signal_option_table import INCREMENTAL, missing_partners
 from tidings_capture.cdc.signal_option_table import OPTIONS as SIGNALS
+from tidings_capture.cdc.signal_option_table import missing_partners
 from tidings_capture.cdc.signal_options import SIGNAL_CONSUMER
 from tidings_capture.cdc.snapshot_options import OVERRIDES, select_overrides
 from tidings_capture.mysql.history.options import (
@@ -18,11 +18,11 @@ from tidings_capture.mysql.history.options import (
     HISTORY_TOPIC,
     history_problems,
 )
+from tidings_capture.mysql.snapshot_option_table import SNAPSHOTS
 from tidings_connect.config.framework import override_problem, unknown_option
 from tidings_connect.config.option import Option, Passed, worded
 from tidings_connect.config.option_checks import (
     at_least_one_problem,
-    not_negative_long_problem,
     not_negative_problem,
     port_problem,
     refused_by,
@@ -44,7 +44,6 @@ def _skipped_problem(value: str) -> str | None:
     return "must not hold none beside others" if "none" in parts and len(parts) > 1 else None
 
 
-BASED: Final = "snapshot.mode.configuration.based."
 _SIGNALS: Final = tuple(
     replace(option, documentation="The table that signals are written to, database.table.")
     if option.name == "signal.data.collection"
@@ -123,116 +122,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             documentation="Operations that are left out: c, u, d, t (TRUNCATE); or none.",
         ),
     ),
-    "Snapshots": (
-        Option(
-            "snapshot.mode",
-            default="initial",
-            values=(
-                "always",
-                "initial",
-                "initial_only",
-                "no_data",
-                "schema_only",
-                "never",
-                "when_needed",
-                "recovery",
-                "schema_only_recovery",
-                "configuration_based",
-            ),
-            documentation="Whether tables are read before the log.",
-            remark="`initial`: where nothing is stored; `initial_only`: and then nothing more; `no_data` (formerly `schema_only`, `never`): never; `always`: at each start, behind the log; `when_needed`: also where the log does not hold the stored position any more; `recovery` (formerly `schema_only_recovery`): never, and the schema history is begun anew at the stored position; `configuration_based`: as the options below say. `custom` needs a Java class, and is refused.",
-        ),
-        Option(
-            f"{BASED}snapshot.data",
-            "boolean",
-            "false",
-            documentation="With configuration_based: whether tables are read at each start.",
-        ),
-        Option(
-            f"{BASED}snapshot.schema",
-            "boolean",
-            "false",
-            documentation="With configuration_based: the structure of tables is told with a snapshot; accepted, without effect.",
-        ),
-        Option(
-            f"{BASED}start.stream",
-            "boolean",
-            "false",
-            documentation="With configuration_based: whether the log is read afterwards.",
-        ),
-        Option(
-            f"{BASED}snapshot.on.schema.error",
-            "boolean",
-            "false",
-            documentation="With configuration_based: the schema history is not read; accepted, without effect.",
-        ),
-        Option(
-            f"{BASED}snapshot.on.data.error",
-            "boolean",
-            "false",
-            documentation="With configuration_based: whether tables are read where the log does not hold the stored position any more.",
-        ),
-        Option(
-            "snapshot.delay.ms",
-            "long",
-            "0",
-            check=not_negative_long_problem,
-            documentation="How long to wait before the snapshot, in milliseconds.",
-        ),
-        Option(
-            "streaming.delay.ms",
-            "long",
-            "0",
-            check=not_negative_long_problem,
-            documentation="How long to wait between snapshot and log, in milliseconds.",
-        ),
-        Option(
-            "snapshot.include.collection.list",
-            "list",
-            check=_list_problem,
-            documentation="Of the captured tables those that a snapshot reads, as database.table.",
-        ),
-        Option(
-            "snapshot.tables.order.by.row.count",
-            default="disabled",
-            values=("disabled", "ascending", "descending"),
-            documentation="Whether a snapshot begins with the smallest or the largest tables, by the server's estimates.",
-        ),
-        Option(
-            OVERRIDES,
-            "list",
-            documentation="Tables that a snapshot reads by a SELECT of your own, given in an option for each, as `snapshot.select.statement.overrides.<database>.<table>`.",
-            remark="Columns that the statement does not give are null.",
-        ),
-        Option(
-            "snapshot.locking.mode",
-            default="minimal",
-            values=("minimal", "extended", "none"),
-            documentation="Which tables cannot be written while a snapshot is read.",
-            remark="See [locks](#locks).",
-        ),
-        Option(
-            "snapshot.lock.timeout.ms",
-            "long",
-            "10000",
-            check=at_least_one_problem,
-            documentation="How long a lock is waited for, in milliseconds; then the task fails, and is tried again.",
-        ),
-        Option(
-            "snapshot.fetch.size",
-            "int",
-            "2048",
-            check=at_least_one_problem,
-            documentation="How many rows are read at a time.",
-        ),
-        *INCREMENTAL,
-        Option(
-            "incremental.snapshot.allow.schema.changes",
-            "boolean",
-            "false",
-            documentation="Accepted, without effect: a chunk is read again when a table was altered meanwhile.",
-        ),
-    ),
+    "Snapshots": SNAPSHOTS,
     "Signals and notifications": _SIGNALS,
     "Records": (
         Option(

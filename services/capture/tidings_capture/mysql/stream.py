@@ -9,7 +9,7 @@ from tidings_capture.mysql import events as log
 from tidings_capture.mysql.cells import Cells
 from tidings_capture.mysql.client import BinlogStream
 from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.ddl import truncated
+from tidings_capture.mysql.definitions import Definition, DefinitionWriter
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.events import Event, EventReader
 from tidings_capture.mysql.gtid import GtidPosition, read_gtids
@@ -17,9 +17,9 @@ from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.observers import Observers, Streamed
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.prepared import Prepared
+from tidings_capture.mysql.progress import Progress
 from tidings_capture.mysql.records import Numbers, Place, TablePlan
 from tidings_capture.mysql.row_code import RowsEvent, read_rows_event
-from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.statements import Kind, kind_of, refuse_rows
 from tidings_capture.mysql.table_map import table_id
 from tidings_capture.mysql.tables import Tables, Version
@@ -51,30 +51,23 @@ class Stream:
         self._output = output
         self._topic = TransactionTopic(config)
         self._tables = Tables(config, output.direct)
-        self._schemas = SchemaTopic(config)
-        self._history = history
-        self._truncates = "t" not in config.skipped
+        self._definitions = DefinitionWriter(config, output, self._tables, history)
         self._reader = EventReader()
         self._gtids = start.gtids
-        self._parts = dict(start.parts)
         self._file, self._position = start.file, start.position
         self._seconds, self._server_id = start.seconds, start.server_id
         self._start = start
-        self._resumes = bool(start.parts or start.events or start.rows)
-        """Whether a transaction that was read in part has still to come, or to be passed."""
+        self._progress = Progress(start)
         self._place = Place(
             server_id=start.server_id, gtid=str(start.gtids) or None, file=start.file, position=start.position
         )
         """Of the last change: an incremental snapshot's rows stand behind it."""
         self._observers = observers or Observers()
         self._last_begin: tuple[str, int] | None = None
-        """File and position of the last transaction."""
+        """File and position of the last one."""
         self._ends_batch = False
         self._until: GtidPosition | None = None
         self._current: log.GtidEvent | None = None
-        self._events = self._done = self._passed_events = self._passed_rows = self._passed = 0
-        self._defined = 0
-        """How many of what is done are definitions."""
         self._numbers: Numbers | None = None
         self._unsaid: int | None = None
         """When the present transaction began, in seconds since the Unix epoch, while its BEGIN is not written."""
@@ -98,14 +91,7 @@ class Stream:
 
     def offset(self) -> Offset:
         """Behind everything that was written. Until what was read before is passed, it is the one that this began at."""
-        here = replace(self._before(), parts=dict(self._parts), prepared=self._prepared.stored)
-        if self._resumes and not self._caught_up():
-            start = self._start
-            return replace(here, events=start.events, rows=start.rows, parts={**start.parts, **self._parts})
-        if self._current is None or not self._done:
-            return here
-        parts = {**self._parts, str(self._current.gtid): self._done}
-        return replace(here, events=self._events, parts=parts)
+        return self._progress.offset(replace(self._before(), prepared=self._prepared.stored))
 
     @property
     def context(self) -> Place:
@@ -118,13 +104,12 @@ class Stream:
         seen = self._gtids if self._current is None else self._gtids.after(self._current.gtid)
         for part in self._start.parts:
             seen = seen.after(read_gtids(part)[0])
-        file, begin = self._last_begin or ("", None)
-        return Streamed(seen, file, begin)
+        return Streamed(seen, *(self._last_begin or ("", None)))
 
     @property
     def between_transactions(self) -> bool:
         """Whether the last one is complete, and nothing is passed."""
-        return self._current is None and not self._resumes
+        return self._current is None and not self._progress.resumes
 
     def has_reached(self, mark: GtidPosition) -> bool:
         """See `cdc.database.ChangeStream`."""
@@ -140,13 +125,6 @@ class Stream:
 
     def _is_at_end(self) -> bool:
         return self._until is not None and self._current is None and self.has_reached(self._until)
-
-    def _caught_up(self) -> bool:
-        """Whether everything of the transaction that was read in part is passed."""
-        if self._current is None or self._done < self._passed:
-            return False
-        behind = self._events - self._passed_events
-        return behind > 0 or (behind == 0 and not self._passed_rows)
 
     def read(self) -> bool:
         """Read what has arrived, ``max.batch.size`` rows at most; whether nothing more is there now.
@@ -243,7 +221,7 @@ class Stream:
         ):
             raise UnsupportedError(f"{self._where(event)} is an event of type {kind}, which is not read")
         if self._current is not None:
-            self._events += 1
+            self._progress.events += 1
         return rows
 
     def _begin(self, event: Event) -> None:
@@ -253,14 +231,9 @@ class Stream:
         if begun.prepares:
             self._prepared.begin(begun, self._gtids)
         self._current = begun
-        self._events = self._done = self._defined = 0
+        self._progress.begin(str(begun.gtid))
         self._position = event.end_position - event.size if event.end_position else self._position
         self._last_begin = (self._file, self._position) if event.end_position else None
-        self._passed = self._parts.get(str(begun.gtid), 0)
-        by_events = self._resumes and not self._start.parts  # Debezium's numbers are of the next transaction
-        self._passed_events, self._passed_rows = (
-            (self._start.events, self._start.rows) if by_events else (0, 0)
-        )
         place = self._place
         place.seconds, place.server_id, place.gtid = event.timestamp, event.server_id, str(begun.gtid)
         place.position, place.row, place.query = self._position, 0, None
@@ -273,7 +246,7 @@ class Stream:
         """Rows follow, which are numbered where that is asked for."""
         if self._config.transactions:
             self._numbers = Numbers(str(begun.gtid), 0, {})
-            if not (self._passed or self._passed_events or self._passed_rows):
+            if not self._progress.began_before:
                 self._unsaid = seconds
 
     def _say_begin(self) -> None:
@@ -288,11 +261,9 @@ class Stream:
         self._say_begin()
         if self._numbers is not None:
             self._output.write(self._topic.end(self._numbers, event.timestamp))
-        gtid = self._current.gtid
         self.transactions += not self._current.prepares
-        self._gtids = self._gtids.after(gtid)
-        self._parts.pop(str(gtid), None)
-        self._resumes = self._resumes and bool(self._parts)
+        self._gtids = self._gtids.after(self._current.gtid)
+        self._progress.end()
         self._current = self._numbers = None
         self._position = event.end_position or self._position
 
@@ -303,7 +274,7 @@ class Stream:
         if kind in {Kind.XA, Kind.XA_COMMIT, Kind.XA_ROLLBACK}:
             self._complete(event, kind)
             return
-        if kind is Kind.ROLLBACK and self._done > self._defined:
+        if kind is Kind.ROLLBACK and self._progress.rows > self._progress.defined:
             raise UnsupportedError(
                 f"{self._where(event)} takes back rows that were read: a transaction over tables without transactions",
                 hint="leave tables of engines without transactions out of such, and take a new snapshot",
@@ -351,53 +322,20 @@ class Stream:
         self._tables.altered()
         self._observers.altered()
         self._say_begin()
-        self._done += 1
-        self._defined += 1
-        passed = self._done <= self._passed or self._events < self._passed_events
+        self._progress.rows += 1
+        self._progress.defined += 1
+        passed = self._progress.is_passed()
         if self._current is None:
-            return
-        if self._history is not None and not passed:
-            self._record_history(self._history, query)
-        if not (self._config.schema_changes or self._truncates):
             return
         place = replace(self._place, row=0, query=None)
         if self._current.standalone and event.end_position:
             place.position = event.end_position - event.size  # behind the GTID, as Debezium has it
-        statement = query.statement.decode("utf-8", "replace")
-        if self._truncates:
-            self._truncate(event, truncated(statement, query.database), place, passed)
-        if passed or not self._config.schema_changes:
-            return
-        ended = event.timestamp + query.seconds
-        for record in self._tables.told(self._schemas, statement, query.database, place, ended):
-            self._output.write(record, trusted=True)
-
-    def _record_history(self, history: SchemaHistory, query: log.Query) -> None:
-        statement = query.statement.decode("utf-8", "replace")
-        told = [(one.database, one.statement) for one in self._schemas.told(statement, query.database)]
-        history.define(told, self._before(), self._events)
+        definition = Definition(query, place, self._before(), self._progress.events, event.timestamp)
+        self._numbers = self._definitions.write(definition, self._numbers, passed=passed)
 
     def _before(self) -> Offset:
         """Before the present transaction."""
         return Offset(self._gtids, self._file, self._position, self._seconds, self._server_id)
-
-    def _truncate(self, event: Event, named: tuple[str, str] | None, place: Place, passed: bool) -> None:
-        """Tell that a captured table has been emptied, as a transaction of one event; `passed`: it was told before."""
-        if named is None or not self._config.captures(*named):
-            return
-        plan = self._tables.plan(*named)
-        if plan is None:
-            _log.warning(
-                "a table that is gone was truncated; nobody knows its columns", table=".".join(named)
-            )
-            return
-        if self._config.transactions and self._numbers is None:
-            self._numbers = Numbers(str(place.gtid), 0, {})
-            if not passed:
-                self._output.write(self._topic.begin(self._numbers, event.timestamp))
-        records = plan.truncate(place, self._numbers)
-        for record in () if passed else records:
-            self._output.write(record, trusted=True)
 
     def _rows(self, event: Event) -> int:
         if self._current is None:
@@ -415,7 +353,7 @@ class Stream:
         rows = read_rows_event(event)
         self._place.seconds = event.timestamp
         signals = self._observers.is_signals(version.plan.id)
-        if version.encoder is not None and not self._resumes and not signals:
+        if version.encoder is not None and not self._progress.resumes and not signals:
             records = version.encoder.records(rows, self._place, self._numbers)
             if records is not None:
                 return self._encoded(rows.op, version.plan, records)
@@ -432,13 +370,12 @@ class Stream:
         if (watch := self._observers.watches(plan.id)) is not None:
             watch.take_encoded(records)
         rows = len(records) // 2 if op == "d" and plan.tombstones else len(records)
-        self._done += rows
+        self._progress.rows += rows
         return rows
 
     def _change(self, event: RowsEvent, row: int, cells: list[Cells], version: Version) -> None:
-        self._done += 1
-        passed = self._done <= self._passed or self._events < self._passed_events
-        passed = passed or (self._events == self._passed_events and row < self._passed_rows)
+        self._progress.rows += 1
+        passed = self._progress.is_passed(row)
         plan = version.plan
         before = None if event.op == "c" else cells[2 * row if event.op == "u" else row]
         after = None if event.op == "d" else cells[2 * row + 1 if event.op == "u" else row]
@@ -458,6 +395,6 @@ class Stream:
 
     def _where(self, event: Event) -> str:
         gtid = self._current.gtid if self._current is not None else "no transaction"
-        return f"{self._file}, {gtid}, event {self._events}" + (
+        return f"{self._file}, {gtid}, event {self._progress.events}" + (
             f", before byte {event.end_position}" if event.end_position else ""
         )

@@ -147,11 +147,6 @@ class MariaDbTask(SourceTask):
             tell=self._beside.tell,
         )
         if not self._catches_up:
-            self._stand_at(snapshot)
-
-    def _stand_at(self, snapshot: Snapshot) -> None:
-        """From here on everything that is sent is as of a snapshot."""
-        if not self._blocks:
             self._offset = replace(snapshot.offset, done=snapshot.done)
             self._is_unsettled = True
 
@@ -218,7 +213,8 @@ class MariaDbTask(SourceTask):
         self._catches_up = False
         if self._blocks:
             snapshot.context = replace(stream.context)
-        self._stand_at(snapshot)
+        else:
+            self._is_unsettled = True
         self._close_stream()
 
     def _begin_blocking(self) -> None:
@@ -250,14 +246,15 @@ class MariaDbTask(SourceTask):
             return
         write_records(self._output, records)
         if not records:
-            self._end_snapshot(snapshot)
+            self._end_snapshot()
         elif not self._blocks:
-            self._offset = replace(snapshot.offset, done=snapshot.done)
+            assert self._offset is not None
+            self._offset = replace(self._offset, done=snapshot.done)
 
-    def _end_snapshot(self, snapshot: Snapshot) -> None:
+    def _end_snapshot(self) -> None:
         if not self._blocks:
-            done = snapshot.offset
-            self._offset = Offset(done.gtids, done.file, done.position, done.seconds)
+            assert self._offset is not None
+            self._offset = replace(self._offset, in_snapshot=False, done=())
             self._not_before = time.monotonic() + self._config.snapshot.streaming_delay_seconds
         self._beside.tell("COMPLETED", {})
         self._drop_snapshot()
