@@ -384,7 +384,7 @@ def test_concurrent_writes_and_restarts(
             case.execute("a")
             if kill is not None:
                 with case.worker.crash_at(kill, 8) as happened:
-                    case.worker.wait_for(happened.is_set, "the crash")
+                    case.worker.wait_for(lambda: happened.is_set() and not case.worker.tasks, "the crash")
                 case.worker.resume()
             else:
                 database.run("ALTER TABLE a ADD COLUMN x INT DEFAULT 5 AFTER id")
@@ -490,7 +490,7 @@ def test_an_interrupted_snapshot_goes_on_behind_the_log(database: Database, conf
         case = Case(worker, database)
         with worker.crash_at("batch.sent", 250) as happened:
             worker.put(initial)
-            worker.wait_for(happened.is_set, "the crash")
+            worker.wait_for(lambda: happened.is_set() and not worker.tasks, "the crash")
         sent = case.read("b")
         assert sent, "too early"
         assert len(sent) < 2000
@@ -510,7 +510,7 @@ def test_an_interrupted_snapshot_goes_on_behind_the_log(database: Database, conf
             *(("r", n) for n in range(1, 2001) if n not in {2, 1999}),
         ]
         assert told[2] == [("c", 2), ("r", 1), ("r", 2)]
-        assert "snapshot" not in worker.offsets()[0]["offset"]
+        worker.wait_for(lambda: "snapshot" not in worker.offsets()[0]["offset"], "the end to be stored")
 
 
 def test_snapshot_modes(database: Database, config: Config) -> None:
@@ -567,6 +567,8 @@ def test_snapshot_modes(database: Database, config: Config) -> None:
 
 
 def test_never_reads_the_whole_log(config: Config, database: Database) -> None:
+    database.run("FLUSH BINARY LOGS")
+    database.purge()
     database.run("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)", "UPDATE a SET id = 2")
     with MemoryWorker(MariaDbConnector(), "c", exactly_once=True) as worker:
         worker.put(config | {"snapshot.mode": "never"})

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tidings_capture.cdc.signal_file import MOST_BYTES, SignalFile
-from tidings_capture.cdc.sql_fragment import enclosed
+from tidings_capture.cdc.sql_fragment import enclosed, enclosed_mariadb
 from tidings_connect.errors import ConnectError
 from tidings_connect.limits import ConnectorLimits, limited
 
@@ -88,6 +88,33 @@ def test_a_filter_stays_within_its_parentheses():
     ):
         with pytest.raises(ValueError, match=r"holds|leaves|closes"):
             enclosed(text)
+
+
+def test_a_filter_for_mariadb_stays_within_its_parentheses_too():
+    for text, kept in (
+        ("a = 1 -- why\n AND # ) why\n b = 2;", "a = 1  \n AND  \n b = 2"),
+        ("`a'` = ';)' AND b = \"it's )\" /* ) */ AND c = ''", "`a'` = ';)' AND b = \"it's )\"   AND c = ''"),
+        ("a--1 > 0 AND $$ = 1 AND `b``` = (2)", "a--1 > 0 AND $$ = 1 AND `b``` = (2)"),
+    ):
+        assert enclosed_mariadb(text).strip() == kept
+    for text in (
+        "1=1; DROP TABLE a",
+        "true) UNION ALL SELECT 1 FROM (b",
+        "`'` ) OR (`'`",
+        "$$ ) OR ( $$ = 1 ; SELECT $$",
+        "a # (\n )",
+        "a -- (\n )",
+        "'a\\' ) OR ('",
+        "a /*!50000 ) */",
+        "a /*M! ) */",
+        "a /* /* */ ) */",
+        "a /* b",
+        "`a",
+        "(a",
+        "a]",
+    ):
+        with pytest.raises(ValueError, match=r"holds|leaves|closes"):
+            enclosed_mariadb(text)
 
 
 @pytest.mark.parametrize("kind", ["incremental", "blocking"])

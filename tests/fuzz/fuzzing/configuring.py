@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from fuzzing.making import json_value, mutated, text
 from fuzzing.running import CANARY, said
 from tidings_capture.cdc.signals import condition_for, signal_of_json, signal_of_row, table_pattern
+from tidings_capture.cdc.sql_fragment import enclosed_mariadb
 from tidings_capture.postgres.settings.config import read_connector_config
 from tidings_capture.postgres.settings.option_table import OPTIONS
 from tidings_capture.postgres.settings.options import check_options
@@ -145,6 +146,8 @@ def signals(rng: Random) -> None:
                     table_pattern(name, re.IGNORECASE).fullmatch("public.a_table_of_many_letters")
             with contextlib.suppress(ConnectError):
                 condition_for(signal, "public.a")
+            with contextlib.suppress(ConnectError):
+                condition_for(signal, "public.a", enclosed_mariadb)
     said(logs)
 
 
