@@ -21,6 +21,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=5, help="at most so many in a schedule")
     parser.add_argument("--heavy", type=float, default=0.5, help="how likely one of them stops a server")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no schedule after so long")
+    parser.add_argument("--signals", action="store_true", help="every schedule has a signal for a snapshot")
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
@@ -31,7 +32,7 @@ def main() -> int:
         for seed in range(given.seed, given.seed + given.schedules):
             if time.monotonic() > until:
                 break
-            faults = make_schedule(seed, faults=given.faults, heavy=given.heavy)
+            faults = make_schedule(seed, faults=given.faults, heavy=given.heavy, signals=given.signals)
             line: dict[str, object] = {"seed": seed, "faults": [str(fault) for fault in faults]}
             try:
                 outcome = Run(lab, seed, faults, print if given.verbose else lambda _: None).run()

@@ -82,6 +82,8 @@ class Pipeline:
             "topic.prefix": self.name,
             "provide.transaction.metadata": "true",
             "skipped.operations": "none",
+            "read.only": "true",
+            "incremental.snapshot.chunk.size": "50",
             **self.lab.avro(),
         }
         self.lab.worker.ask("PUT", f"/connectors/{connector}/config", config, 200, 201)
@@ -94,6 +96,14 @@ class Pipeline:
     def traffic(self, transactions: int, *, big: int = 0) -> None:
         """Of which the connector tells."""
         self.told |= self.customer.transactions(transactions, big=big)
+
+    def read_again(self) -> None:
+        """An incremental snapshot of all tables."""
+        self.read |= self.customer.orders()
+        data = {"data-collections": [f"{self.name}.{table}" for table in TABLES]}
+        signal = {"id": "1", "type": "execute-snapshot", "data": data}
+        self.lab.worker.wait_task(self.name)
+        self.lab.worker.ask("POST", f"/connectors/{self.name}/signals", signal, 202)
 
     def settle(self) -> None:
         """Everything that has to be published is, and is right."""
@@ -149,6 +159,7 @@ def test_events_are_those_of_the_database_whoever_is_killed(run: Pipeline) -> No
     run.traffic(30)
     run.lab.worker.start()
     run.traffic(30)
+    run.read_again()
     run.settle()
 
     run.disconnect(run.name)

@@ -1,10 +1,11 @@
 """One schedule: a connector, traffic, the faults, peace, and whether the topics are the database's history, once."""
 
 import contextlib
+import json
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +18,7 @@ from mariadblab.traffic import Traffic, create_tables, finish_prepared, run
 from mariadblab.verdict import Found, Topics, judged
 from tidings_stack.waiting import wait_for
 
+SNAPSHOTS: Final = ("signal", "block")
 LIGHT: Final = (
     *(
         "kill_task",
@@ -30,9 +32,15 @@ LIGHT: Final = (
         "swap",
         "compress",
     ),
+    *("signal", "signal", "block"),
     *(f"{server}_{how}" for server in ("db", "kafka") for how in LINKS),
 )
 HEAVY: Final = ("crash", "restart_database", "fail_over", "fail_over", "kafka_kill", "kafka_restart")
+WATERMARKS: Final[Mapping[str, dict[str, str]]] = {
+    "insert_insert": {},
+    "insert_delete": {"incremental_snapshot_watermarking_strategy": "insert_delete"},
+    "read_only": {"read_only": "true"},
+}
 LAST: Final = -999
 """The row behind all others."""
 
@@ -47,10 +55,18 @@ class Outcome:
     records: int = 0
 
 
-def make_schedule(seed: int, *, faults: int = 5, heavy: float = 0.5) -> tuple[Fault, ...]:
-    """The faults of a seed; `heavy` is how likely one of them stops a server."""
+def make_schedule(
+    seed: int, *, faults: int = 5, heavy: float = 0.5, signals: bool = False
+) -> tuple[Fault, ...]:
+    """The faults of a seed; `heavy` is how likely one of them stops a server.
+
+    Args:
+        signals: whether the first is a signal for a snapshot.
+    """
     chance = random.Random(f"mariadb {seed}")
     kinds = [chance.choice(LIGHT) for _ in range(chance.randint(2, faults))]
+    if signals:
+        kinds.insert(0, "signal")
     if chance.random() < heavy:
         kinds[chance.randrange(len(kinds))] = chance.choice(HEAVY)
     return tuple(
@@ -74,7 +90,9 @@ class Run(LabFaults):
         self._maria, self._seed, self._faults, self._say = lab, seed, faults, say
         self._name = f"m{seed}x{secrets.token_hex(3)}"
         self._topics = Topics(lab.kafka.bootstrap, self._name)
-        self._columns = 0
+        self._columns = self._signals = 0
+        self._takes_snapshots = any(fault.kind in SNAPSHOTS for fault in faults)
+        self._watermarks = random.Random(f"watermarks {seed}").choice(tuple(WATERMARKS))
 
     def run(self) -> Outcome:
         """Run it to the verdict.
@@ -83,9 +101,18 @@ class Run(LabFaults):
             AssertionError: the connector did not come back, or did not catch up.
         """
         began, lab, name = time.monotonic(), self._maria, self._name
-        create_tables(lab.db, name)
+        create_tables(lab.db, name, old_rows=self._takes_snapshots)
         try:
-            lab.worker.ask("PUT", f"/connectors/{name}/config", lab.connector(name), 200, 201)
+            self._say(f"  {self._watermarks}")
+            config = lab.connector(
+                name,
+                signal_data_collection=f"{name}.signals",
+                incremental_snapshot_chunk_size="100",
+                notification_enabled_channels="sink",
+                notification_sink_topic_name=f"{name}.notes",
+                **WATERMARKS[self._watermarks],
+            )
+            lab.worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
             lab.worker.wait_task(name)
             wait_for("the connector to read", self._reads)
             with Traffic(lambda: lab.db, name, self._seed, xa=0.3) as traffic:
@@ -97,8 +124,10 @@ class Run(LabFaults):
             self._say(f"  {time.monotonic() - began:.1f} peace")
             lab.heal()
             finish_prepared(lab.db, name, random.Random(self._seed))
-            run(lab.db, f"INSERT INTO {name}.a (id, n) VALUES ({LAST}, 0)")
             lab.worker.wait_task(name)
+            if self._takes_snapshots:
+                self._take_last_snapshot()
+            run(lab.db, f"INSERT INTO {name}.a (id, n) VALUES ({LAST}, 0)")
             found: Found = {}
 
             def caught_up() -> bool:
@@ -155,6 +184,36 @@ class Run(LabFaults):
             # A distributed transaction that is prepared has its rows in a file that no one else needs.
             if gtids == offset["gtids"] and "tidings_prepared" not in offset:
                 run(self._maria.db, f"PURGE BINARY LOGS TO '{file}'")
+
+    def signal(self, fault: Fault) -> None:
+        """An incremental snapshot, by the table or over REST."""
+        self._ask_for_snapshot("incremental", ["a"], over_rest=bool(fault.amount % 2))
+
+    def block(self, fault: Fault) -> None:
+        """A blocking snapshot."""
+        self._ask_for_snapshot("blocking", ["a", "b"], over_rest=bool(fault.amount % 2))
+
+    def _ask_for_snapshot(self, kind: str, tables: list[str], *, over_rest: bool) -> str:
+        self._signals += 1
+        id_, name = f"{kind}-{self._signals}", self._name
+        data = {"type": kind, "data-collections": [f"{name}.{table}" for table in tables]}
+        if over_rest:
+            body = {"id": id_, "type": "execute-snapshot", "data": data}
+            with contextlib.suppress(OSError):  # the worker was killed
+                self._maria.worker.request("POST", f"/connectors/{name}/signals", body)
+        else:
+            text = json.dumps(data)
+            with contextlib.suppress(pymysql.Error):  # the server is away
+                run(
+                    self._maria.db,
+                    f"INSERT INTO {name}.signals VALUES ('{id_}', 'execute-snapshot', '{text}')",
+                )
+        return id_
+
+    def _take_last_snapshot(self) -> None:
+        """So that one ends in each schedule, and every row of `a` has been told."""
+        id_ = self._ask_for_snapshot("incremental", ["a"], over_rest=False)
+        wait_for("the last snapshot", lambda: ("COMPLETED", id_) in self._topics.notes(), 180)
 
     def fail_over(self, _: Fault) -> None:
         """The replica takes the place of a server that is killed."""

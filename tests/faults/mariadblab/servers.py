@@ -96,8 +96,12 @@ class MariaLab:
         if not self.worker.alive:
             self.worker.start()
 
-    def connector(self, name: str) -> dict[str, str]:
-        """A connector on the tables `a` and `b` of the database `name`, through the proxy."""
+    def connector(self, name: str, **more: str) -> dict[str, str]:
+        """A connector on the tables `a` and `b` of the database `name`, through the proxy.
+
+        Args:
+            more: options, with underscores for dots.
+        """
         return {
             "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
             "tasks.max": "1",
@@ -114,6 +118,7 @@ class MariaLab:
             "exactly.once.support": "required",
             "errors.retry.delay.initial.ms": "100",
             "errors.retry.delay.max.ms": "500",
+            **{option.replace("_", "."): value for option, value in more.items()},
         }
 
     def close(self) -> None:

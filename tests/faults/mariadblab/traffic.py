@@ -19,6 +19,7 @@ _TABLES: Final = (
     "CREATE DATABASE {n}",
     "CREATE TABLE {n}.a (id INT PRIMARY KEY, n INT NOT NULL, note VARCHAR(2000))",
     "CREATE TABLE {n}.b (id INT NOT NULL, n INT NOT NULL, KEY (id))",
+    "CREATE TABLE {n}.signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)",
     "CREATE TABLE {n}.history (seq BIGINT PRIMARY KEY AUTO_INCREMENT, tab CHAR(1), op CHAR(1), id INT, former INT, later INT)",
 )
 
@@ -42,9 +43,20 @@ def run(server: MariaDbServer, *statements: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def create_tables(server: MariaDbServer, name: str) -> None:
-    """The database of a schedule."""
+OLD_ROWS: Final = range(-1_000_000, -999_000)
+"""The ids of rows that only a snapshot tells of."""
+
+
+def create_tables(server: MariaDbServer, name: str, *, old_rows: bool = False) -> None:
+    """The database of a schedule.
+
+    Args:
+        old_rows: whether `a` has rows before the connector begins, which nobody changes: only a snapshot tells of them.
+    """
     run(server, *(statement.format(n=name) for statement in _TABLES))
+    if old_rows:
+        numbers = f"SELECT {OLD_ROWS.start} + CAST(seq AS SIGNED) FROM {name}.seq_0_to_{len(OLD_ROWS) - 1}"
+        run(server, f"INSERT INTO {name}.a (id, n) SELECT one.*, 0 FROM ({numbers}) one")
 
 
 class _LeftPrepared(Exception):

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from mariadblab.traffic import run
+from mariadblab.traffic import OLD_ROWS, run
 from tidings_stack.mariadb import MariaDbServer
 
 Found = dict[str, list[Any]]
@@ -32,7 +32,8 @@ class Topics:
         )
 
     def _topic(self, table: str) -> str:
-        return f"{self._name}.transaction" if table == "transaction" else f"{self._name}.{self._name}.{table}"
+        own = f"{self._name}." if table in {"a", "b"} else ""
+        return f"{self._name}.{own}{table}"
 
     def ends(self) -> int:
         consumer = self._consumer()
@@ -64,9 +65,15 @@ class Topics:
         finally:
             consumer.close()
 
+    def notes(self) -> set[tuple[str, str]]:
+        """Types and ids of the connector's notifications."""
+        return {(value["type"], value["id"]) for _, value in self._read({"notes": []})["notes"]}
+
     def read(self) -> Found:
         """Keys and values of the three topics, committed ones only."""
-        found: Found = {"a": [], "b": [], "transaction": []}
+        return self._read({"a": [], "b": [], "transaction": []})
+
+    def _read(self, found: Found) -> Found:
         consumer = self._consumer()
         try:
             known = consumer.list_topics(timeout=30).topics
@@ -90,8 +97,18 @@ class Topics:
         return found
 
 
+def _wrong_reads(place: tuple[str, int], changes: list[Any]) -> list[str]:
+    """Rows that a snapshot has read, and that are not as the changes before them have left them."""
+    state = None
+    for number, (op, _former, later) in enumerate(changes):
+        if op == "r" and (state is None or later != state):
+            return [f"row {place}: read as {later} behind {changes[max(0, number - 5) : number]}"]
+        state = later
+    return []
+
+
 def judged(db: MariaDbServer, name: str, found: Found, *, transactions: bool = True) -> list[str]:
-    """What is wrong with what the topics hold; a snapshot's row is a change too many.
+    """What is wrong with what the topics hold. Rows that a snapshot has read stand between changes, and are as these have left them.
 
     Args:
         transactions: whether each is to be told as one, which Debezium does not do where it was stopped within it.
@@ -104,6 +121,7 @@ def judged(db: MariaDbServer, name: str, found: Found, *, transactions: bool = T
         wanted[tab, number].append((op, former, later))
     told: dict[Any, list[Any]] = defaultdict(list)
     orders: dict[str, list[int]] = defaultdict(list)
+    old: dict[int, set[str]] = defaultdict(set)
     for table in "ab":
         for _, value in found[table]:
             if value is None:
@@ -112,8 +130,13 @@ def judged(db: MariaDbServer, name: str, found: Found, *, transactions: bool = T
             if value["transaction"] is not None:  # not a snapshot's
                 orders[value["transaction"]["id"]].append(value["transaction"]["total_order"])
             number = (after or before)["id"]
-            if number >= 0:
+            if number in OLD_ROWS:
+                old[number].add(value["op"])
+            elif number >= 0:
                 told[table, number].append((value["op"], before and before["n"], after and after["n"]))
+    for place, changes in told.items():
+        problems += _wrong_reads(place, changes)
+        told[place] = [change for change in changes if change[0] != "r"]
     for place in sorted(wanted.keys() | told.keys()):
         if wanted.get(place) != told.get(place):
             problems.append(
@@ -125,6 +148,13 @@ def judged(db: MariaDbServer, name: str, found: Found, *, transactions: bool = T
         if table == "a" and changes[-1][0] != "d"
     }
     rows = dict(run(db, f"SELECT id, n FROM {name}.a WHERE id >= 0"))
+    ((expected,),) = run(
+        db, f"SELECT COUNT(*) FROM {name}.a WHERE id BETWEEN {OLD_ROWS.start} AND {OLD_ROWS.stop - 1}"
+    )
+    if len(old) != expected or any(ops != {"r"} for ops in old.values()):
+        problems.append(
+            f"{len(old)} of {expected} rows from before the connector were read, or they were changed"
+        )
     if state != rows:
         problems.append(
             f"{len(state)} rows in the topic's last state, {len(rows)} in the table, or other values"
