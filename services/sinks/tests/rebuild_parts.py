@@ -89,6 +89,7 @@ class Place:
         """A sink as the example has it, from a topic of ours."""
         text = (EXAMPLES / file).read_text("utf-8").replace("shop.order-placed.v2", topic)
         config = json.loads(text.replace("/run/secrets/read-models.properties", str(self.secrets)))
+        config["tasks.max"] = "1"  # there is one partition
         config |= {
             key.replace("__", "\0").replace("_", ".").replace("\0", "_"): value for key, value in more.items()
         }
@@ -118,7 +119,7 @@ class Place:
 
 
 @contextmanager
-def looking(look: Callable[[], int], events: Events, seconds: float = 0.02) -> Iterator[list[int]]:
+def looking(look: Callable[[], int], events: Events, seconds: float = 0.05) -> Iterator[list[int]]:
     """Look again and again at how many orders a read model has, while more are placed; none may ever be gone again.
 
     Args:
