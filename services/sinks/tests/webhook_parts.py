@@ -189,6 +189,8 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(answer.body if answer.status != 204 else b"")
 
+        do_OPTIONS = do_POST
+
     return Handler
 
 

@@ -88,7 +88,7 @@ class Client:
                 self._loop.run_until_complete(self._session.close())
             self._loop.close()
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, method: str = "POST") -> Answer:
         """Send a request, with the login; a token that is refused is asked for anew, once.
 
         Raises:
@@ -97,17 +97,18 @@ class Client:
         """
         credentials = self._settings.client
         if credentials is None:
-            return await self._post(url, headers, body)
+            return await self._send(method, url, headers, body)
         used = await self._authorization(credentials, refused="")
-        answer = await self._post(url, {**headers, "authorization": used}, body)
+        answer = await self._send(method, url, {**headers, "authorization": used}, body)
         if answer.status in credentials.renews_on:
             used = await self._authorization(credentials, refused=used)
-            answer = await self._post(url, {**headers, "authorization": used}, body)
+            answer = await self._send(method, url, {**headers, "authorization": used}, body)
         return answer
 
-    async def _post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         try:
-            async with self._open().post(
+            async with self._open().request(
+                method,
                 self._address(url),
                 headers=headers,
                 data=body,

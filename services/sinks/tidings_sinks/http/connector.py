@@ -1,10 +1,11 @@
 """The connector: from topics to HTTP requests. See `docs/webhooks.md`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from tidings_connect.config.option import Option
-from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
+from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink, topics_of
+from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.task.sink import SinkConnector, SinkContext, SinkTask
 from tidings_sinks.http.options import OPTIONS, check_together
 from tidings_sinks.http.settings import read_settings
@@ -22,6 +23,12 @@ class HttpSink(SinkConnector):
         """See `Connector.problems`."""
         own = {option.name for option in self.own_options}
         return check_sink(config, self.options, SINK_OPTIONS.keys() | own) or check_together(config)
+
+    def diagnose(self, name: str, config: Mapping[str, str]) -> Iterable[Diagnosis]:  # noqa: ARG002
+        """See `SinkConnector.diagnose`."""
+        from tidings_sinks.http.diagnosis import diagnose  # noqa: PLC0415 - needs the client
+
+        return diagnose(read_settings(config), topics_of(config))
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
         """See `SinkConnector.open_task`."""

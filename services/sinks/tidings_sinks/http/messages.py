@@ -4,7 +4,6 @@ from base64 import b64encode
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import quote
 
 import orjson
 
@@ -125,7 +124,7 @@ class Messages:
     def _url(self, topic: str) -> str:
         known = self._urls.get(topic)
         if known is None:
-            known = self._urls[topic] = self._settings.url.replace(names.TOPIC, quote(topic, safe=""))
+            known = self._urls[topic] = self._settings.url_of(topic)
         return known
 
     # Headers and bodies

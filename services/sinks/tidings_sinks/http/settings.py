@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+from urllib.parse import quote
 
 from tidings_envelope.json_codec import DecimalFormat
 from tidings_sinks.http import options as names
@@ -89,6 +90,10 @@ class Settings:
     done: frozenset[int]
     record: frozenset[int]
     retry: frozenset[int]
+
+    def url_of(self, topic: str) -> str:
+        """Where the records of a topic go."""
+        return self.url.replace(names.TOPIC, quote(topic, safe=""))
 
     @property
     def around_bytes(self) -> int:
