@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The tools that tests use: helm, kubeconform, docker compose, promtool, prometheus, FerretDB, and
+# The tools that tests use: helm, kubeconform, docker compose, promtool, prometheus, FerretDB, gh-ost, and
 # the Kubernetes JSON schemas. No package registry of Python's carries them, so they are built from the Go modules,
 # at the versions below, into the cache directory; what is there already is left alone. Tests find them there or on
 # PATH, and skip with a reason where there is neither. Packages of
 # Node come from npm, where there is one.
 #
 #   scripts/tools.sh            build what is missing
-#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus dockerfile ferretdb schemas npm)
+#   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus dockerfile ferretdb gh-ost schemas npm)
 #   scripts/tools.sh --where    print the directory
 #
 # A module whose go.mod has `replace` or `exclude` directives cannot be installed by `go install module@version`, so
@@ -27,6 +27,8 @@ declare -A module=(
     [dockerfile]="github.com/moby/buildkit@v0.25.1"
     # The program is ours: scripts/ferretdb/main.go.
     [ferretdb]="github.com/FerretDB/FerretDB@v1.24.2"
+    # 1.1.8 takes MariaDB 11.4 for a MySQL 8.4, and asks it for what it does not know.
+    [gh-ost]="github.com/github/gh-ost@v1.1.6"
 )
 declare -A package=(
     [helm]="helm.sh/helm/v3/cmd/helm"
@@ -36,6 +38,7 @@ declare -A package=(
     [prometheus]="github.com/prometheus/prometheus/cmd/prometheus"
     [dockerfile]="."
     [ferretdb]="."
+    [gh-ost]="github.com/github/gh-ost/go/cmd/gh-ost"
 )
 # Prometheus without its cloud service discoveries builds in a fraction of the time; ours are static and file targets.
 declare -A tags=([promtool]="netgo,remove_all_sd" [prometheus]="netgo,remove_all_sd")
@@ -148,7 +151,7 @@ if [[ "${1:-}" == "--where" ]]; then
     exit 0
 fi
 wanted=("$@")
-((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose dockerfile ferretdb npm)
+((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose dockerfile ferretdb gh-ost npm)
 for name in "${wanted[@]}"; do
     if [[ "$name" == npm ]]; then
         if [[ "$(cat "$cache/npm/complete" 2>/dev/null)" == "$npm_wanted" ]]; then

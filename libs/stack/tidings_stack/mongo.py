@@ -7,7 +7,6 @@ its data in PostgreSQL; ``scripts/tools.sh`` builds it.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tidings_stack.errors import ServerStartError
 from tidings_stack.jvm_options import SHORT_LIVED, java_environment
 from tidings_stack.ports import LOOPBACK, accepts
 from tidings_stack.server import Place, Server
+from tidings_stack.tools import built_tool
 
 _START = (
     "new de.bwaldvogel.mongo.MongoServer(new de.bwaldvogel.mongo.backend.memory.MemoryBackend()).bind('{host}', {port})\n"
@@ -72,10 +72,7 @@ class MongoServer(Server):
 
 def ferretdb_program() -> Path | None:
     """FerretDB, where ``scripts/tools.sh ferretdb`` has built it or it is on the path."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidings"
-    tools = Path(os.environ.get("TIDINGS_CACHE", cache)) / "tools"
-    found = shutil.which("ferretdb", path=f"{os.environ.get('PATH', '')}:{tools / 'bin'}")
-    return None if found is None else Path(found)
+    return built_tool("ferretdb")
 
 
 class FerretServer(Server):

@@ -1,0 +1,180 @@
+"""Tables that are altered in mid-stream by copies that take their place, as pt-online-schema-change and gh-ost do it, in traffic; and
+changes that come about in other ways than by single rows: partitions, views, temporary tables, sequences, LOAD DATA."""
+
+import random
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from mariadb_parts import Database
+from test_mariadb_source import Config, changes, config, database, records, running, topic
+
+from tidings_capture.mysql.client import Session
+from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_stack.tools import built_tool
+
+__all__ = ["config", "database"]  # fixtures
+LAST = -1
+
+
+@contextmanager
+def traffic(database: Database) -> Iterator[None]:
+    """Inserts, updates and deletes in table `a`, for as long as a `with` lasts."""
+    stop, chance, failures = threading.Event(), random.Random(5), []
+
+    def write() -> None:
+        session = Session(database.endpoint)
+        try:
+            session.rows(f"USE {database.name}")
+            while not stop.is_set():
+                number = chance.randint(1, 1_500)
+                match chance.choice("iuud"):
+                    case "i":
+                        session.rows("INSERT INTO a (n) VALUES (%s)", (number,))
+                    case "u":
+                        session.rows("UPDATE a SET n = n + 1 WHERE id = %s", (number,))
+                    case _:
+                        session.rows("DELETE FROM a WHERE id = %s", (number,))
+                stop.wait(0.001)
+        except BaseException as error:  # noqa: BLE001 - told below
+            failures.append(error)
+        finally:
+            session.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not failures, failures
+
+
+def follows(worker: MemoryWorker, database: Database) -> None:
+    """Whether the topic's last state is the table's."""
+    name = topic(database, "a")
+    database.run(f"INSERT INTO a (n) VALUES ({LAST})")
+    worker.wait_for(
+        lambda: any(
+            value and value["after"] and value["after"]["n"] == LAST
+            for _, value, _ in records(worker, name)[-3:]
+        ),
+        "the last row",
+    )
+    state = {}
+    for key, value, _ in records(worker, name):
+        if value is None or value["after"] is None:
+            state.pop(key["id"], None)
+        else:
+            state[key["id"]] = value["after"]["n"]
+    assert state == {int(number): int(n) for number, n in database.run("SELECT id, n FROM a")}
+    last = records(worker, name)[-1][1]["after"]
+    assert list(last) == ["y", "id", "n"]
+    assert set(worker.kafka.topics) == {name}
+
+
+@contextmanager
+def captured(database: Database, config: Config) -> Iterator[MemoryWorker]:
+    database.run("CREATE TABLE a (id INT PRIMARY KEY AUTO_INCREMENT, n INT)")
+    database.run("INSERT INTO a (n) SELECT seq FROM seq_1_to_1000")
+    only = {"table.include.list": rf"{database.name}\.a", "provide.transaction.metadata": "false"}
+    with running({**config, **only}) as worker:
+        worker.wait_for(
+            lambda: len(worker.kafka.topics.get(topic(database, "a"), ())) >= 1000, "the snapshot"
+        )
+        yield worker
+
+
+def test_a_copy_that_triggers_keep_takes_the_place_of_a_table(database: Database, config: Config) -> None:
+    """As pt-online-schema-change does it: three triggers, a copy bit by bit, and a RENAME of both."""
+    put = "REPLACE INTO _a_new (id, n) VALUES (NEW.id, NEW.n)"
+    with captured(database, config) as worker:
+        with traffic(database):
+            database.run(
+                "CREATE TABLE _a_new LIKE a",
+                "ALTER TABLE _a_new ADD COLUMN y VARCHAR(9) DEFAULT 'y' FIRST",
+                "CREATE TRIGGER t_del AFTER DELETE ON a FOR EACH ROW DELETE IGNORE FROM _a_new WHERE id <=> OLD.id",
+                f"CREATE TRIGGER t_upd AFTER UPDATE ON a FOR EACH ROW BEGIN"
+                f" DELETE IGNORE FROM _a_new WHERE NOT (OLD.id <=> NEW.id) AND id <=> OLD.id; {put}; END",
+                f"CREATE TRIGGER t_ins AFTER INSERT ON a FOR EACH ROW {put}",
+            )
+            for low in range(1, 3_000, 200):
+                database.run(
+                    f"INSERT LOW_PRIORITY IGNORE INTO _a_new (id, n) SELECT id, n FROM a WHERE id BETWEEN {low} AND {low + 199} LOCK IN SHARE MODE"
+                )
+            database.run("RENAME TABLE a TO _a_old, _a_new TO a", "DROP TABLE IF EXISTS _a_old")
+        follows(worker, database)
+
+
+def test_gh_ost_itself_changes_a_table(database: Database, config: Config, tmp_path: Path) -> None:
+    """Release 1.1.6, which needs the server's older way of positions in the log (11.4 writes none within transactions)."""
+    program = built_tool("gh-ost")
+    if program is None:
+        pytest.skip("there is no gh-ost: run `scripts/tools.sh gh-ost` (needs Go)")
+    database.run("SET GLOBAL binlog_legacy_event_pos = ON")
+    login = database.endpoint
+    command = [
+        str(program), "--host=127.0.0.1", f"--port={login.port}", f"--user={login.user}", f"--password={login.password}",
+        f"--database={database.name}", "--table=a", "--alter=ADD COLUMN y VARCHAR(9) DEFAULT 'y' FIRST", "--allow-on-master",
+        "--assume-rbr", "--execute", f"--serve-socket-file={tmp_path / 'socket'}", "--replica-server-id=90077",
+        "--ok-to-drop-table", "--chunk-size=200",
+    ]  # fmt: skip
+    try:
+        with captured(database, config) as worker:
+            with traffic(database):
+                ended = subprocess.run(command, capture_output=True, timeout=90, check=False)
+                assert ended.returncode == 0, ended.stderr[-2000:]
+            follows(worker, database)
+    finally:
+        database.run("SET GLOBAL binlog_legacy_event_pos = OFF")
+
+
+def test_rows_that_come_about_in_other_ways(database: Database, config: Config, tmp_path: Path) -> None:
+    """By LOAD DATA, through a view, from a temporary table, with a sequence's number, in a partition that is exchanged or truncated."""
+    file = tmp_path / "rows"
+    file.write_text("1\tone\n2\t\\N\n")
+    tmp_path.chmod(0o755)
+    partitioned = "(id INT PRIMARY KEY, v VARCHAR(9), w INT AS (id + 1) VIRTUAL, x INT INVISIBLE DEFAULT 7)"
+    database.run(
+        f"CREATE TABLE t {partitioned} PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (100), PARTITION b VALUES LESS THAN (200))",
+        "CREATE VIEW seen AS SELECT id, v FROM t",
+        "CREATE SEQUENCE numbers START WITH 50",
+    )
+    only = {
+        "table.include.list": rf"{database.name}\.t",
+        "snapshot.mode": "no_data",
+        "provide.transaction.metadata": "false",
+    }
+    with running({**config, **only}) as worker:
+        worker.wait_for(lambda: bool(worker.offsets()), "the start")
+        database.run(
+            f"LOAD DATA INFILE '{file}' INTO TABLE t (id, v)",
+            "INSERT INTO seen VALUES (3, 'view')",
+            "CREATE TEMPORARY TABLE passing AS SELECT 4 AS id, 'temp' AS v",
+            "INSERT INTO t (id, v) SELECT * FROM passing",
+            "DROP TEMPORARY TABLE passing",
+            "INSERT INTO t (id, v) VALUES (NEXT VALUE FOR numbers, 'next')",
+            "INSERT INTO t (id, v, x) VALUES (150, 'b', 8)",
+            "ALTER TABLE t TRUNCATE PARTITION a",
+            "ALTER TABLE t MODIFY COLUMN v VARCHAR(20), ALGORITHM=INSTANT",
+            "ALTER TABLE t MODIFY COLUMN v VARCHAR(20) AFTER w",
+            "ALTER TABLE t RENAME COLUMN v TO z, ALTER COLUMN x SET DEFAULT 9",
+            "INSERT INTO t (id, z) VALUES (151, 'moved')",
+            "UPDATE t SET id = 152 WHERE id = 150",
+        )
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 10, "the changes")
+        found = changes(worker, topic(database, "t"))
+    first = [(1, "one"), (2, None), (3, "view"), (4, "temp"), (50, "next")]
+    assert found[:5] == [("c", None, {"id": i, "v": v, "w": i + 1, "x": 7}) for i, v in first]
+    moved = {"id": 150, "w": 151, "z": "b", "x": 8}
+    assert found[5:] == [
+        ("c", None, {"id": 150, "v": "b", "w": 151, "x": 8}),
+        ("c", None, {"id": 151, "w": 152, "z": "moved", "x": 9}),
+        ("d", moved, None),
+        (None, None, None),
+        ("c", None, {**moved, "id": 152, "w": 153}),
+    ]
