@@ -75,6 +75,7 @@ KNOWN = {
 TABLES = (
     "CREATE TABLE nokey (a INT, b VARCHAR(10))",
     "CREATE TABLE uniq (a INT NOT NULL, b VARCHAR(10) NOT NULL, c INT, UNIQUE KEY (b, a))",
+    "CREATE TABLE swapped (a INT PRIMARY KEY, b VARCHAR(10))",
     "CREATE TABLE pair (b INT, a VARCHAR(10), c INT, PRIMARY KEY (a, b))",
     (
         "CREATE TABLE defaults (id INT PRIMARY KEY, ti TINYINT NOT NULL DEFAULT 5, bi BIGINT UNSIGNED NOT NULL DEFAULT"
@@ -88,6 +89,7 @@ ROWS = (
     "INSERT INTO nokey VALUES (1, 'a'), (2, NULL)",
     "INSERT INTO uniq VALUES (1, 'a', 1)",
     "INSERT INTO pair VALUES (1, 'a', 1)",
+    "INSERT INTO swapped VALUES (1, 'a')",
     "INSERT INTO defaults (id) VALUES (1)",
 )
 CHANGES = (
@@ -112,6 +114,18 @@ CHANGES = (
     "truncate nokey",
     "INSERT INTO nokey VALUES (7, 'new')",
     "DELETE FROM uniq",
+    "XA START 'x'",
+    "INSERT INTO swapped VALUES (2, 'xa')",
+    "XA END 'x'",
+    "XA COMMIT 'x' ONE PHASE",
+    "CREATE TABLE _new LIKE swapped",
+    "ALTER TABLE _new ADD COLUMN y INT FIRST",
+    "INSERT INTO _new (a, b) SELECT a, b FROM swapped",
+    "RENAME TABLE swapped TO _old, _new TO swapped",
+    "UPDATE swapped SET y = 1",
+    "INSERT INTO swapped VALUES (1, 3, 'swapped')",
+    "DROP TABLE _old",
+    "INSERT INTO uniq VALUES (1, 'end', 1)",
 )
 
 
@@ -162,7 +176,8 @@ def test_each_record_is_debeziums(
     )
     side = Side(plugins.url, unique_name, kafka_bootstrap)
     topics = [
-        f"{unique_name}.{unique_name}.{table}" for table in ("nokey", "uniq", "pair", "defaults", "kinds")
+        f"{unique_name}.{unique_name}.{table}"
+        for table in ("nokey", "uniq", "pair", "swapped", "defaults", "kinds")
     ]
     with MemoryWorker(MariaDbConnector(), unique_name) as worker:
         side.create(config)
@@ -176,7 +191,7 @@ def test_each_record_is_debeziums(
         wait_for("both snapshots", lambda: both(topics[1], 1), 120)
         for statement in (*(kinds(chance) for _ in range(30)), *CHANGES):
             database.run(statement)
-        wait_for("the last change", lambda: both(topics[1], 6), 120)
+        wait_for("the last change", lambda: both(topics[1], 7), 120)
         mine = {topic: list(worker.kafka.topics[topic]) for topic in topics}
         for topic in topics:
             wait_for("Debezium's producer", lambda topic=topic: both(topic, len(mine[topic])), 60)
@@ -208,7 +223,7 @@ def test_the_topic_of_schema_changes_is_debeziums(
             side.read()
             return min(len(side.records[unique_name, 0]), len(worker.kafka.topics[unique_name])) >= count
 
-        before = 1 + 3 + 2 * 5
+        before = 1 + 3 + 2 * 6
         worker.kafka.topics.setdefault(unique_name, [])
         wait_for("the structure of both snapshots", lambda: both(before), 120)
         wait_for("the end of both snapshots", lambda: bool(worker.offsets()), 60)
