@@ -63,8 +63,7 @@ class Stream:
         )
         """Of the last change: an incremental snapshot's rows stand behind it."""
         self._observers = observers or Observers()
-        self._last_begin: tuple[str, int] | None = None
-        """File and position of the last one."""
+        self._last_begin: tuple[str, int] | None = None  # of the last transaction
         self._ends_batch = False
         self._until: GtidPosition | None = None
         self._current: log.GtidEvent | None = None
@@ -376,7 +375,7 @@ class Stream:
     def _change(self, event: RowsEvent, row: int, cells: list[Cells], version: Version) -> None:
         self._progress.rows += 1
         passed = self._progress.is_passed(row)
-        plan = version.plan
+        plan, op = version.plan, event.op
         before = None if event.op == "c" else cells[2 * row if event.op == "u" else row]
         after = None if event.op == "d" else cells[2 * row + 1 if event.op == "u" else row]
         if version.past is not None:
@@ -391,7 +390,7 @@ class Stream:
         for record in records:
             self._output.write(record, trusted=True)
         if self._observers.is_signals(plan.id):
-            self._observers.signal(event.op, cells[row] if event.op != "u" else ())
+            self._observers.signal(op, cells[row] if op != "u" else ())
 
     def _where(self, event: Event) -> str:
         gtid = self._current.gtid if self._current is not None else "no transaction"
