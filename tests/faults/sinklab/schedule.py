@@ -34,8 +34,8 @@ class Schedule:
 
 
 def make_schedule(seed: int, target: Target, *, most: int = 5, heavy: float = 0.5) -> Schedule:
-    """The schedule of a seed; `heavy` is how likely one of its faults stops a server."""
-    chance = random.Random(f"sinks {seed}")
+    """The schedule of a seed for a target; `heavy` is how likely one of its faults stops a server."""
+    chance = random.Random(f"{type(target).__name__} {seed}")
     again = ("rewind",) if target.claim in {Claim.COPY, Claim.OBJECTS} else ()
     light = (*TASKS, *KAFKA, *target.kinds, *target.kinds, *again)
     kinds = [chance.choice(light) for _ in range(chance.randint(2, most))]
