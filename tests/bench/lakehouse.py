@@ -2,14 +2,18 @@
 
 ``BENCH_FORMER=<checkout>`` runs the job of another release beside it, on the same records, one after the other. The large tables
 are written by Spark and not by the job, before it opens them; ``BENCH_LARGE`` says how large the larger is, ``BENCH_PARTS`` which of
-``backlog,many,changes,formats`` are run; the last is not by default, and is a backlog of Avro and one of the same rows as JSON with schemas. Run as a module of its own it is one of the jobs.
+``backlog,many,changes,formats,small`` are run; the last two are not by default: a backlog of Avro and one of the same rows as JSON
+with schemas, and small batches of ``BENCH_TABLES`` tables, one after the other in a job that goes on. Run as a module of its own it is
+one of the jobs.
 """
 
 import itertools
 import json
 import os
+import queue
 import re
 import secrets
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,6 +34,7 @@ sys.path.insert(0, str(ROOT / "services/lakehouse/tests"))
 
 CHANGES = 10_000
 ROUNDS = 3
+SMALL_TURNS = int(os.environ.get("BENCH_TURNS", "10"))
 PARTS = os.environ.get("BENCH_PARTS", "backlog,many,changes").split(",")
 SMALL = 1_000_000
 LARGE = int(os.environ.get("BENCH_LARGE", "5000000"))
@@ -244,6 +249,67 @@ class Worker:
             flush=True,
         )
 
+    def small(self, count: int) -> None:
+        """Five changes and an END marker in each of many tables again and again, in turn of new rows and of old ones."""
+        from lakelab.topics import MarkerTopic
+
+        from tidings_lakehouse.formats.registry import Registry
+        from tidings_lakehouse.job import Job
+        from tidings_service import Health
+
+        source = f"{self.given['name']}s"
+        tables = [self.topics.table(f"{source}.public.{source}{number}") for number in range(count)]
+        markers = MarkerTopic(self.topics, source)
+        ends: queue.Queue[tuple[float, float]] = queue.Queue()
+        settings = self.settings.model_copy(
+            update={
+                "source": source,
+                "lakehouse_checkpoint": self.given["directory"] + "/" + source,
+                "lakehouse_trigger_seconds": 0.1,
+            }
+        )
+        job = Job(
+            self.session,
+            settings,
+            Registry(settings.optional_registry),
+            Health(),
+            streams=["technical"],
+            failpoint=lambda point: (
+                ends.put((time.monotonic(), cpu_seconds(os.getpid()))) if point == "batch:technical" else None
+            ),
+        )
+        job.start()
+        stop = threading.Event()
+        watching = threading.Thread(target=job.wait, args=(stop,))
+        watching.start()
+        found: list[tuple[float, float]] = []
+        for turn in range(SMALL_TURNS):
+            began, cpu = time.monotonic(), cpu_seconds(os.getpid())
+            first = 1000 + turn * 1000
+            for place, table in enumerate(tables):
+                for number in range(5):
+                    table.transaction = first, 5 * place + number + 1
+                    row = order(number + 5 * (turn // 2), f"turn {turn}")
+                    table.change("u" if turn % 2 else "c", row, first, first + 5 * place + number)
+            markers.end(first, first + 900, **{table.topic.rpartition(".")[2]: 5 for table in tables})
+            self.topics.flush()
+            end = (began, cpu)
+            try:  # all of it in one batch, or in few
+                end = ends.get(timeout=600)
+                while True:
+                    end = ends.get(timeout=2)
+            except queue.Empty:
+                found.append((end[0] - began, end[1] - cpu))
+        stop.set()
+        watching.join()
+        job.stop()
+        later = sorted(cpu / count for _, cpu in found[4:])
+        print(
+            f"    small batches of {count} tables: {statistics.median(later):.2f} CPU seconds a table and batch"
+            f" (each {[round(cpu / count, 2) for _, cpu in found]}), seconds {[round(wall, 1) for wall, _ in found]}",
+            flush=True,
+        )
+
     def close(self) -> None:
         from tidings_lakehouse.spark.session import stop_gateway
 
@@ -259,6 +325,8 @@ def main() -> None:
             worker.backlog()
         if "formats" in PARTS:
             worker.formats()
+        if "small" in PARTS:
+            worker.small(int(os.environ.get("BENCH_TABLES", "12")))
         if "many" in PARTS:
             worker.many(6)
         if "changes" in PARTS:

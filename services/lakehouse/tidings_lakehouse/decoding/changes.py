@@ -93,6 +93,29 @@ def _place_text(place: PartitionId) -> str:
     return f"{place.topic_id}/{place.partition}"
 
 
+def change_rows(changes: DataFrame, shape: CurrentShape) -> DataFrame:
+    """Changes of rows in the columns of the current-state table, with `op`, `unavailable` and their `PLACE`.
+
+    Args:
+        changes: as `with_position` gives them.
+    """
+    row = sf.coalesce("after", "before")
+    key_of = dict(shape.keys)
+    columns = [
+        (sf.col("key")[key_of[column]] if column in key_of else row[name]).alias(column)
+        for column, name in shape.columns.items()
+    ]
+    return changes.where("reason IS NULL AND key IS NOT NULL AND op IN ('c', 'u', 'r', 'd')").select(
+        "op",
+        "unavailable",
+        *columns,
+        sf.col(COMMIT_LSN),
+        sf.col(LSN),
+        sf.col("changed_at").alias(CHANGED_AT),
+        *PLACE,
+    )
+
+
 def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequence[str]) -> DataFrame:
     """One row per key: the newest change of a batch, in the columns of the current-state table and `op`.
 
@@ -104,24 +127,10 @@ def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequenc
     order = sf.struct(
         sf.col(COMMIT_LSN), sf.col(LSN), (sf.col("op") == "r").alias("is_read"), sf.col("offset")
     )
-    row = sf.coalesce("after", "before")
-    key_of = dict(shape.keys)
-    columns = [
-        (sf.col("key")[key_of[column]] if column in key_of else row[name]).alias(column)
-        for column, name in shape.columns.items()
-    ]
     missing = [
-        column for column, name in shape.columns.items() if name in unavailable and column not in key_of
+        column for column, name in shape.columns.items() if name in unavailable and column not in shape.keys
     ]
-    rows = changes.where("reason IS NULL AND key IS NOT NULL AND op IN ('c', 'u', 'r', 'd')").select(
-        "op",
-        "unavailable",
-        *columns,
-        sf.col(COMMIT_LSN),
-        sf.col(LSN),
-        sf.col("changed_at").alias(CHANGED_AT),
-        *PLACE,
-    )
+    rows = change_rows(changes, shape)
     names = [field.name for field in shape.schema.fields]
     place = PLACE if missing else ()
     newest = [

@@ -9,10 +9,12 @@ is given the rows where a task would give them to it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
+
+from tidings_lakehouse.spark.java_items import items
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +80,24 @@ class LocalRows:
         execution = frame._jdf.queryExecution()  # noqa: SLF001
         rows = execution.executedPlan().executeCollect()
         return self._frame(frame.sparkSession, self._of(execution.analyzed().output(), rows))
+
+    @staticmethod
+    def layout(frame: DataFrame) -> Any:
+        """A frame's columns as Java has them, to be compared."""
+        return frame._jdf.queryExecution().analyzed().schema()  # noqa: SLF001
+
+    @staticmethod
+    def texts(frame: DataFrame) -> list[str]:
+        """The one column of a frame that is in memory, by one question to Java; texts without line breaks, such as JSON."""
+        told = str(frame._jdf.queryExecution().analyzed().data().mkString("\n"))  # noqa: SLF001
+        return [line[1:-1] for line in told.split("\n")] if told else []
+
+    def picked(self, frame: DataFrame, places: Sequence[int]) -> DataFrame:
+        """Some of the rows of a frame that is in memory."""
+        analyzed = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+        data = analyzed.data()
+        rows = self._seq([data.apply(place) for place in places])
+        return self._frame(frame.sparkSession, self._relation(analyzed.output(), rows, False, self._none))
 
     @staticmethod
     def count(frame: DataFrame) -> int:
@@ -165,8 +185,11 @@ class FileWriter:
         """Whether a task would write no other files: the rows have the table's columns, and its files are laid out as new
         tables' are. Whoever has laid out a table otherwise has its rows sorted and spread by Spark."""
         schema = table.schema()
-        partitions = [str(field.transform()) for field in table.spec().fields()]
-        order = [f"{schema.findColumnName(field.sourceId())} {field}" for field in table.sortOrder().fields()]
+        partitions = [str(field.transform()) for field in items(table.spec().fields())]
+        order = [
+            f"{schema.findColumnName(field.sourceId())} {field}"
+            for field in items(table.sortOrder().fields())
+        ]
         if partitions not in ([], ["day"]) or not _is_by_offset(order):
             return False
         held, columns = self._schemas.convert(schema), rows._jdf.queryExecution().analyzed().schema()  # noqa: SLF001
@@ -176,8 +199,8 @@ class FileWriter:
     def write(self, table: Any, rows: DataFrame) -> list[Any]:
         """Write rows in the table's columns to files that no snapshot names yet; gives Iceberg's descriptions of them."""
         execution = rows._jdf.queryExecution()  # noqa: SLF001
-        collected = execution.executedPlan().executeCollect()
-        if not len(collected):
+        collected = self._rows_of(execution)
+        if collected.isEmpty():
             return []
         options = self._jvm.java.util.HashMap()
         options.put("fanout-enabled", "true")  # rows of several days may stand in any order
@@ -191,7 +214,7 @@ class FileWriter:
         batch = self._table(table).newWriteBuilder(info).build().toBatch()
         writer = batch.createBatchWriterFactory(self._physical(1)).createWriter(0, 0)
         try:
-            writer.writeAll(self._lists.asJava(self._wrap.unsafeWrapArray(collected)).iterator())
+            writer.writeAll(self._lists.asJava(collected).iterator())
             message = writer.commit()
         except BaseException:
             writer.abort()
@@ -199,6 +222,12 @@ class FileWriter:
         finally:
             writer.close()
         return list(self._files.invoke(message, self._gateway.new_array(self._jvm.java.lang.Object, 0)))
+
+    def _rows_of(self, execution: Any) -> Any:
+        analyzed = execution.analyzed()
+        if analyzed.nodeName() == _LOCAL:
+            return analyzed.data()  # without a plan that copies them
+        return self._wrap.unsafeWrapArray(execution.executedPlan().executeCollect())
 
 
 def _is_by_offset(order: list[str]) -> bool:

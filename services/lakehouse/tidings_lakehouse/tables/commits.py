@@ -14,20 +14,21 @@ it has replaced meanwhile are prepared again.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import SecondWriterError
+from tidings_lakehouse.spark.held_rows import Deleted
 from tidings_lakehouse.spark.small import FileWriter
+from tidings_lakehouse.tables.added import Added
+from tidings_lakehouse.tables.new_tables import NewTables
 from tidings_lakehouse.tables.snapshots import (
     PROGRESS_PROPERTY,
     REPLACE,
@@ -52,7 +53,6 @@ _MARK = f"{_MARKS}{_WRITER}"
 _TOLD = (_WRITER, "tidings.query-id", "tidings.batch-id", "tidings.offsets")
 _APPLICATION = "spark.app.id"
 _BRANCH = "tidings_"
-_DAYS = re.compile(r"days\((.+)\)")
 _MAIN = "main"
 _REFUSALS = (
     "org.apache.iceberg.exceptions.CommitFailedException",
@@ -65,21 +65,13 @@ _PUBLISHES = 5
 _REPEATS = 10
 """Times that rows are prepared again because a compaction came first; it is that often in a row only if it never rests."""
 
+R = TypeVar("R")
 Note = Mapping[str, Any]
 """What a writer notes under names of its own; JSON's types only."""
 
 
 class _CompactedError(Exception):
     """A compaction came between the beginning of a write and its commit."""
-
-
-@dataclass(frozen=True)
-class _Added:
-    """Files that a commit adds itself."""
-
-    files: list[Any]
-    marks: Mapping[str, str]
-    """Properties of its snapshot."""
 
 
 class Commits:
@@ -95,10 +87,7 @@ class Commits:
         self._locks: dict[str, threading.RLock] = {}
         self._spark = session._jsparkSession  # noqa: SLF001 - the only way to Iceberg's own interface
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001
-        self._session = session
-        self._jvm = jvm
-        self._namespaces: set[str] = set()
-        self._types = jvm.org.apache.spark.sql.types.DataType
+        self._new = NewTables(session)
         self._util = jvm.org.apache.iceberg.spark.Spark3Util
         self._schemas = jvm.org.apache.iceberg.spark.SparkSchemaUtil
         self._files = FileWriter(session)
@@ -132,33 +121,8 @@ class Commits:
         partitioned_by: Sequence[str],
         ordered_by: Sequence[str],
     ) -> None:
-        """Make a table, in one commit; by SQL it takes three statements.
-
-        Args:
-            partitioned_by: columns, or ``days(column)``.
-            ordered_by: columns by which the rows of its files are sorted.
-        """
-        namespace = name.partition(".")[0]
-        with self._lock:
-            if namespace not in self._namespaces:
-                self._session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-                self._namespaces.add(namespace)
-        iceberg = self._jvm.org.apache.iceberg
-        columns = self._schemas.convert(self._types.fromJson(schema.json()))
-        partitions = iceberg.PartitionSpec.builderFor(columns)
-        for one in partitioned_by:
-            day = _DAYS.fullmatch(one)
-            partitions = partitions.identity(one) if day is None else partitions.day(day[1])
-        order = iceberg.SortOrder.builderFor(columns)
-        for one in ordered_by:
-            order = order.asc(one)
-        table = self._util.loadIcebergCatalog(self._spark, CATALOG).buildTable(
-            iceberg.catalog.TableIdentifier.parse(name), columns
-        )
-        table = table.withPartitionSpec(partitions.build()).withSortOrder(order.build())
-        for key, value in properties.items():
-            table = table.withProperty(key, value)
-        made = table.create()
+        """Make a table; see `NewTables.create`."""
+        made = self._new.create(name, schema, properties, partitioned_by, ordered_by)
         with self._lock_of(name):
             self._known[name] = head_of(made)
 
@@ -241,8 +205,55 @@ class Commits:
                 files = self._files.write(table, rows)
                 if behind is not None:
                     behind()
-                self._known[name] = self._publish(name, begun, note, _Added(files, self._marks(rows)))
+                self._known[name] = self._publish(name, begun, note, Added(files, self._marks(rows)))
         return True
+
+    def replace(
+        self,
+        name: str,
+        replaced: Callable[[Any], tuple[Deleted, DataFrame]],
+        note: Note | None,
+        behind: Callable[[], None],
+    ) -> bool:
+        """Replace rows of a table by others that are in memory, in one commit; gives whether it was done, as `append` does.
+
+        Args:
+            replaced: gives, for Iceberg's table, the rows that go and those that come; is called again when a compaction came first.
+            behind: is called when all is written, and not readable yet.
+
+        Raises:
+            SecondWriterError: another job has written to the table.
+        """
+        with self._lock_of(name):
+            for _ in range(_REPEATS):
+                table = self._load(name)
+                if not table.spec().isUnpartitioned():
+                    return False
+                self.check(name, table)
+                with self._keeping(name, table) as begun:
+                    deleted, rows = replaced(table)
+                    if not self._files.takes(table, rows):
+                        return False
+                    added = Added(self._files.write(table, rows), self._marks(rows), deleted)
+                    behind()
+                    if not added.files and not deleted.added:
+                        if note is not None:
+                            self.note(name, note)
+                        return True
+                    try:
+                        self._known[name] = self._publish(name, begun, note, added)
+                    except _CompactedError:
+                        _LOG.info("rows are prepared again, since a compaction came first", table=name)
+                    else:
+                        return True
+        raise _second(name)
+
+    def looked_at(self, name: str, look: Callable[[Any], R]) -> R:
+        """What somebody sees who looks at Iceberg's table, to which nobody else has written."""
+        with self._lock_of(name):
+            table = self._load(name)
+            self.check(name, table)
+            return look(table)
 
     def _marks(self, rows: DataFrame) -> dict[str, str]:
         session = rows.sparkSession
@@ -250,21 +261,12 @@ class Commits:
         told[_APPLICATION] = session.sparkContext.applicationId
         return {key: value for key, value in told.items() if value is not None}
 
-    def _append(self, table: Any, added: _Added) -> None:
-        """Have the branch of a table, or of a transaction on it, name files."""
-        append = table.newAppend().toBranch(self._branch)
-        for file in added.files:
-            append = append.appendFile(file)
-        for key, value in added.marks.items():
-            append = append.set(key, value)
-        append.commit()
-
     def add(self, staged: str, rows: DataFrame) -> bool:
         """Append rows that are in memory under the name that a write under way has been given; gives whether it was done."""
         table = self._load(staged.rpartition(".")[0])
         if not self._files.takes(table, rows):
             return False
-        self._append(table, _Added(self._files.write(table, rows), self._marks(rows)))
+        Added(self._files.write(table, rows), self._marks(rows)).put_to(table, self._branch)
         return True
 
     @contextmanager
@@ -344,7 +346,7 @@ class Commits:
             manage.createBranch(self._branch, begun).commit()
 
     def _publish(
-        self, name: str, begun: int | None, note: Note | None, added: _Added | None = None
+        self, name: str, begun: int | None, note: Note | None, added: Added | None = None
     ) -> int | None:
         refusal: Exception | None = None
         for _ in range(_PUBLISHES):
@@ -353,7 +355,7 @@ class Commits:
             if head != begun:
                 if begun is None or not is_only_compacted(table, begun):
                     raise _second(name) from refusal
-                if added is None:
+                if added is None or added.deleted.added:
                     raise _CompactedError
                 begun = head  # new files are as good behind it
             try:
@@ -364,15 +366,13 @@ class Commits:
                 refusal = error  # `main` says who came between
         raise _second(name) from refusal
 
-    def _move_main(
-        self, table: Any, begun: int | None, note: Note | None, added: _Added | None
-    ) -> int | None:
+    def _move_main(self, table: Any, begun: int | None, note: Note | None, added: Added | None) -> int | None:
         """Rows become readable, and the table says how far it is: one commit."""
         noted = {**noted_in(table), **(note or {})}
         transaction = table.newTransaction()
         if added is not None:
             self._stage(transaction, table.refs(), begun)
-            self._append(transaction, added)
+            added.put_to(transaction, self._branch)
             table = transaction.table()
         reference = table.refs().get(self._branch)
         head = None if reference is None else int(reference.snapshotId())

@@ -16,6 +16,7 @@ from tidings_lakehouse.metrics import (
     TABLE_FILES,
     TABLE_ROWS,
 )
+from tidings_lakehouse.spark.java_items import each, items
 from tidings_lakehouse.tables.troubles import trouble_of_topic
 from tidings_lakehouse.topics import BUSINESS, CATALOG, QUARANTINE, REPLAYED, SYSTEM, TECHNICAL
 from tidings_service import get_logger
@@ -27,6 +28,7 @@ _LOG = get_logger("tidings_lakehouse.tables.table_counts")
 
 # Tables of up to so many data and delete files are counted by planning a scan; each file costs some calls to Java.
 _FEW_FILES = 64
+_FEW_SNAPSHOTS = 8
 
 
 class TableCounts:
@@ -36,6 +38,7 @@ class TableCounts:
         self._session = session
         self._lock = threading.Lock()
         self._rows: dict[str, int] = {}
+        self._stale: dict[str, tuple[int, int]] = {}
 
     def refresh_all(self) -> None:
         """Count every table there is."""
@@ -45,7 +48,7 @@ class TableCounts:
         """Count tables that have changed."""
         for name in {*tables, QUARANTINE}:
             try:
-                size = table_size(self._session, name)
+                size = table_size(self._session, name, self._stale)
             except Py4JJavaError as error:
                 if trouble_of_topic(error) is None:
                     raise
@@ -102,8 +105,14 @@ def row_count(session: SparkSession, name: str) -> int:
     return table_size(session, name).rows
 
 
-def table_size(session: SparkSession, name: str) -> TableSize:
-    """How large a table is."""
+def table_size(
+    session: SparkSession, name: str, stale: dict[str, tuple[int, int]] | None = None
+) -> TableSize:
+    """How large a table is.
+
+    Args:
+        stale: by table, marks of data files that are gone, as of a snapshot; is kept up to date. Without it they are counted anew.
+    """
     # Iceberg's Java classes are only reachable through private attributes.
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     spark = session._jsparkSession  # noqa: SLF001
@@ -118,7 +127,7 @@ def table_size(session: SparkSession, name: str) -> TableSize:
 
     deleted = total("position-deletes") + total("equality-deletes")
     if deleted and total("data-files") + total("delete-files") <= _FEW_FILES:
-        deleted = _deletes_of_live_files(table)
+        deleted -= _stale_marks(table, snapshot, deleted, {} if stale is None else stale, name)
     return TableSize(
         total("records") - deleted, deleted, total("files-size"), total("data-files"), total("delete-files")
     )
@@ -131,12 +140,34 @@ def _deletes_of_live_files(table: Any) -> int:
     drops such a delete file only once no older data file is left.
     """
     marks: dict[str, int] = {}
-    tasks = table.newScan().planFiles()
-    try:
-        found = tasks.iterator()
-        while found.hasNext():
-            for file in found.next().deletes():
-                marks[file.location()] = file.recordCount()
-    finally:
-        tasks.close()
+    for task in each(table.newScan().planFiles()):
+        for file in items(task.deletes()):
+            marks[file.location()] = file.recordCount()
     return sum(marks.values())
+
+
+def _stale_marks(
+    table: Any, snapshot: Any, deleted: int, known: dict[str, tuple[int, int]], name: str
+) -> int:
+    """Rows that delete files mark in data files that are gone."""
+    before = known.get(name)
+    if before is None or _has_lost_files(table, snapshot, before[0]):
+        stale = deleted - _deletes_of_live_files(table)
+    else:
+        stale = before[1]
+    known[name] = int(snapshot.snapshotId()), stale
+    return stale
+
+
+def _has_lost_files(table: Any, snapshot: Any, since: int) -> bool:
+    """Whether data files may have gone after a snapshot."""
+    for _ in range(_FEW_SNAPSHOTS):
+        if snapshot.snapshotId() == since:
+            return False
+        parent = snapshot.parentId()
+        snapshot = (
+            None if snapshot.summary().get("deleted-data-files") or parent is None else table.snapshot(parent)
+        )
+        if snapshot is None:
+            break
+    return True

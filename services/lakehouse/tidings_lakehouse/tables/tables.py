@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import TableConflictError
+from tidings_lakehouse.spark.held_rows import Deleted
 from tidings_lakehouse.spark.small import is_local
 from tidings_lakehouse.tables.column_names import safe_name as safe_name  # noqa: PLC0414 - where writers look for it
 from tidings_lakehouse.tables.commits import Commits, Note
@@ -23,6 +24,7 @@ from tidings_lakehouse.tables.commits import Commits, Note
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+R = TypeVar("R")
 TOPIC_PROPERTY = "tidings.topic"
 _SHUFFLED = dict.fromkeys(
     ("write.delete.distribution-mode", "write.merge.distribution-mode", "write.update.distribution-mode"),
@@ -241,6 +243,19 @@ class Table:
                 behind()
 
         self.write(write, note)
+
+    def replace(
+        self,
+        replaced: Callable[[Any], tuple[Deleted, DataFrame]],
+        note: Note | None,
+        behind: Callable[[], None],
+    ) -> bool:
+        """Replace rows in one commit; see `Commits.replace`."""
+        return self._commits.replace(self.name, replaced, note, behind)
+
+    def looked_at(self, look: Callable[[Any], R]) -> R:
+        """What somebody sees who looks at Iceberg's table; nobody but this job has written to it."""
+        return self._commits.looked_at(self.name, look)
 
     def ordered(self, rows: DataFrame) -> DataFrame:
         """Rows of the table with its columns in its own order, in which files are written; new columns come last in it."""

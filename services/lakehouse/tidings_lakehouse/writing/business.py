@@ -43,6 +43,7 @@ from tidings_lakehouse.tables.system_tables import QuarantineTable, Watermark, W
 from tidings_lakehouse.tables.tables import Table
 from tidings_lakehouse.tables.troubles import trouble_of_topic
 from tidings_lakehouse.topics import BUSINESS
+from tidings_lakehouse.writing.new_events import NewEvents
 from tidings_lakehouse.writing.set_aside import Missed, SetAside, first_offsets
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class BusinessWriter:
         self._decoders: dict[str, EventDecoder] = {}
         self._plans_kept: dict[str, KeptPlan] = {}
         self._local = local
+        self._few = NewEvents(session, local)
         self._workers = Workers(session)
         self._quarantine = QuarantineTable(session, STREAM, commits)
         self._watermark = WatermarkTable(session, STREAM, commits)
@@ -244,20 +246,8 @@ class BusinessWriter:
     def _write_one(self, session: SparkSession, one: _Decoded, statistics: Any) -> list[str]:
         written = []
         if statistics["good"] and one.table.schema is not None:
-            is_here = is_local(one.events)
-            events = one.events.coalesce(1) if is_here else one.events
-            if erased := self._erased.get(one.topic):
-                events = beyond_erased(events, erased, one.decoder.made_for[0])
-            new = first_by_id(events, one.table.schema.names)
-            known = session.table(one.table.name)
-            known = known.where(
-                of_times(
-                    statistics["oldest"], statistics["newest"], has_timeless=bool(statistics["timeless"])
-                )
-            )
-            new = without_known(new, known)
-            new = new.coalesce(1)
-            one.table.append(self._local.collected(new) if is_here else new)
+            new = self._new_events(session, one, statistics)
+            one.table.append(new)
             ROWS.labels(one.table.name).inc(statistics["good"])
             self._failpoint(f"event:{one.table.name}")
             written.append(one.table.name)
@@ -265,6 +255,20 @@ class BusinessWriter:
             age = (dt.datetime.now() - statistics["newest"]).total_seconds()  # noqa: DTZ005 - Spark gives local times
             FRESHNESS.labels(one.table.name).set(max(0.0, age))
         return written
+
+    def _new_events(self, session: SparkSession, one: _Decoded, statistics: Any) -> DataFrame:
+        """The events of a topic's part of a batch that the table lacks."""
+        is_here, erased, schema = is_local(one.events), self._erased.get(one.topic), one.table.schema
+        if is_here and not erased and (few := self._few.of(one.table, one.events, statistics)) is not None:
+            return few
+        events = one.events.coalesce(1) if is_here else one.events
+        if erased:
+            events = beyond_erased(events, erased, one.decoder.made_for[0])
+        known = session.table(one.table.name).where(
+            of_times(statistics["oldest"], statistics["newest"], has_timeless=bool(statistics["timeless"]))
+        )
+        new = without_known(first_by_id(events, [] if schema is None else schema.names), known).coalesce(1)
+        return self._local.collected(new) if is_here else new
 
     def _put_in_quarantine(self, decoded: list[_Decoded], found: dict[str, Any], ids: dict[str, str]) -> None:
         broken = [one for one in decoded if found[one.topic]["failed"]]

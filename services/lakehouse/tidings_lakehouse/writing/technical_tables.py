@@ -35,6 +35,7 @@ from tidings_lakehouse.tables.commits import Note
 from tidings_lakehouse.tables.erased import has_read_again, without_erased
 from tidings_lakehouse.tables.positions import PartitionId, Position, Span, beyond, spans_of
 from tidings_lakehouse.tables.tables import ddl, quoted, safe_name
+from tidings_lakehouse.writing.few_changes import FewChanges
 from tidings_lakehouse.writing.replacing import replace_rows
 from tidings_lakehouse.writing.targets import LOG_NOTE, Decoded, Target, held_rows
 from tidings_service import get_logger
@@ -54,6 +55,8 @@ class Placed:
     changes: DataFrame
     truncated: Position | None
     """Of the newest TRUNCATE among them."""
+    snapshots: Mapping[PartitionId, int] | None = None
+    """By which they have them, where each change tells its position by itself; see `with_position`."""
 
 
 class TablesWriter:
@@ -62,6 +65,7 @@ class TablesWriter:
     def __init__(self, session: SparkSession, failpoint: Failpoint, local: LocalRows) -> None:
         self._session = session
         self._local = local
+        self._few = FewChanges(session, local)
         self._failpoint = failpoint
         self.lacking: dict[str, DataFrame] = {}
         """By topic, changes of the present batch that lack values: see `incomplete`."""
@@ -77,16 +81,14 @@ class TablesWriter:
         target, spans = one.target, spans_of(rows)
         if not sum(row["records"] - row["failed"] for row in rows):
             return Placed(one.changes, None)
-        changes = with_position(
-            one.changes,
-            self._snapshots_before(target, spans),
-            windowed=any(span.first_lsns and span.snapshot_lsns for span in spans.values()),
-        )
+        snapshots = self._snapshots_before(target, spans)
+        windowed = any(span.first_lsns and span.snapshot_lsns for span in spans.values())
+        changes = with_position(one.changes, snapshots, windowed=windowed)
         truncated = None
         if any(row["truncates"] for row in rows):
             truncated = newest_truncate(changes.where("reason IS NULL"))
             target.progress.note_truncate(truncated)
-        return Placed(changes, truncated)
+        return Placed(changes, truncated, None if windowed else snapshots)
 
     def append(self, one: Decoded, rows: list[Any]) -> list[str]:
         """Append to the log what it does not hold; gives the tables that were changed."""
@@ -127,6 +129,9 @@ class TablesWriter:
         target.current.ensure(shape.schema)
         spans = spans_of(rows)
         missing = _columns(shape, sorted({name for row in rows for name in row["unavailable"]}))
+        if self._write_few(one, shape, placed, spans, missing, note):
+            self._merged(one, rows)
+            return [target.current.name]
         is_here = is_local(one.changes)
         # Few rows are not worth a shuffle.
         changes = placed.changes.coalesce(1) if is_here else placed.changes
@@ -145,9 +150,7 @@ class TablesWriter:
         newest = self._local.collected(newest) if is_here else newest.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             self._write_newest(session, one, newest, shape, missing, placed, fills, spans, note)
-            self._note_fills(target)
-            ROWS.labels(target.current.name).inc(sum(row["records"] - row["failed"] for row in rows))
-            self._failpoint(f"current:{target.current.name}")
+            self._merged(one, rows)
             if missing:
                 lacking = incomplete(newest, session.table(target.current.name), shape, missing).persist()
                 if not lacking.isEmpty():
@@ -155,6 +158,43 @@ class TablesWriter:
         finally:
             newest.unpersist()
         return [target.current.name]
+
+    def _merged(self, one: Decoded, rows: list[Any]) -> None:
+        self._note_fills(one.target)
+        ROWS.labels(one.target.current.name).inc(sum(row["records"] - row["failed"] for row in rows))
+        self._failpoint(f"current:{one.target.current.name}")
+
+    def _write_few(
+        self,
+        one: Decoded,
+        shape: CurrentShape,
+        placed: Placed,
+        spans: Mapping[PartitionId, Span],
+        missing: list[str],
+        note: Note | None,
+    ) -> bool:
+        """Write few changes without Spark, where nothing but the rows with their keys has to be looked at; gives whether it was done."""
+        target, progress, current = one.target, one.target.progress, one.target.current
+        if (
+            placed.snapshots is None
+            or placed.truncated is not None
+            or missing
+            or not is_local(one.changes)
+            or not self._few.takes(shape, one.survey.records, current.rows_held)
+            or progress.is_late(spans)
+            or progress.is_older_than_truncate(spans)
+            or (target.is_erased and has_read_again(spans, progress.offsets))
+            or not self.is_filled(one)
+        ):
+            return False
+        return self._few.write(
+            current,
+            one.changes,
+            shape,
+            placed.snapshots,
+            note,
+            lambda: self._failpoint(f"staged:{current.name}"),
+        )
 
     def _write_newest(
         self,
