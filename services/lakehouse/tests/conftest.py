@@ -51,7 +51,7 @@ def lake(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Lake:
     monkeypatch.setattr(
-        "tidings_lakehouse.job._POLL_SECONDS", 0.05
+        "tidings_lakehouse.job._POLL_SECONDS", 0.15
     )  # there are more than a hundred short runs
     settings = LakehouseSettings(
         kafka=kafka_bootstrap,
