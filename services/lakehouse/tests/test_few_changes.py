@@ -185,12 +185,15 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str)
 
 
 def test_what_is_left_to_spark(session: SparkSession, unique_name: str) -> None:
-    """Many changes, large tables, keys of other kinds; what has no key or no position."""
+    """Many changes, large tables, keys of other kinds, tables of version 3; what has no key or no position."""
     current = Current(session, unique_name, KEYS["number"])
     assert not current.takes(changes=201)
     assert not current.takes(rows_held=200_001)
     assert not Current(session, f"{unique_name}m", KEYS["moment"]).takes()
     changes = [{"op": "c", "key": {"a": None}, "note": "x", "commit": 1, "lsn": 1}]
+    assert not current.few.write(current.table, current.frame(changes), current.shape, {}, None, lambda: None)
+    session.sql(f"ALTER TABLE {current.table.name} SET TBLPROPERTIES ('format-version' = '3')")
+    changes[0]["key"] = {"a": 1}
     assert not current.few.write(current.table, current.frame(changes), current.shape, {}, None, lambda: None)
     assert current.table.rows_held == 0
 

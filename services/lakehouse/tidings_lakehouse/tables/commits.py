@@ -127,7 +127,7 @@ class Commits:
             self._known[name] = head_of(made)
 
     def property(self, name: str, key: str) -> str:
-        """A property of a table, empty when it has none of that name."""
+        """A property of a table, or nothing."""
         return str(self._load(name).properties().get(key) or "")
 
     def properties(self, name: str, keys: Iterable[str]) -> dict[str, str]:
@@ -219,7 +219,7 @@ class Commits:
 
         Args:
             replaced: gives, for Iceberg's table, the rows that go and those that come; is called again when a compaction came first.
-            behind: is called when all is written, and not readable yet.
+            behind: as of `append`.
 
         Raises:
             SecondWriterError: another job has written to the table.
@@ -227,7 +227,8 @@ class Commits:
         with self._lock_of(name):
             for _ in range(_REPEATS):
                 table = self._load(name)
-                if not table.spec().isUnpartitioned():
+                # From version 3 on deletes are marked in another format.
+                if not table.spec().isUnpartitioned() or table.operations().current().formatVersion() > 2:
                     return False
                 self.check(name, table)
                 with self._keeping(name, table) as begun:
