@@ -167,10 +167,10 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str)
                     for field in KEYS[kind]
                 },
                 "note": f"{turn} {number}",
-                "commit": 10 * turn + chance.randrange(15),
+                "commit": 10 * turn + chance.randrange(45),
                 "lsn": chance.randrange(3),
             }
-            for number in range(0 if turn == 2 else 10)
+            for number in range(0 if turn == 2 else 6)
         ]
         compacted = []
 
@@ -181,7 +181,7 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str)
 
         assert current.write(changes, compact)
         current.check()
-    assert current.commits.noted(current.table.name) == {"n": 10}
+    assert current.commits.noted(current.table.name) == {"n": 6}
 
 
 def test_what_is_left_to_spark(session: SparkSession, unique_name: str) -> None:
