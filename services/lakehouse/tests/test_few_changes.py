@@ -154,11 +154,13 @@ def _plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["number", "several"])
 def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str) -> None:
-    """Whatever is late, repeated, deleted or read again, with a compaction in between."""
+    """Whatever is late, repeated, deleted or read again, with a compaction in between and with former snapshots gone."""
     chance, current = random.Random(kind), Current(session, unique_name, KEYS[kind])
     assert current.takes()
-    maintenance = Maintenance(session, current.commits, commits=1, keep_snapshots=5, keep_seconds=0)
+    maintenance = Maintenance(session, current.commits, commits=1, keep_snapshots=1, keep_seconds=0)
     for turn in range(5):
+        if turn == 2:
+            maintenance.compact(current.table.name)  # the first snapshot expires
         changes = [
             {
                 "op": chance.choice("cuudr"),

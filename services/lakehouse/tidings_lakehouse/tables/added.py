@@ -18,9 +18,13 @@ class Added:
     """Properties of the snapshot that will name them."""
     deleted: Deleted = field(default_factory=Deleted)
 
-    def put_to(self, table: Any, branch: str) -> None:
-        """Have the branch of a table, or of a transaction on it, name the files; one snapshot."""
-        update = self._replacing(table, branch) if self.deleted.added else self._appending(table, branch)
+    def put_to(self, table: Any, branch: str, begun: int | None = None) -> None:
+        """Have the branch of a table, or of a transaction on it, name the files; one snapshot.
+
+        Args:
+            begun: the snapshot in which the rows that go were found, and with which the branch begins.
+        """
+        update = self._replacing(table, branch, begun) if self.deleted.added else self._appending(table, branch)
         for key, value in self.marks.items():
             update = update.set(key, value)
         update.commit()
@@ -31,8 +35,11 @@ class Added:
             update = update.appendFile(file)
         return update
 
-    def _replacing(self, table: Any, branch: str) -> Any:
+    def _replacing(self, table: Any, branch: str, begun: int | None) -> Any:
         update = table.newRowDelta().toBranch(branch).validateDataFilesExist(self.deleted.files)
+        if begun is not None:
+            # Otherwise Iceberg looks for the files from the table's first snapshot on, and refuses where that has expired.
+            update = update.validateFromSnapshot(begun)
         for file in self.deleted.added:
             update = update.addDeletes(file)
         for file in self.deleted.replaced:

@@ -373,7 +373,7 @@ class Commits:
         transaction = table.newTransaction()
         if added is not None:
             self._stage(transaction, table.refs(), begun)
-            added.put_to(transaction, self._branch)
+            added.put_to(transaction, self._branch, begun)
             table = transaction.table()
         reference = table.refs().get(self._branch)
         head = None if reference is None else int(reference.snapshotId())
