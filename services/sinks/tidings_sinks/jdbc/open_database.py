@@ -19,6 +19,10 @@ def open_database(settings: Settings) -> Database:
         from tidings_sinks.jdbc.mariadb import MariaDbDatabase  # noqa: PLC0415 - only for who has one
 
         return MariaDbDatabase(settings)
+    if settings.address.dialect == "sqlalchemy":
+        from tidings_sinks.jdbc.any_database import AnyDatabase  # noqa: PLC0415 - only for who has one
+
+        return AnyDatabase(settings)
     from tidings_sinks.jdbc.postgres import PostgresDatabase  # noqa: PLC0415 - only for who has one
 
     return PostgresDatabase(settings)

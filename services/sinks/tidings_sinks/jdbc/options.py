@@ -72,7 +72,7 @@ OPTIONS: Final = (
         URL,
         required=True,
         check=_url_problem,
-        documentation="Which database: jdbc:postgresql://host:port/database, jdbc:mariadb://host:port/database, jdbc:sqlite:/path, or the URLs of SQLAlchemy.",
+        documentation="Which database: jdbc:postgresql://host:port/database, jdbc:mariadb://host:port/database, jdbc:sqlite:/path, or the URLs of SQLAlchemy; of another database sqlalchemy: and its URL of SQLAlchemy's form.",
     ),
     Option(USER, documentation="Who logs in to it."),
     Option(PASSWORD, "password", documentation="The user's password; in the URL it is refused."),

@@ -26,6 +26,7 @@ _MARIADB: Final = (
     "mysql+pymysql:",
 )
 _SQLITE: Final = ("jdbc:sqlite:", "sqlite:")
+_ANY: Final = "sqlalchemy:"
 _SAME: Final = frozenset(
     {"sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "connect_timeout", "application_name", "target_session_attrs",
      "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "gssencmode",
@@ -66,9 +67,9 @@ class Address:
     """Which database."""
 
     dialect: str
-    """``postgresql``, ``mariadb`` or ``sqlite``."""
+    """``postgresql``, ``mariadb``, ``sqlite``, or ``sqlalchemy`` for any other."""
     parameters: Mapping[str, str]
-    """libpq's, without user and password; of SQLite ``file``; of MariaDB ``host``, ``port``, ``database``,
+    """libpq's, without user and password; of SQLite ``file``; of SQLAlchemy ``url``; of MariaDB ``host``, ``port``, ``database``,
     ``connect_timeout``, and what `tls_options` takes."""
     user: str | None = None
 
@@ -89,9 +90,11 @@ def read_url(url: str) -> Address:
     for scheme in _SQLITE:
         if text.lower().startswith(scheme):
             return _sqlite(text[len(scheme) :], jdbc=scheme.startswith("jdbc"))
+    if text.lower().startswith(_ANY):
+        return _any(text[len(_ANY) :])
     raise UrlError(
         "a URL that begins with jdbc:postgresql:, jdbc:mariadb: or jdbc:sqlite: is expected (also postgresql:, mariadb: and sqlite:);"
-        " other databases are not spoken"
+        " other databases by sqlalchemy: and their URL of SQLAlchemy's form"
     )
 
 
@@ -195,3 +198,16 @@ def _sqlite(rest: str, *, jdbc: bool) -> Address:
     if not path or path == ":memory:":
         raise UrlError("the URL of SQLite names no file: what is in memory is gone with the task")
     return Address("sqlite", {"file": unquote(path)})
+
+
+def _any(url: str) -> Address:
+    if "://" not in url:
+        raise UrlError(
+            "a URL of SQLAlchemy's form is expected behind sqlalchemy:, as in sqlalchemy:dialect+driver://host/name"
+        )
+    login, _, _ = url.partition("://")[2].partition("/")[0].rpartition("@")
+    if ":" in login:
+        raise UrlError(
+            "the URL holds a password; put it into connection.password, which is not shown to anybody"
+        )
+    return Address("sqlalchemy", {"url": url})
