@@ -144,6 +144,27 @@ class MariaDbLog(MariaDbTarget):
         return log_places(self._asking(run), self._tables(run))
 
 
+class AnyTarget(MariaDbTarget):
+    """Rows as they come in MariaDB, by what SQLAlchemy knows of all databases."""
+
+    def _connection(self, run: str) -> dict[str, str]:
+        return _by_sqlalchemy(super()._connection(run))
+
+
+class AnyLog(MariaDbLog):
+    """Each record as a row, by the same way."""
+
+    def _connection(self, run: str) -> dict[str, str]:
+        return _by_sqlalchemy(super()._connection(run))
+
+
+def _by_sqlalchemy(given: dict[str, str]) -> dict[str, str]:
+    return {
+        **given,
+        "connection.url": given["connection.url"].replace("jdbc:mariadb:", "sqlalchemy:mysql+pymysql:"),
+    }
+
+
 class SqliteTarget(FileTarget):
     """Rows as they come in a file of SQLite, in which another program writes, too."""
 

@@ -3,6 +3,8 @@
 from sinklab.documents import FerretTarget, GraphTarget, MongoTarget, OpenSearchTarget
 from sinklab.files import DirectoryTarget, LinesTarget, S3Target
 from sinklab.tables import (
+    AnyLog,
+    AnyTarget,
     MariaDbLog,
     MariaDbTarget,
     PostgresLog,
@@ -20,6 +22,8 @@ TARGETS: dict[str, type[Target]] = {
     "postgres-log": PostgresLog,
     "mariadb": MariaDbTarget,
     "mariadb-log": MariaDbLog,
+    "sqlalchemy": AnyTarget,
+    "sqlalchemy-log": AnyLog,
     "sqlite": SqliteTarget,
     "sqlite-log": SqliteLog,
     "warehouse": WarehouseTarget,
