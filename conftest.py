@@ -41,7 +41,7 @@ TOGETHER = {
     "services/sinks/tests/search/": "search",
     "services/sinks/tests/mongo/": "mongo",
     "tests/faults/": "faults",
-    "services/capture/tests/test_secured": "secured",
+    "services/capture/tests/worker/test_secured": "secured",
     "libs/service/tests/test_kafka_logins": "secured",
     "services/translator/tests/test_logins": "secured",
 }

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from mariadb_parts import EVERY_TYPE, Database
 from mariadb_sides import OURS, configured, differences, shown
+from mariadb_values import EDGES, insert
 from side_by_side import Side, rest
-from test_mariadb_log import EDGES, insert
 
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.ddl import definitions

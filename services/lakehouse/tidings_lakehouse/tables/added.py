@@ -24,7 +24,9 @@ class Added:
         Args:
             begun: the snapshot in which the rows that go were found, and with which the branch begins.
         """
-        update = self._replacing(table, branch, begun) if self.deleted.added else self._appending(table, branch)
+        update = (
+            self._replacing(table, branch, begun) if self.deleted.added else self._appending(table, branch)
+        )
         for key, value in self.marks.items():
             update = update.set(key, value)
         update.commit()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mariadb_parts import Database
-from test_mariadb_source import Collected
+from mariadb_worker import Collected
 
 from tidings_capture.mysql import prepared
 from tidings_capture.mysql.client import Session

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mariadb_parts import EVERY_TYPE, Database
+from mariadb_values import EDGES, insert, random_values
 from nacl.bindings import crypto_scalarmult_ed25519_base_noclamp, crypto_sign_open
 from pymysql import _auth
 
@@ -30,58 +31,6 @@ def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
     made = Database(mariadb, unique_name)
     yield made
     made.close()
-
-
-EDGES = {
-    "ti": ["-128", "127"], "tiu": ["255", "0"], "bo": ["0", "7"], "si": ["-32768", "32767"], "siu": ["65535"],
-    "mi": ["-8388608", "8388607"], "miu": ["16777215"], "i": ["-2147483648"], "iu": ["4294967295"],
-    "bi": ["-9223372036854775808", "9223372036854775807"], "biu": ["18446744073709551615"], "iz": ["42"],
-    "f": ["1.5", "3.4028235e38", "-1e-30", "1234.567"], "d": ["-2.25e300", "0.1"], "du": ["12345678.91"],
-    "de": ["-12345678.91", "0.01", "-0.01", "0"], "dw": ["-99999"], "nu": ["123456789012345.12345"],
-    "dl": ["12345678901234567890123456789012345.123456789012345678901234567890", "-0.5"],
-    "b1": ["b'1'", "b'0'"], "b5": ["b'10101'"], "b12": ["b'101010101010'"], "b64": ["b'1'", "18446744073709551615"],
-    "y": ["1901", "2155", "0"], "da": ["'2026-11-22'", "'9999-12-31'", "'0000-00-00'", "'2026-00-01'", "'1000-01-01'"],
-    "tm": ["'-838:59:59'", "'838:59:59'", "'00:00:00'"], "tm1": ["'-01:02:03.4'"], "tm3": ["'-10:00:00.001'", "'12:34:56.789'"],
-    "tm6": ["'-00:00:00.000001'", "'25:00:00.5'", "'-838:59:59.999999'"],
-    "dt": ["'2026-11-22 12:34:56'", "'0000-00-00 00:00:00'"], "dt2": ["'2026-11-22 12:34:56.78'"],
-    "dt3": ["'1969-12-31 23:59:59.999'"], "dt6": ["'1000-01-01 00:00:00.000001'"],
-    "ts": ["'2026-11-22 12:34:56'", "'0000-00-00 00:00:00'"], "ts3": ["'2026-11-22 12:34:56.789'"],
-    "ts6": ["'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'"],
-    "c": ["'ab'", "'häß😀'", "''"], "cl": ["repeat('ü', 250)"], "vc": ["'häß😀'", "''", "' x '"], "vl": ["repeat('y', 1999)"],
-    "vlat": ["'häß€'", "_latin1 x'81'"], "v16": ["'ab😀'"], "vb": ["x'000100'", "''"], "bn": ["'ab'", "x'00000000'"],
-    "tt": ["'tiny😀'"], "tx": ["repeat('ü', 9000)"], "mt": ["'m'"], "lt": ["'l'"], "tl": ["'жук'"], "tb": ["x'00'"], "bl": ["x'01'"],
-    "mb": ["x'02'"], "lb": ["repeat(x'00', 70000)"], "e": ["'b,c'", "'d''e'", "'nothing'"], "el": ["'ä'"], "s": ["'x,z'", "''", "'z'"],
-    "js": ["'{\"a\": [1, 2.50, \"ü\"]}'"], "g": ["ST_GeomFromText('LINESTRING(0 0,1 1)', 4326)"],
-    "p": ["ST_GeomFromText('POINT(1 2)')"], "vg": ["'häß€'"],
-    "i6": ["'2001:db8::ff00:42:8329'", "'::'", "'::1'", "'::1.2.3.4'", "'::ffff:1.2.3.4'", "'0:1:2:3:4:5:6:7'", "'1:2:3:4:5:6:7::'",
-           "'1:0:2:3:4:5:6:7'", "'1:0:0:2:0:0:0:3'"],
-    "i4": ["'192.168.1.0'", "'0.0.0.0'"],
-    "u": ["'123e4567-e89b-12d3-a456-426614174000'", "'01890a5d-ac96-774b-bcce-b302099a8057'",
-          "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
-          "'123e4567-e89b-82d3-a456-426614174000'", "'123e4567-e89b-42d3-2456-426614174000'"],
-    "b16": ["'x'"], "vz": ["repeat('häß😀', 70)", "'short'", "''"], "bz": ["repeat(x'00ff', 3000)", "x'80'"], "last": ["7"],
-}  # fmt: skip
-"""By column: values in SQL."""
-
-
-def insert(values: dict[str, str]) -> str:
-    return f"INSERT INTO kinds ({', '.join(values) or 'id'}) VALUES ({', '.join(values.values()) or 'NULL'})"
-
-
-def random_values(chance: random.Random) -> dict[str, str]:
-    values = {name: chance.choice(found) for name, found in EDGES.items() if chance.random() < 0.5}
-    values["bi"] = str(chance.randint(-(2**63), 2**63 - 1))
-    values["de"] = f"{chance.randint(-9_999_999_999, 9_999_999_999) / 100:.2f}"
-    values["nu"] = f"{chance.randint(0, 10**15 - 1)}.{chance.randint(0, 99_999):05d}"
-    values["tm6"] = (
-        f"'{chance.choice('- ').strip()}{chance.randint(0, 838)}:{chance.randint(0, 59)}:59.{chance.randint(0, 999_999):06d}'"
-    )
-    values["dt6"] = (
-        f"'{chance.randint(1, 9999):04d}-{chance.randint(1, 12)}-{chance.randint(1, 28)} 23:00:59.{chance.randint(0, 999_999):06d}'"
-    )
-    values["u"] = f"'{chance.randbytes(16).hex()}'"
-    values["i6"] = "'" + ":".join(chance.choice(("0", "0", "1f")) for _ in range(8)) + "'"
-    return values
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 from mariadb_parts import EVERY_TYPE, Database
-from test_mariadb_log import EDGES, insert, random_values
+from mariadb_values import EDGES, insert, random_values
 
 from tidings_capture.mysql import events as log
 from tidings_capture.mysql import snapshot as snapshot_module

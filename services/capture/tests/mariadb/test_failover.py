@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from test_mariadb_source import failure
+from mariadb_worker import failure
 
 from tidings_capture.mysql.client import Endpoint, Session
 from tidings_capture.mysql.connector import MariaDbConnector

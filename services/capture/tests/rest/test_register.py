@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).parents[3] / "helm/tidings/files/register_connector.py"
+PROGRAM = Path(__file__).parents[4] / "helm/tidings/files/register_connector.py"
 pytestmark = pytest.mark.stack
 
 

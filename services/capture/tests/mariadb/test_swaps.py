@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 from mariadb_parts import Database
-from test_mariadb_source import Config, changes, config, database, records, running, topic
+from mariadb_worker import Config, changes, records, running, topic
 
 from tidings_capture.mysql.client import Session
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.tools import built_tool
 
-__all__ = ["config", "database"]  # fixtures
 LAST = -1
 
 

@@ -3,13 +3,20 @@
 import json
 import random
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from mariadb_parts import EVERY_TYPE, Database
-from test_mariadb_log import EDGES, insert
+from mariadb_values import EDGES, insert
+from mariadb_worker import (
+    Collected,
+    Config,
+    changes,
+    failure,
+    records,
+    running,
+    topic,
+)
 
 from tidings_capture.mysql.config import read_config
 from tidings_capture.mysql.connector import MariaDbConnector
@@ -17,70 +24,8 @@ from tidings_capture.mysql.fields import shortest_float
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.statements import Kind, kind_of
 from tidings_capture.mysql.stream import Stream
-from tidings_connect.converters.encoding import JsonConverter
-from tidings_connect.data.records import Record
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_connect.transforms.record import SourceRecord
-from tidings_envelope.json_codec import JsonCodec
-from tidings_stack.mariadb import MariaDbServer
-
-Config = dict[str, str]
-
-
-@pytest.fixture
-def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
-    made = Database(mariadb, unique_name)
-    made.run("SET SESSION sql_mode = ''")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def config(mariadb: MariaDbServer, unique_name: str) -> Config:
-    return {
-        "database.hostname": "127.0.0.1",
-        "database.port": str(mariadb.port),
-        "database.user": "admin",
-        "database.password": mariadb.password,
-        "database.include.list": unique_name,
-        "topic.prefix": "p",
-        "include.schema.changes": "false",
-        "snapshot.locking.mode": "none",
-        "provide.transaction.metadata": "true",
-    }
-
-
-@contextmanager
-def running(config: Config) -> Iterator[MemoryWorker]:
-    with MemoryWorker(MariaDbConnector(), "c") as worker:
-        worker.put(config)
-        yield worker
-
-
-def topic(database: Database, table: str) -> str:
-    return f"p.{database.name}.{table}"
-
-
-def records(worker: MemoryWorker, name: str) -> list[tuple[Any, Any, dict[str, bytes]]]:
-    return [
-        (key and json.loads(key), value and json.loads(value), dict(headers or ()))
-        for key, value, headers in list(worker.kafka.topics.get(name, []))
-    ]
-
-
-def changes(worker: MemoryWorker, name: str) -> list[tuple[str | None, Any, Any]]:
-    return [
-        (v["op"], v["before"], v["after"]) if v else (None, None, None) for _k, v, _h in records(worker, name)
-    ]
-
-
-def failure(worker: MemoryWorker, code: str) -> BaseException:
-    with pytest.raises(AssertionError, match="the task failed"):
-        worker.wait_for(lambda: False, "a failure")
-    assert worker.error is not None
-    assert getattr(worker.error, "code", None) == code, worker.error
-    return worker.error
 
 
 def test_a_snapshot_and_the_log_have_the_same_values(database: Database, config: Config) -> None:
@@ -254,33 +199,6 @@ def test_a_versioned_table_is_told_as_it_is_now(
         ({"id": 3}, ("u", {"id": 3, "m": None, "n": 3}, {"id": 3, "m": 5, "n": 3})),
         ({"id": 6}, ("c", None, {"id": 6, "m": None, "n": 6})),
     ]
-
-
-class Collected:
-    """What a stream writes to: each record's topic, key and value without the connector's clock.
-
-    Args:
-        direct: whether the stream may encode rows itself.
-    """
-
-    def __init__(self, *, direct: bool) -> None:
-        self.records: list[Any] = []
-        converter = JsonConverter(JsonCodec(), schemas_enable=False)
-        self.direct = (converter, converter) if direct else None
-
-    def write(self, record: SourceRecord, *, trusted: bool = False) -> None:
-        self.records.append((record.topic, record.key, told(record.value)))
-
-    def write_encoded(self, topic: str, records: Sequence[Record]) -> None:
-        assert self.direct
-        self.records += [
-            (topic, json.loads(k or b"null"), told(json.loads(v or b"null"))) for k, v, _ in records
-        ]
-
-
-def told(value: Any) -> Any:
-    """A value without the connector's clock."""
-    return value and {n: v for n, v in value.items() if not n.startswith("ts_")}
 
 
 @pytest.mark.parametrize("direct", [True, False], ids=["direct", "by records"])

@@ -145,7 +145,7 @@ def test_a_patch_of_nothing_and_bodies_that_nobody_reads(worker):
 
 
 def test_a_page_of_another_origin_starts_nothing(worker, connector_config):
-    """As a browser sends a form or a fetch of a page somewhere else; test_rest_origins.py has the cases."""
+    """As a browser sends a form or a fetch of a page somewhere else; rest/test_origins.py has the cases."""
     name = connector_config["topic.prefix"]
     body = {"name": name, "config": connector_config, "initial_state": "STOPPED"}
     assert ask(worker, "POST", "/connectors", body, Origin="https://evil.example")[0] == 403

@@ -62,7 +62,7 @@ class Rest:
 
 
 def documented_sql() -> list[str]:
-    page = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "security.md").read_text()
     block = re.search(r"```sql\n(CREATE ROLE capture.*?)```", page, re.DOTALL)
     assert block is not None
     return block.group(1).split(";\n")[:-1]
