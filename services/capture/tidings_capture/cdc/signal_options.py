@@ -60,6 +60,7 @@ def table_name(text: str) -> tuple[str, str] | None:
 def read_signal_options(
     config: Mapping[str, str],
     text: Callable[[str], str],
+    number: Callable[[str], int],
     prefix: str,
     *,
     enclose: Callable[[str], str] = enclosed,
@@ -69,6 +70,7 @@ def read_signal_options(
 
     Args:
         text: an option's value, or its default.
+        number: the same of a whole number, of which an empty value is none.
         prefix: ``topic.prefix``.
         enclose: see `SignalOptions`; so does `brief`.
 
@@ -86,8 +88,8 @@ def read_signal_options(
         file=text("signal.file"),
         kafka_topic=text("signal.kafka.topic") or f"{prefix}-signal",
         kafka_settings={**kafka, **translate_client_settings(own, SIGNAL_CONSUMER)},
-        poll_seconds=int(text("signal.poll.interval.ms")) / 1000,
-        chunk_rows=int(text("incremental.snapshot.chunk.size")),
+        poll_seconds=number("signal.poll.interval.ms") / 1000,
+        chunk_rows=number("incremental.snapshot.chunk.size"),
         close_by_delete=text("incremental.snapshot.watermarking.strategy").lower() == "insert_delete",
         read_only=text("read.only").lower() == "true",
         notifications=_names(text("notification.enabled.channels")),

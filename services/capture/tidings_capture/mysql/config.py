@@ -89,7 +89,12 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
         "topic.heartbeat.prefix": given["heartbeat.topics.prefix"],
     }
     signals = read_signal_options(
-        config, lambda name: given[name], given["topic.prefix"], enclose=enclosed_mariadb, brief=True
+        config,
+        lambda name: given[name],
+        lambda name: int(given[name]),
+        given["topic.prefix"],
+        enclose=enclosed_mariadb,
+        brief=True,
     )
     return MariaDbConfig(
         endpoint=Endpoint(

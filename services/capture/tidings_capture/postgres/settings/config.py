@@ -156,7 +156,7 @@ def read_connector_config(
             value.patterns("message.prefix.include.list"), value.patterns("message.prefix.exclude.list")
         ),
         schema_changes=value.boolean("tidings.schema.changes"),
-        signals=read_signal_options(config, value.text, prefix),
+        signals=read_signal_options(config, value.text, value.integer, prefix),
         protocol=ProtocolOptions(
             streaming=value.text("tidings.streaming.mode").lower(),
             memory_bytes=value.integer("tidings.streaming.memory.bytes"),
