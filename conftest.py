@@ -10,17 +10,14 @@ another at the end. (xdist's own groups, by marker, have no effect with the pinn
 from where it was collected.)
 """
 
-import gc
-import logging
 import os
 import runpy
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
-import structlog
 from hypothesis import settings
 
 # The servers of a test live for minutes and do little: half of what a JVM would spend is its second compiler's. Set here,
@@ -34,19 +31,6 @@ sys.dont_write_bytecode = False
 settings.register_profile("tidings", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
 settings.load_profile("tidings")
-
-
-@pytest.fixture(autouse=True)
-def _logs_as_they_were() -> Iterator[None]:
-    """A command that runs in the test's own process sets up logs for good: later tests would capture nothing of them."""
-    before, level = structlog.get_config(), logging.getLogger().level
-    yield
-    if structlog.get_config()["processors"] is not before["processors"]:
-        structlog.configure(**before)
-        logging.getLogger().setLevel(level)
-        for logger in gc.get_objects():
-            if isinstance(logger, structlog._config.BoundLoggerLazyProxy):  # noqa: SLF001 - it keeps what it was first used with
-                logger.__dict__.pop("bind", None)
 
 
 TOGETHER = {

@@ -25,6 +25,10 @@ from tidings_service.log_limit import LogLimit  # noqa: E402
 
 LogFormat = Literal["auto", "json", "console"]
 
+_processors: list[structlog.types.Processor] = []
+"""One list for the life of the process: a logger keeps the list that it was first used with, so a new one would not reach it
+(nor would `structlog.testing.capture_logs`, which changes the list that is configured)."""
+
 
 def configure_logging(
     service: str,
@@ -53,13 +57,14 @@ def configure_logging(
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    _processors[:] = [
+        structlog.stdlib.filter_by_level,
+        *shared,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ]
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.PositionalArgumentsFormatter(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=_processors,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
