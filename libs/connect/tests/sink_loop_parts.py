@@ -114,7 +114,7 @@ def committed(worker: MemoryWorker) -> dict[int, int]:
 
 def subscription(worker: MemoryWorker) -> Any:
     """What the first task reads of."""
-    return worker._tasks[0]._transport.subscription
+    return worker._tasks[0].transport.subscription
 
 
 def sink_report(worker: MemoryWorker) -> SinkReport:

@@ -5,12 +5,11 @@ and converters are the real ones.
 """
 
 import json
-import os
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Self
 
 from tidings_connect.config.providers import ConfigProviders
@@ -18,21 +17,11 @@ from tidings_connect.config.tasks import tasks_max
 from tidings_connect.config.validation import invalid_message, validate
 from tidings_connect.connector import Connector
 from tidings_connect.data.kept import KEPT
-from tidings_connect.data.subscription import Assignments, Subscribe, TopicPartition
+from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.errors import NotStoppedError, OptionError
-from tidings_connect.task.channel import Command, Report, TaskJob
-from tidings_connect.task.checkpoints import AcknowledgedCheckpoints, Checkpoints, P
-from tidings_connect.task.exactly_once import TransactionalCheckpoints
-from tidings_connect.task.transport import Delivery, TaskContext
-from tidings_connect.testing.memory_group import MemorySubscription
-from tidings_connect.testing.memory_kafka import (
-    OFFSETS,
-    MemoryKafka,
-    MemoryOffsets,
-    MemoryProducer,
-    MemoryTopicMaker,
-    MemoryTransactions,
-)
+from tidings_connect.task.channel import Command, TaskJob
+from tidings_connect.testing.memory_kafka import OFFSETS, MemoryKafka
+from tidings_connect.testing.memory_task import DEADLINE_SECONDS, MemoryTask
 from tidings_envelope.fault_points import watched
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -42,107 +31,10 @@ CONVERTERS: Final = {
     "value.converter": _JSON,
     "value.converter.schemas.enable": "false",
 }
-_DEADLINE_SECONDS: Final = 30.0
 
 
 class Crash(BaseException):
     """The task's process is killed: nothing of it catches this."""
-
-
-class _Transport:
-    def __init__(self, kafka: MemoryKafka, transactional_id: str | None) -> None:
-        self._kafka, self._id = kafka, transactional_id
-        self.subscription: MemorySubscription | None = None
-
-    def open(self, delivery: Delivery[P]) -> tuple[MemoryProducer, Checkpoints[P]]:
-        if self._id is not None:
-            transactions = MemoryTransactions(self._kafka, self._id)
-            return transactions, TransactionalCheckpoints(
-                transactions, OFFSETS, delivery.encode, delivery.boundary, interval_seconds=0.02
-            )
-        producer = MemoryProducer(self._kafka)
-        return producer, AcknowledgedCheckpoints(
-            producer,
-            MemoryOffsets(self._kafka),
-            OFFSETS,
-            delivery.encode,
-            interval_seconds=0.02,
-            on_wait=delivery.on_wait,
-        )
-
-    def subscribe(self, wanted: Subscribe, assignments: Assignments) -> MemorySubscription:
-        self.subscription = MemorySubscription(self._kafka.inputs, wanted, assignments)
-        return self.subscription
-
-    def letters(self, topic: str, replication_factor: int, settings: Mapping[str, str]) -> MemoryProducer:  # noqa: ARG002
-        return MemoryProducer(self._kafka)
-
-    def stored(self) -> Mapping[bytes, bytes]:
-        return dict(self._kafka.offsets)
-
-    def topics(self) -> MemoryTopicMaker:
-        return MemoryTopicMaker(self._kafka)
-
-
-class _Supervision:
-    def __init__(self) -> None:
-        self.descriptor, self._wake = os.pipe()
-        self._stop = threading.Event()
-        self._commands: list[Command] = []
-        self.last = Report(state="starting")
-
-    def stop_requested(self) -> bool:
-        return self._stop.is_set()
-
-    def commands(self) -> list[Command]:
-        found, self._commands = self._commands, []
-        return found
-
-    def command(self, command: Command) -> None:
-        self._commands.append(command)
-        os.write(self._wake, b"x")
-
-    def report(self, report: Report) -> None:
-        self.last = report
-
-    def stop(self) -> None:
-        self._stop.set()
-        os.write(self._wake, b"x")
-
-    def close(self) -> None:
-        os.close(self.descriptor)
-        os.close(self._wake)
-
-
-class _Task:
-    """One task in a thread."""
-
-    def __init__(self, connector: Connector, job: TaskJob, kafka: MemoryKafka) -> None:
-        self._connector, self._job = connector, job
-        self.config, self.number = job.config, job.task
-        self._transport = _Transport(kafka, f"{job.connector}-{job.task}" if job.exactly_once else None)
-        self.error: BaseException | None = None
-        self.supervision = _Supervision()
-        self.thread = threading.Thread(target=self._run, name=f"task {job.task}")
-        self.thread.start()
-
-    @property
-    def running(self) -> bool:
-        return self.supervision.last.state in {"streaming", "idle"}
-
-    def _run(self) -> None:
-        try:
-            self._connector.run_task(TaskContext(self._job, self.supervision, self._transport))
-        except BaseException as error:  # noqa: BLE001 - kept for whoever asks for the state
-            self.error = error
-            if self._transport.subscription is not None:
-                self._transport.subscription.leave()
-
-    def end(self) -> None:
-        self.supervision.stop()
-        self.thread.join(_DEADLINE_SECONDS)
-        assert not self.thread.is_alive(), "the task does not stop"
-        self.supervision.close()
 
 
 class MemoryWorker:
@@ -163,8 +55,8 @@ class MemoryWorker:
         self._connector = connector
         self._config: dict[str, str] = {}
         self._target = "STOPPED"
-        self._tasks: list[_Task] = []
-        self._lost: list[_Task] = []
+        self._tasks: list[MemoryTask] = []
+        self._lost: list[MemoryTask] = []
         self._former = 0
 
     def __enter__(self) -> Self:
@@ -246,17 +138,23 @@ class MemoryWorker:
             if task not in self._tasks:
                 task.end()
 
-    def _start(self, number: int, config: dict[str, str]) -> _Task:
+    def _start(self, number: int, config: dict[str, str]) -> MemoryTask:
         job = TaskJob(
             self.name, number, config, {}, {}, {}, {}, {}, OFFSETS, self.flush_ms, topic_creation=True,
             group=str(uuid.uuid4()), exactly_once=self._exactly_once,
         )  # fmt: skip
-        return _Task(self._connector, job, self.kafka)
+        return MemoryTask(self._connector, job, self.kafka)
 
     def tell(self, command: Command) -> None:
         """Hand a command to the tasks, as a companion or the REST API does."""
         for task in self._tasks:
             task.supervision.command(command)
+
+    def deliver(self) -> None:
+        """Let what the tasks have sent arrive, which a producer in memory does only when it is waited for; from a task's thread."""
+        for task in self._tasks:
+            if task.transport.producer is not None:
+                task.transport.producer.flush(0)
 
     def restart(self) -> None:
         """End the task and start it again."""
@@ -282,13 +180,13 @@ class MemoryWorker:
                 self._tasks.remove(task)
                 self._lost.append(task)
                 happened.set()
-                thawed.wait(_DEADLINE_SECONDS)
+                thawed.wait(DEADLINE_SECONDS)
 
         with watched(watcher):
             yield happened
             thawed.set()
             for task in self._lost:
-                task.thread.join(_DEADLINE_SECONDS)
+                task.thread.join(DEADLINE_SECONDS)
 
     @property
     def lost_error(self) -> BaseException | None:
@@ -302,19 +200,44 @@ class MemoryWorker:
                 self.kafka.take_over(f"{self.name}-{number}")
         self._former = tasks
 
+    def crash_at(
+        self, point: str, skip: int = 0, when: Callable[[], bool] = lambda: True
+    ) -> AbstractContextManager[threading.Event]:
+        """Within the block, a task is killed once at a fault point; set when it was.
+
+        Args:
+            skip: so many times the task passes the point first.
+            when: it also passes the point where this is false; asked by the task's own thread.
+        """
+
+        def kill() -> None:
+            raise Crash(point)
+
+        return self._once_at(point, kill, skip, when)
+
+    def stop_at(self, point: str, when: Callable[[], bool]) -> AbstractContextManager[threading.Event]:
+        """As `crash_at`, but the tasks are asked to stop, which they do on their own; `stop` waits for that."""
+
+        def ask() -> None:
+            for task in self._tasks:
+                task.supervision.stop()
+
+        return self._once_at(point, ask, 0, when)
+
     @contextmanager
-    def crash_at(self, point: str, skip: int = 0) -> Iterator[threading.Event]:
-        """Within the block, a task is killed once when it has passed a fault point so many times; set when it was."""
+    def _once_at(
+        self, point: str, act: Callable[[], None], skip: int, when: Callable[[], bool]
+    ) -> Iterator[threading.Event]:
         happened, left = threading.Event(), [skip]
 
         def watcher(passed: str) -> None:
             ours = (task.thread for task in self._tasks)
-            if passed != point or happened.is_set() or threading.current_thread() not in ours:
+            if passed != point or happened.is_set() or threading.current_thread() not in ours or not when():
                 return
             left[0] -= 1
             if left[0] < 0:
                 happened.set()
-                raise Crash(point)
+                act()
 
         with watched(watcher):
             yield happened
@@ -383,14 +306,14 @@ class MemoryWorker:
         """Wait until something holds; a task that was killed on purpose (`Crash`) is no failure.
 
         Raises:
-            AssertionError: it does not within half a minute, or the task has failed; says why.
+            AssertionError: it does not within a minute, or the task has failed; says why.
         """
-        deadline = time.monotonic() + _DEADLINE_SECONDS
+        deadline = time.monotonic() + DEADLINE_SECONDS
         while not condition():
             if self.error is not None and not isinstance(self.error, Crash):
                 raise AssertionError(f"{what}: the task failed") from self.error
             if time.monotonic() > deadline:
-                raise AssertionError(f"{what}: not within {_DEADLINE_SECONDS:.0f} seconds")
+                raise AssertionError(f"{what}: not within {DEADLINE_SECONDS:.0f} seconds")
             time.sleep(0.01)
 
     def _require_stopped(self) -> None:

@@ -105,9 +105,10 @@ def test_a_connector_goes_on_at_a_promoted_replica_in_the_midst_of_a_transaction
     with MemoryWorker(MariaDbConnector(), "c") as worker:
         worker.put(servers.config(primary))
         worker.wait_for(lambda: bool(worker.offsets()), "the snapshot")
-        servers.run(primary, rows(0, 3), rows(100, 20_000))
-        worker.wait_for(lambda: len(ids(worker)) > 1_000 and parts(worker), "a part of the transaction")
-        worker.stop()
+        with worker.stop_at("batch.sent", lambda: len(ids(worker)) > 1_000) as asked:
+            servers.run(primary, rows(0, 3), rows(100, 20_000))
+            worker.wait_for(asked.is_set, "a part of the transaction")
+            worker.stop()
         assert parts(worker)
         first = len(ids(worker))
         assert first < 20_003
