@@ -1,15 +1,21 @@
 """What requests hold: bodies, CloudEvents as the Python SDK reads them, signatures as the library of Standard Webhooks verifies them."""
 
 import json
+import re
+import shutil
+import subprocess
 import time
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_binary, from_structured
 from cloudevents.core.formats.json import JSONFormat
+from nacl.exceptions import BadSignatureError
+from nacl.signing import VerifyKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from webhook_parts import EVENT
 
@@ -50,6 +56,7 @@ ISO = {
 }  # fmt: skip
 MOMENT = "2026-01-01T00:00:01.000000Z"
 SECRETS = (b"a" * 24, b"b" * 64)
+PAGE = Path(__file__).parents[4] / "docs" / "webhooks.md"
 
 
 def messages(**more: str) -> Messages:
@@ -269,6 +276,33 @@ def test_the_library_of_standard_webhooks_verifies_what_each_secret_has_signed(g
             Webhook(whsec(SECRETS[0])).verify(body, headers | changed, json_parse=False)
     with pytest.raises(WebhookVerificationError, match="No matching"):
         Webhook(whsec(b"c" * 24)).verify(ready.body, headers, json_parse=False)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
+def test_openssl_makes_keys_and_libsodium_verifies_what_they_have_signed(tmp_path: Path) -> None:
+    """By the commands of docs/webhooks.md, beside a secret: a receiver reads the signature that it knows."""
+    commands = re.search(r"```sh\n(openssl genpkey .*?)```", PAGE.read_text(), re.DOTALL)
+    assert commands is not None
+    printed = subprocess.run(
+        commands[1], shell=True, cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout.split()
+    private, public = (key.partition("_") for key in printed)
+    assert (private[0], public[0]) == ("whsk", "whpk")
+    pair = "whsk_" + b64encode(b64decode(private[2]) + b64decode(public[2])).decode()
+    for key in (printed[0], pair):
+        made = messages(tidings_http_signature_secrets=f"{whsec(SECRETS[0])},{key}")
+        message = made.read(event())
+        assert message is not None
+        ready = made.request([message])
+        headers = made.signed(ready, 1_767_225_600)
+        symmetric, asymmetric = headers["webhook-signature"].split(" ")
+        assert symmetric.startswith("v1,")
+        version, _, signature = asymmetric.partition(",")
+        assert version == "v1a"
+        signed = f"{ready.id}.1767225600.".encode() + ready.body
+        VerifyKey(b64decode(public[2])).verify(signed, b64decode(signature))
+        with pytest.raises(BadSignatureError):
+            VerifyKey(b64decode(public[2])).verify(signed + b" ", b64decode(signature))
 
 
 def test_nothing_is_signed_without_a_secret() -> None:

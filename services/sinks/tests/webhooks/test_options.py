@@ -85,6 +85,9 @@ def test_each_option_says_what_it_means(option: Option) -> None:
         ("oauth2.client.authorization.mode", "body"),
         ("tidings.http.signature.secrets", "whsec_short"),
         ("tidings.http.signature.secrets", f"{GOOD},whsec_{'YWFh' * 4}"),
+        ("tidings.http.signature.secrets", f"{GOOD},whsk_{'YWFh' * 8}"),
+        ("tidings.http.signature.secrets", f"whsk_{'YWFh' * 20}YWFhYQ=="),
+        ("tidings.http.signature.secrets", f"whpk_{'YWFh' * 10}YWE="),
         ("tidings.http.statuses.record", "200"),
         ("tidings.http.statuses.retry", "599-500"),
         ("tidings.http.cloudevents", "batched"),
@@ -127,7 +130,7 @@ def test_white_space_of_a_batch_s_parts_counts_and_secrets_are_not_shown() -> No
         }
     )
     assert (settings.prefix, settings.suffix, settings.separator) == (b" [", b"", b"\t")
-    assert len(settings.secrets) == 2
+    assert len(settings.signers) == 2
     assert "secret-" not in repr(settings)
     assert "'secret'" not in repr(settings)
     assert "aaa" not in repr(settings)

@@ -105,10 +105,10 @@ class Messages:
         Args:
             seconds: when it is made, since the Unix epoch.
         """
-        secrets = self._settings.secrets
-        if not secrets:
+        signers = self._settings.signers
+        if not signers:
             return request.headers
-        return {**request.headers, **signed_headers(secrets, request.id, seconds, request.body)}
+        return {**request.headers, **signed_headers(signers, request.id, seconds, request.body)}
 
     def _lane(self, record: SinkRecord) -> Hashable:
         """Where only one request is on its way at a time, all records are in one lane, and their order is that of the topics."""

@@ -1,13 +1,13 @@
 """The options of the HTTP sink: those of Aiven's connector by their names, and our own. Pure."""
 
 import re
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import at_least_one_problem, not_negative_problem, refused_by
+from tidings_sinks.http.signing import signers_of
 
 URL: Final = "http.url"
 AUTHORIZATION_TYPE: Final = "http.authorization.type"
@@ -56,9 +56,6 @@ DEFAULT_POLL_INTERVAL: Final = "300000"
 
 TOPIC: Final = "${topic}"
 """What the URL may have in place of a topic's name."""
-_SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - of a secret's form
-_FEWEST_SECRET_BYTES, _MOST_SECRET_BYTES = 24, 64
-"""Of a symmetric secret of Standard Webhooks."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A header's name (RFC 9110)."""
 _VISIBLE: Final = re.compile(r"[\x20-\x7e\t]*")
@@ -105,24 +102,6 @@ def headers_of(value: str) -> dict[str, str]:
             raise ValueError(f"The header {name.lower()} is not one to be set here")
         found[name] = text
     return found
-
-
-def secrets_of(value: str) -> tuple[bytes, ...]:
-    """Secrets of Standard Webhooks.
-
-    Raises:
-        ValueError: says what is wrong, and not what the secret is.
-    """
-    found = []
-    for number, part in enumerate(filter(None, re.split(r"[\s,]+", value)), 1):
-        try:
-            secret = b64decode(part.removeprefix(_SECRET_PREFIX), validate=True)
-        except ValueError:
-            raise ValueError(f"Secret {number} is not whsec_ and base64") from None
-        if not _FEWEST_SECRET_BYTES <= len(secret) <= _MOST_SECRET_BYTES:
-            raise ValueError(f"Secret {number} has {len(secret)} bytes; 24 to 64 are expected")
-        found.append(secret)
-    return tuple(found)
 
 
 def statuses_of(value: str) -> frozenset[int]:
@@ -206,7 +185,7 @@ OPTIONS: Final = (
     Option(IN_FLIGHT, "int", "1", check=at_least_one_problem, documentation="How many requests may be on their way at once; those of one key never are."),
     Option(EVENTS, "string", "auto", values=("auto", "none", "binary", "structured", "batched"), documentation="The mode in which records that are CloudEvents are sent; auto: binary, or batched with batching.enabled; none: as other records."),
     Option(VALUES, "string", "auto", values=("auto", "connect", "iso"), documentation="The form of values in JSON: the JsonConverter's, or dates as ISO 8601 and decimals as text; auto: iso for CloudEvents, connect for others."),
-    Option(SECRETS, "password", check=refused_by(secrets_of), documentation="Secrets of Standard Webhooks (whsec_ and base64), with commas between: requests are signed with each; empty: they are not signed."),
+    Option(SECRETS, "password", check=refused_by(signers_of), documentation="Secrets and private keys of Standard Webhooks (whsec_ or whsk_, and base64), with commas between: requests are signed with each; empty: they are not signed."),
     Option(KEY_HEADER, "string", "Idempotency-Key", check=_header_name, documentation="The header that has the record's id; empty: none."),
     Option(MOST_BYTES, "int", "10000000", check=at_least_one_problem, documentation="How many bytes a body has at most; a record that is larger is a bad one."),
     Option(NULLS, "string", "report", values=("report", "ignore"), documentation="What a record without a value is: a bad one, or none that is sent."),

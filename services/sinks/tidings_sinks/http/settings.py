@@ -12,10 +12,10 @@ from tidings_sinks.http.options import (
     headers_of,
     is_on,
     poll_interval_ms,
-    secrets_of,
     statuses_of,
     value_of,
 )
+from tidings_sinks.http.signing import Signer, signers_of
 
 _MOST_PUT_SECONDS: Final = 5.0
 """So that the task goes on telling its worker how it is, and ends soon when it is to stop."""
@@ -83,7 +83,7 @@ class Settings:
     """Whether the data of CloudEvents has dates as ISO 8601 and decimals as text."""
     iso_records: bool
     """The same of other records."""
-    secrets: tuple[bytes, ...] = field(repr=False)
+    signers: tuple[Signer, ...] = field(repr=False)
     id_header: str
     most_bytes: int
     ignores_nulls: bool
@@ -148,7 +148,7 @@ def read_settings(config: Mapping[str, str]) -> Settings:
         mode=Mode(mode),
         iso_events=form != "connect",
         iso_records=form == "iso",
-        secrets=secrets_of(value(names.SECRETS)),
+        signers=signers_of(value(names.SECRETS)),
         id_header=config.get(names.KEY_HEADER, "Idempotency-Key").strip(),
         most_bytes=int(value(names.MOST_BYTES)),
         ignores_nulls=value(names.NULLS).lower() == "ignore",
