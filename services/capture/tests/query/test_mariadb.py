@@ -4,12 +4,16 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from mariadb_parts import Database
 
+from tidings_capture.query.address import read_address
 from tidings_capture.query.connector import JdbcSource
+from tidings_capture.query.mariadb import MariaDb
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import Crash, MemoryWorker
 from tidings_stack.mariadb import MariaDbServer
@@ -208,6 +212,50 @@ def test_a_result_that_is_left_in_its_middle_is_not_read_to_its_end(source: Sour
     source.worker.resume()
     source.worker.wait_for(lambda: len(source.worker.kafka.topics["q-"]) > read, "the rows behind them")
     assert source.ids("q-")[: read + 1] == list(range(1, read + 2))
+
+
+def test_a_time_limit_holds_on_a_new_connection_and_a_statement_is_described_once(source: Source) -> None:
+    source.run(
+        "CREATE TABLE f (id INT PRIMARY KEY, x FLOAT)", "INSERT INTO f VALUES (1, 16777217), (2, 0.3), (3, 1)"
+    )
+    url = f"jdbc:mariadb://127.0.0.1:{source.server.port}/{source.database.name}"
+    given = {"connection.url": url, "connection.user": "admin", "connection.password": source.server.password}
+    database = MariaDb(read_address(given), ZoneInfo("UTC"), "")
+
+    def read(select: str, seconds: float | None = None, rows: int = 9) -> list[Sequence[Any]]:
+        result = database.open(select, "", [], seconds)
+        try:
+            return [*result.fetch(rows)]
+        finally:
+            result.close()
+
+    def asked() -> int:
+        """The statements of this session so far."""
+        ((count,),) = read(
+            "SELECT variable_value AS n FROM information_schema.session_status WHERE variable_name = 'QUESTIONS'"
+        )
+        return int(count)
+
+    try:
+        limit = "SELECT id, @@max_statement_time AS s FROM f"
+        for seconds in (7.0, 7.0, None, 8.0):
+            # One row of three: the connection is given up with the result.
+            assert float(read(limit, seconds, rows=1)[0][1]) == (seconds or 0)
+        assert read("SELECT * FROM f") == [[1, 16777216.0], [2, 0.30000001192092896], [3, 1.0]]
+        asked()
+        before = asked()
+        read("SELECT * FROM f")
+        assert asked() == before + 2
+        for change, rows in {
+            "ADD COLUMN y FLOAT DEFAULT 0.1": [1, 16777216.0, 0.10000000149011612],
+            "DROP COLUMN x": [1, 0.10000000149011612],
+            "MODIFY y DOUBLE": [1, 0.10000000149011612],
+            "ADD COLUMN z INT UNSIGNED DEFAULT 4 FIRST": [4, 1, 0.10000000149011612],
+        }.items():
+            source.run(f"ALTER TABLE f {change}")
+            assert read("SELECT * FROM f")[0] == rows, change
+    finally:
+        database.close()
 
 
 def test_comparisons_find_what_was_missed_changed_and_deleted(source: Source) -> None:

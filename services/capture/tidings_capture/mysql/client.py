@@ -12,6 +12,7 @@ import pymysql
 from pymysql.converters import encoders
 from pymysql.cursors import Cursor, SSCursor
 
+from tidings_capture.cdc.tls import tls_context
 from tidings_capture.mysql.errors import (
     BinlogDivergedError,
     BinlogLostError,
@@ -52,16 +53,6 @@ class Endpoint:
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
-
-
-def _context(mode: str) -> ssl.SSLContext | None:
-    if mode == "disable":
-        return None
-    context = ssl.create_default_context()
-    context.check_hostname = mode == "verify-full"
-    if mode == "trust":
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 @contextlib.contextmanager
@@ -123,7 +114,7 @@ def connect(endpoint: Endpoint, *, database: str | None = None) -> "pymysql.Conn
             use_unicode=True,
             autocommit=True,
             connect_timeout=max(1, int(endpoint.connect_seconds)),
-            ssl=_context(endpoint.ssl_mode),
+            ssl=tls_context(endpoint.ssl_mode),
             ssl_disabled=endpoint.ssl_mode == "disable",
             conv=dict(encoders),  # and no decoders
             init_command="SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 600",

@@ -11,6 +11,7 @@ from tidings_capture.cdc.signal_option_table import OPTIONS as SIGNALS
 from tidings_capture.cdc.signal_option_table import missing_partners
 from tidings_capture.cdc.signal_options import SIGNAL_CONSUMER
 from tidings_capture.cdc.snapshot_options import OVERRIDES, select_overrides
+from tidings_capture.cdc.tls import MODES as TLS_MODES
 from tidings_capture.mysql.history.options import (
     HISTORY,
     HISTORY_CLASS,
@@ -66,7 +67,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         Option(
             "database.ssl.mode",
             default="disable",
-            values=("disable", "trust", "verify-ca", "verify-full"),
+            values=TLS_MODES,
             documentation="Whether connections are encrypted, and the server's certificate is checked.",
             remark="Certificates are checked against the system's authorities, or those of the file that the environment names as `SSL_CERT_FILE`.",
         ),

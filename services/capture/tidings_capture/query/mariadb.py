@@ -1,6 +1,5 @@
 """MariaDB, as a query source reads it; MySQL speaks the same protocol. Through PyMySQL."""
 
-import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -13,12 +12,15 @@ from pymysql.constants import FIELD_TYPE, FLAG
 from pymysql.converters import encoders
 from pymysql.cursors import SSCursor
 
+from tidings_capture.cdc.tls import tls_context
 from tidings_capture.query.address import Address
 from tidings_capture.query.columns import Column
 from tidings_capture.query.database import TableFacts, TableId
 from tidings_capture.query.errors import QueryError
 from tidings_service.errors import Retry
 
+_MOST_STATEMENTS: Final = 5_000
+"""Of which it is remembered what is FLOAT in them."""
 _BINARY: Final = 63
 """The number of the character set of bytes."""
 _MANUAL: Final = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})
@@ -99,6 +101,9 @@ class MariaDb:
         self._catalog = catalog or address.database
         self._connection: pymysql.Connection[Any] | None = None
         self._seconds = 0.0
+        """How long the connection lets a statement take; 0: as long as it likes."""
+        self._floats: dict[str, tuple[str, ...]] = {}
+        """The columns that are FLOAT, by statement, as its last result had them."""
         self._is_mariadb = True
         self._session()
 
@@ -155,12 +160,40 @@ class MariaDb:
     def open(
         self, select: str, rest: str, parameters: Sequence[Any], seconds: float | None = None
     ) -> "_Result":
-        """See `Database`. The server writes FLOAT with six digits only, so that one is read as a DOUBLE."""
+        """See `Database`. The server writes FLOAT with six digits only, so that one is read as a DOUBLE beside it.
+
+        Which columns are FLOAT is asked once for each statement. A result describes its own columns, so that one whose table was
+        altered meanwhile is known by that, and is opened anew.
+        """
         self._limit(seconds or 0.0)
-        columns = self._described(select)
-        if any(column.kind == "float32" for column in columns):
-            select = f"SELECT {', '.join(self._exact(column) for column in columns)} FROM ({select}) AS tidings_exact"  # noqa: S608 - quoted
-        return _Result(self._session(), f"{select} {rest}", parameters, columns, self._drop)
+        floats = self._floats.get(select)
+        result = None
+        if floats is not None:
+            try:
+                result = self._run(select, rest, parameters, floats)
+            except QueryError:
+                if not floats or self._connection is None or self._floating(select) == floats:
+                    raise  # no column that we name is gone
+        while result is None or result.floats != floats:
+            if result is not None:
+                result.close()
+                self._limit(seconds or 0.0)  # the connection may be another one
+            floats = self._floating(select)
+            result = self._run(select, rest, parameters, floats)
+        if len(self._floats) >= _MOST_STATEMENTS:
+            self._floats.clear()
+        self._floats[select] = floats or ()
+        return result
+
+    def _run(self, select: str, rest: str, parameters: Sequence[Any], floats: Sequence[str]) -> "_Result":
+        """The result of a statement, with the columns behind its own that hold those FLOATs exactly."""
+        if floats:
+            exact = ", ".join(
+                f"CAST({self.quoted(name)} AS DOUBLE) AS tidings_exact_{number}"
+                for number, name in enumerate(floats)
+            )
+            select = f"SELECT tidings_exact.*, {exact} FROM ({select}) AS tidings_exact"  # noqa: S608 - quoted
+        return _Result(self._session(), f"{select} {rest}", parameters, len(floats), self._drop)
 
     def close(self) -> None:
         """See `Database`."""
@@ -169,25 +202,23 @@ class MariaDb:
                 self._connection.close()
             self._connection = None
 
-    def _exact(self, column: Column) -> str:
-        name = self.quoted(column.name)
-        return f"CAST({name} AS DOUBLE) AS {name}" if column.kind == "float32" else name
-
-    def _described(self, select: str) -> list[Column]:
+    def _floating(self, select: str) -> tuple[str, ...]:
+        """The names of a statement's columns that are FLOAT."""
         with _told("a query failed"), self._session().cursor() as cursor:
             cursor.execute(f"SELECT * FROM ({select}) AS tidings_described LIMIT 0", ())  # noqa: S608
-            return [_column(found) for found in cursor._result.fields or ()]  # noqa: SLF001 - signs are told nowhere else
+            return _floats([_column(found) for found in cursor._result.fields or ()])  # noqa: SLF001 - signs are told nowhere else
 
     def _limit(self, seconds: float) -> None:
         """Let statements take so long; 0: as long as they like."""
+        self._session()  # a new one has no limit
         if seconds != self._seconds:
-            self._seconds = seconds
             name, value = (
                 ("max_statement_time", seconds)
                 if self._is_mariadb
                 else ("max_execution_time", seconds * 1000)
             )
             self._rows(f"SET SESSION {name} = {value:g}")
+            self._seconds = seconds
 
     def _session(self) -> "pymysql.Connection[Any]":
         if self._connection is None:
@@ -203,14 +234,14 @@ class MariaDb:
                     charset="utf8mb4",
                     autocommit=True,
                     connect_timeout=int(given.get("connect_timeout", "10")),
-                    ssl=_context(mode, given.get("sslrootcert")),
+                    ssl=tls_context(mode, given.get("sslrootcert")),
                     ssl_disabled=mode == "disable",
                     conv=dict(encoders),  # and no decoders
                     init_command="SET SESSION time_zone = '+00:00', net_write_timeout = 600",
                 )
                 self._connection.query("SET SESSION TRANSACTION READ ONLY")
+                self._seconds = 0.0
             self._is_mariadb = "mariadb" in str(self._connection.get_server_info()).lower()
-            self._seconds = 0.0
         return self._connection
 
     def _drop(self) -> None:
@@ -226,14 +257,18 @@ class MariaDb:
 
 
 class _Result:
-    """A result that the server sends bit by bit."""
+    """A result that the server sends bit by bit.
+
+    Args:
+        exact: how many of its last columns stand for the FLOATs before them, in order.
+    """
 
     def __init__(
         self,
         connection: "pymysql.Connection[Any]",
         statement: str,
         parameters: Sequence[Any],
-        columns: Sequence[Column],
+        exact: int,
         drop: Callable[[], None],
     ) -> None:
         self._drop = drop
@@ -241,22 +276,25 @@ class _Result:
         self._cursor = connection.cursor(SSCursor)
         with _told("a query failed"):
             self._cursor.execute(statement, tuple(parameters))
-        self.columns = columns
-        self._reads = [_reader(column, kind) for column, kind in zip(columns, self._kinds(), strict=True)]
-
-    def _kinds(self) -> list[int]:
-        return [found[1] for found in self._cursor.description or ()]
+        fields = self._cursor._result.fields or ()  # noqa: SLF001 - signs are told nowhere else
+        count = len(fields) - exact
+        self.columns = [_column(found) for found in fields[:count]]
+        self.floats = _floats(self.columns)
+        """The columns that are FLOAT; with `exact` others than those that stand for them, the result is of no use."""
+        behind = iter(range(count, len(fields)))
+        self._cells = [
+            (next(behind, place) if column.kind == "float32" else place, _reader(column, found.type_code))
+            for place, (column, found) in enumerate(zip(self.columns, fields[:count], strict=True))
+        ]
+        """Where each column's cell is, and how it is read."""
 
     def fetch(self, rows: int) -> Sequence[Sequence[Any]]:
         """See `Result`."""
         with _told("a query failed"):
             found = self._cursor.fetchmany(rows)
         self._ended = len(found) < rows
-        reads = self._reads
-        return [
-            [None if cell is None else read(cell) for read, cell in zip(reads, row, strict=True)]
-            for row in found
-        ]
+        cells = self._cells
+        return [[None if row[place] is None else read(row[place]) for place, read in cells] for row in found]
 
     def close(self) -> None:
         """See `Result`."""
@@ -267,16 +305,6 @@ class _Result:
             self._drop()
             self._cursor._result.unbuffered_active = False  # noqa: SLF001 - or PyMySQL would read on when it is freed
             self._cursor.connection = None
-
-
-def _context(mode: str, authorities: str | None) -> ssl.SSLContext | None:
-    if mode == "disable":
-        return None
-    context = ssl.create_default_context(cafile=authorities)
-    context.check_hostname = mode == "verify-full"
-    if mode == "trust":
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _column(found: Any) -> Column:
@@ -290,6 +318,10 @@ def _column(found: Any) -> Column:
         return Column(found.name, "int8" if found.length == 1 else "bytes")
     named = _KINDS.get(kind) or ("bytes" if found.charsetnr == _BINARY else "string")
     return Column(found.name, named)
+
+
+def _floats(columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns if column.kind == "float32")
 
 
 def _digits(found: Any) -> int:
