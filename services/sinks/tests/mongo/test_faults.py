@@ -240,11 +240,13 @@ def test_a_server_that_is_killed_keeps_what_was_committed(
         documents.put({"id": number}, {"n": number})
     documents.wait()
     ferretdb.kill()
-    with capture_logs() as logs:
-        documents.put({"id": 99}, {"n": 0})
-        documents.put({"id": 0}, {"n": 100})
-        documents.worker.wait_for(lambda: any("busy" in line["event"] for line in logs), "an attempt")
-    ferretdb.start()
+    try:
+        with capture_logs() as logs:
+            documents.put({"id": 99}, {"n": 0})
+            documents.put({"id": 0}, {"n": 100})
+            documents.worker.wait_for(lambda: any("busy" in line["event"] for line in logs), "an attempt")
+    finally:
+        ferretdb.start()  # for the tests that follow, also where this one fails
     documents.wait()
     found = {each["_id"]["id"]: each["n"] for each in documents.raw()}
     assert len(found) == 21
