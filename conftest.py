@@ -44,7 +44,7 @@ TOGETHER = {
     "tests/faults/": "faults",
     "services/capture/tests/worker/test_secured": "secured",
     "libs/service/tests/test_kafka_logins": "secured",
-    "services/translator/tests/test_logins": "secured",
+    "services/translator/tests/stages/test_logins": "secured",
 }
 """Which tests run in one process, one after the other, by the beginning of their ids."""
 FIRST = (
@@ -52,9 +52,10 @@ FIRST = (
     "connect",
     "faults",
     "secured",
-    "services/translator/tests/test_generations",  # two minutes: more than any other file of one test
+    "services/translator/tests/stages/test_generations",  # two minutes: more than any other file of one test
     "services/capture",
-    "services/translator/tests/test_",
+    "services/translator/tests/stages/",
+    "services/translator/tests/assembly/",
     "libs/",
 )
 

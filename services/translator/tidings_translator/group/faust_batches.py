@@ -3,7 +3,7 @@
 Faust's cost is one event per message, so its consumer is told to make one event of each fetched batch.
 
 It uses parts of Faust 0.15.3 and aiokafka that are not their public interface (`Consumer.getmany`, `_wait_next_records`,
-`perform_seek`, the fetcher's positions, `FetchResult.getall`). Both are pinned, and tests/test_transport.py fails when one of these changes.
+`perform_seek`, the fetcher's positions, `FetchResult.getall`). Both are pinned, and tests/group/test_transport.py fails when one of these changes.
 """
 
 import logging

@@ -73,5 +73,5 @@ def keep_up(consumer: AIOKafkaConsumer, kafka: KafkaAccess, login: dict[str, Any
 
 
 def _set_password(consumer: AIOKafkaConsumer, password: str) -> None:
-    # Its client gives it to each connection that it makes; there is no public way (tests/test_transport.py).
+    # Its client gives it to each connection that it makes; there is no public way (tests/group/test_transport.py).
     consumer._client._sasl_plain_password = password  # noqa: SLF001

@@ -4,7 +4,7 @@ Kafka's protocol says that a header's name is a string, and neither brokers nor 
 a batch, and would again at every attempt; everything else of the record is sound, and nobody here asks for such a name.
 
 It uses parts of aiokafka that are not its public interface (`MemoryRecords`, `PartitionRecords`, the batches that are written in
-Python). It is pinned, and tests/test_header_names.py fails when one of these changes.
+Python). It is pinned, and tests/stages/test_header_names.py fails when one of these changes.
 """
 
 from collections.abc import Iterator

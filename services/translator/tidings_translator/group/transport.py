@@ -4,7 +4,7 @@ The stage gets lists of records (`faust_batches`). Faust never commits (its topi
 committed by the transactional sink, together with what was made of them. The batch goes to one agent, one after the other.
 
 It uses parts of Faust 0.15.3 and aiokafka that are not their public interface (the group coordinator's `generation` and
-`member_id`, the conductor's subscription). Both are pinned, and tests/test_transport.py fails when one of these changes.
+`member_id`, the conductor's subscription). Both are pinned, and tests/group/test_transport.py fails when one of these changes.
 """
 
 import asyncio
