@@ -2,6 +2,7 @@
 
 import contextlib
 import select
+import socket
 import ssl
 import struct
 from collections.abc import Iterator, Sequence
@@ -143,6 +144,11 @@ class Session:
     def open(self, statement: str) -> "Result":
         """A result that is read bit by bit; nothing else may be asked meanwhile."""
         return Result(self._connection, statement, str(self._endpoint))
+
+    def interrupt(self) -> None:
+        """End what another thread waits for: it gets an error, and the connection is of no more use."""
+        with contextlib.suppress(OSError):
+            self._connection._sock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - PyMySQL has no public way
 
     def close(self) -> None:
         """Close the connection."""

@@ -173,6 +173,7 @@ def _snapshot(given: Mapping[str, str], config: Mapping[str, str]) -> SnapshotOp
         based_on_data_error=is_true("snapshot.on.data.error"),
         delay_seconds=int(given["snapshot.delay.ms"]) / 1000,
         streaming_delay_seconds=int(given["streaming.delay.ms"]) / 1000,
+        threads=int(given["snapshot.max.threads"]),
         order=given["snapshot.tables.order.by.row.count"].lower(),
         include=compile_list(given["snapshot.include.collection.list"]),
         selects=select_overrides(config),

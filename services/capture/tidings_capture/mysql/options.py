@@ -250,7 +250,6 @@ FIXED: Final = (
     Option("enable.time.adjuster", "boolean", only="true"),
     Option("table.ignore.builtin", "boolean", only="true"),
     Option("extended.headers.enabled", "boolean", only="true"),
-    Option("snapshot.max.threads", "int", only="1"),
 )
 REFUSED: Final = (
     "database.query.timeout.ms", "database.initial.statements", "database.server.id.offset", "database.ssl.keystore",

@@ -110,6 +110,14 @@ SNAPSHOTS: Final = (
         documentation="How long a lock is waited for, in milliseconds; then the task fails, and is tried again.",
     ),
     Option(
+        "snapshot.max.threads",
+        "int",
+        "1",
+        check=at_least_one_problem,
+        documentation="How many tables a snapshot reads at a time.",
+        remark="See [several tables at a time](#several-tables-at-a-time).",
+    ),
+    Option(
         "snapshot.fetch.size",
         "int",
         "2048",

@@ -16,8 +16,9 @@ from tidings_capture.mysql.log_check import check_position
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.server import check_server, oldest_position
-from tidings_capture.mysql.snapshot import Snapshot, Work, position_of
-from tidings_capture.mysql.snapshot_rows import write_records
+from tidings_capture.mysql.snapshots.moment import position_of
+from tidings_capture.mysql.snapshots.rows import write_records
+from tidings_capture.mysql.snapshots.snapshot import Snapshot, Work
 from tidings_capture.mysql.stream import Stream
 from tidings_capture.mysql.transactions import TransactionTopic
 from tidings_connect.task.channel import SIGNAL

@@ -17,7 +17,7 @@ from tidings_capture.mysql.incremental.session import ChunkSession
 from tidings_capture.mysql.observers import KeyWatch, Observers
 from tidings_capture.mysql.records import Place
 from tidings_capture.mysql.selected import Read, reader
-from tidings_capture.mysql.snapshot_rows import TableWriter, write_records
+from tidings_capture.mysql.snapshots.rows import TableWriter, write_records
 from tidings_connect.task.output import Output
 from tidings_service import Retry, get_logger
 

@@ -12,7 +12,7 @@ from tidings_capture.mysql.incremental.errors import asking
 from tidings_capture.mysql.incremental.session import ChunkSession
 from tidings_capture.mysql.observers import Streamed
 from tidings_capture.mysql.selected import quoted
-from tidings_capture.mysql.snapshot import log_file_of, position_of
+from tidings_capture.mysql.snapshots.moment import log_file_of, position_of
 
 _OPEN: Final = "snapshot-window-open"
 _CLOSE: Final = "snapshot-window-close"

@@ -1,51 +1,29 @@
 """Reads the captured tables as they are at one moment: the log goes on behind it. Locks are in `locks`."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from tidings_capture.mysql.catalog import Table, table
+from tidings_capture.mysql.catalog import Found, Table, table
 from tidings_capture.mysql.cells import Cells
-from tidings_capture.mysql.client import Result, Session
+from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import MariaDbError
-from tidings_capture.mysql.gtid import GtidPosition
 from tidings_capture.mysql.history.topic import SchemaHistory
-from tidings_capture.mysql.locks import Locks, captured_tables, check_engines, has_transactions
-from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Place
 from tidings_capture.mysql.schema_topic import SchemaTopic
-from tidings_capture.mysql.selected import expression, quoted, reader
-from tidings_capture.mysql.snapshot_rows import TableWriter, Written
+from tidings_capture.mysql.selected import Read, expression, quoted, reader
+from tidings_capture.mysql.snapshots.locks import Locks, captured_tables, check_engines, has_transactions
+from tidings_capture.mysql.snapshots.moment import begin_together, position_of
+from tidings_capture.mysql.snapshots.readers import read_all
+from tidings_capture.mysql.snapshots.rows import TableWriter, Written
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope.java_hash_order import java_hash_order
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
-
-
-def position_of(session: Session) -> Offset:
-    """Where the log is at the session's snapshot.
-
-    Raises:
-        MariaDbError: the server does not say.
-    """
-    file, position = log_file_of(session)
-    ((gtids,),) = session.rows("SELECT BINLOG_GTID_POS(%s, %s)", (file, position))
-    if gtids is None:
-        raise MariaDbError(f"the server knows no GTID of {file} at {position}")
-    return Offset(GtidPosition.read(gtids), file, position, int(time.time()), in_snapshot=True)
-
-
-def log_file_of(session: Session) -> tuple[str, int]:
-    """The file of the log at the session's snapshot, and the position in it; errors as of `position_of`."""
-    status = dict(session.rows("SHOW STATUS LIKE 'binlog_snapshot_%'"))
-    values = {name.lower(): value for name, value in status.items()}
-    file, position = values.get("binlog_snapshot_file"), values.get("binlog_snapshot_position")
-    if not file or not position:
-        raise MariaDbError("the server does not say where its log is at the snapshot (binlog_snapshot_file)")
-    return file, int(position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +68,11 @@ class Snapshot:
         self._direct = direct
         self._work = work or Work()
         self._tell = tell
-        self._table: TableWriter | None = None
-        """The one whose rows are read."""
-        self._result: Result | None = None
+        self._open: dict[str, _Open] = {}
+        """Tables whose rows are being read."""
         self._needs_lock: set[tuple[str, str]] = set()
         """Tables whose rows are still to be read under a lock."""
+        self._records: Generator[Written] | None = None
         self.done: tuple[str, ...] = self._work.done
         """Tables whose rows have been given as a whole."""
         self.context = Place()
@@ -105,20 +83,33 @@ class Snapshot:
         except BaseException:
             self._unlock(lost=True)
             raise
+        self._others: list[Session] = []
+        """Connections at the same moment, which read tables beside it."""
         try:
-            self._session.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            self._session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            self._others = begin_together(
+                self._session,
+                config.endpoint,
+                self._connections() if rows else 1,
+                may_lock=config.locking != "none",
+            )
             self.offset = position_of(self._session)
             self._records = self._all(self._captured() if rows else [])
         except BaseException:
             self.close()
             raise
 
+    def _connections(self) -> int:
+        """How many are of use."""
+        if self._config.snapshot.threads == 1:
+            return 1
+        return max(1, min(self._config.snapshot.threads, len(self._chosen())))
+
     def read(self) -> list[Written]:
         """The next records, ``snapshot.fetch.size`` at most; none: that was all."""
         found: list[Written] = []
-        if self._table is not None:
-            self._table.tick()
+        for open_ in self._open.values():
+            open_.writer.tick()
+        assert self._records is not None
         for record in self._records:
             found.append(record)
             if len(found) >= self._config.fetch_rows:
@@ -127,9 +118,10 @@ class Snapshot:
 
     def close(self) -> None:
         """End the transaction, and the locks."""
-        if self._result is not None:
-            self._result.abandon()
-        self._session.close()
+        if self._records is not None:
+            self._records.close()
+        for session in (self._session, *self._others):
+            session.close()
         self._unlock(lost=True)
 
     def _unlock(self, *, lost: bool = False) -> None:
@@ -138,9 +130,12 @@ class Snapshot:
             (self._locks.close if lost else self._locks.release)()
             self._locks = None
 
-    def _captured(self) -> list[Table]:
+    def _chosen(self) -> list[Found]:
         chosen = captured_tables(self._session, self._config, self._work.tables)
-        chosen = [one for one in chosen if f"{one.database}.{one.name}" not in self.done]
+        return [one for one in chosen if f"{one.database}.{one.name}" not in self.done]
+
+    def _captured(self) -> list[Table]:
+        chosen = self._chosen()
         check_engines(chosen, self._config)
         locks = self._locks
         self._needs_lock = {
@@ -153,7 +148,7 @@ class Snapshot:
         found = (table(self._session, one.database, one.name) for one in chosen)
         return [one for one in found if one is not None]
 
-    def _all(self, captured: list[Table]) -> Iterator[Written]:
+    def _all(self, captured: list[Table]) -> Generator[Written]:
         """The structure of all tables where it is told, and the captured tables' rows."""
         held = None
         for record in self._structure():
@@ -183,53 +178,77 @@ class Snapshot:
                 yield topic.snapshot(told, self.offset)
 
     def _read(self, captured: list[Table]) -> Iterator[Written]:
-        """All records; each is held back until it is known whether another follows."""
-        first, held = True, None
+        """All records; of each table one is held back until it is known whether another follows."""
+        first, behind = True, None
         hashed = ",".join(java_hash_order(sorted(one.qualified for one in captured)))
-        names = ",".join(self._names(captured))
-        for one in captured:
-            self._tell(
-                "IN_PROGRESS", {"current_collection_in_progress": one.qualified, "data_collections": hashed}
-            )
-            rows = self._table = TableWriter(
-                one, self._config, self._place(), self._direct, self.offset.gtids.sequence
-            )
-            first_of_table, count = True, 0
-            for cells in self._rows(one):
-                if held is not None:
-                    its_rows, its_cells, its_mark = held
-                    if its_rows is not rows:
-                        if its_mark in {"true", "first_in_data_collection"}:
-                            its_mark = "last_in_data_collection"
-                        self._finished(its_rows)
-                    yield from its_rows.write(its_cells, its_mark)
-                mark = "first" if first else "first_in_data_collection" if first_of_table else "true"
-                held = (rows, cells, mark)
-                first = first_of_table = False
-                count += 1
-            _log.info("a table was read", table=one.qualified, rows=count)
-            self._tell(
-                "TABLE_SCAN_COMPLETED",
-                {
-                    "scanned_collection": one.qualified,
-                    "total_rows_scanned": str(count),
-                    "status": "SUCCEEDED",
-                    "data_collections": names,
-                },
-            )
-            if first_of_table:
-                self._finished(rows)
-            self._needs_lock.discard((one.database, one.name))
-            if not self._needs_lock:
-                self._unlock()
-        if held is not None:
-            its_rows, its_cells, _mark = held
-            self._finished(its_rows)
-            yield from its_rows.write(its_cells, "last")
+        statements = [self._statement(one) for one in captured]
+        sessions = [self._session, *self._others]
+        with closing(read_all(sessions, statements, self._config.fetch_rows)) as batches:
+            for number, rows in batches:
+                one = captured[number]
+                open_ = self._open.get(one.qualified) or self._begin(one, hashed)
+                writer, reads = open_.writer, open_.reads
+                for row in rows or ():
+                    if behind is not None:
+                        yield from self._last(behind)
+                        behind = None
+                    if open_.held is not None:
+                        yield from writer.write(*open_.held)
+                    mark = "first" if first else "true" if open_.count else "first_in_data_collection"
+                    cells = tuple(None if v is None else r(v) for v, r in zip(row, reads, strict=True))
+                    open_.held = (cells, mark)
+                    open_.count += 1
+                    first = False
+                if rows is None:
+                    if behind is not None and open_.held is not None:
+                        yield from self._last(behind)
+                        behind = None
+                    self._end(open_, captured)
+                    behind = behind if open_.held is None else open_
+        if behind is not None:
+            yield from self._last(behind, "last")
 
-    def _finished(self, rows: TableWriter) -> None:
+    def _begin(self, one: Table, hashed: str) -> "_Open":
+        """The first rows of a table have come."""
+        self._tell(
+            "IN_PROGRESS", {"current_collection_in_progress": one.qualified, "data_collections": hashed}
+        )
+        writer = TableWriter(one, self._config, self._place(), self._direct, self.offset.gtids.sequence)
+        made = self._open[one.qualified] = _Open(one, writer, [reader(column) for column in one.columns])
+        return made
+
+    def _end(self, open_: "_Open", captured: list[Table]) -> None:
+        """A table has no more rows than that which is held back."""
+        one = open_.table
+        _log.info("a table was read", table=one.qualified, rows=open_.count)
+        self._tell(
+            "TABLE_SCAN_COMPLETED",
+            {
+                "scanned_collection": one.qualified,
+                "total_rows_scanned": str(open_.count),
+                "status": "SUCCEEDED",
+                "data_collections": ",".join(self._names(captured)),
+            },
+        )
+        if open_.held is None:
+            self._finished(open_)
+        self._needs_lock.discard((one.database, one.name))
+        if not self._needs_lock:
+            self._unlock()
+
+    def _last(self, open_: "_Open", mark: str | None = None) -> Iterator[Written]:
+        """The last row of a table."""
+        assert open_.held is not None
+        cells, its_mark = open_.held
+        if mark is None:
+            mark = its_mark if its_mark == "first" else "last_in_data_collection"
+        self._finished(open_)
+        yield from open_.writer.write(cells, mark)
+
+    def _finished(self, open_: "_Open") -> None:
         """The last row of a table is the next that is given."""
-        self.done = (*self.done, rows.plan.table.qualified)
+        self._open.pop(open_.table.qualified)
+        self.done = (*self.done, open_.table.qualified)
 
     def _names(self, captured: list[Table]) -> list[str]:
         """As notifications list them: the table of signals among those of a snapshot of all."""
@@ -247,8 +266,8 @@ class Snapshot:
             gtid=context.gtid,
         )
 
-    def _rows(self, one: Table) -> Iterator[Cells]:
-        reads = [reader(column) for column in one.columns]
+    def _statement(self, one: Table) -> str:
+        """What reads a table."""
         select = self._work.selects.get(one.qualified)
         if select is None:
             columns = ", ".join(expression(column) for column in one.columns)
@@ -257,11 +276,16 @@ class Snapshot:
             source = f"({self._config.signals.enclose(select)}) AS chosen"
             there = self._session.columns(f"SELECT * FROM {source} LIMIT 0")  # noqa: S608 - it stands between parentheses
             columns = ", ".join(expression(c) if c.name in there else "NULL" for c in one.columns)
-        result = self._result = self._session.open(
-            f"SELECT {columns} FROM {source}"  # noqa: S608 - names that are quoted
-        )
-        while rows := result.fetch(self._config.fetch_rows):
-            for row in rows:
-                yield tuple(None if v is None else r(v) for v, r in zip(row, reads, strict=True))
-        result.close()
-        self._result = None
+        return f"SELECT {columns} FROM {source}"  # noqa: S608 - names that are quoted
+
+
+@dataclass(slots=True)
+class _Open:
+    """A table whose rows are being read."""
+
+    table: Table
+    writer: TableWriter
+    reads: list[Read]
+    held: tuple[Cells, str] | None = None
+    """The last row so far, and what ``source.snapshot`` says of it."""
+    count: int = 0

@@ -1,0 +1,1 @@
+"""The snapshot of all captured tables at one moment."""
