@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks and print their figures; `make bench ARGS="capture"` runs one.
 
-Every benchmark is a module of this folder with a ``run(rows)`` that prints what it measures. Figures are compared only
+Every benchmark is a module of this folder, or of one in it, with a ``run(rows)`` that prints what it measures. Figures are compared only
 within one run: servers, machine and load are the same for both sides.
 """
 
@@ -41,6 +41,14 @@ BENCHMARKS = {
 }
 
 
+def module_of(benchmark: str) -> str:
+    """The module's name: `capture_latency` is in the folder `capture`, and a folder's own name is its `backlog`."""
+    folder, _, name = benchmark.partition("_")
+    if (Path(__file__).parent / folder).is_dir():
+        return f"tests.bench.{folder}.{name or 'backlog'}"
+    return f"tests.bench.{benchmark}"
+
+
 def machine() -> str:
     """One line that describes the machine the figures belong to."""
     cpu = "unknown CPU"
@@ -74,7 +82,7 @@ def main() -> int:
     print(f"machine: {machine()}", flush=True)
     for name in options.benchmark or BENCHMARKS:
         print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
-        importlib.import_module(f"tests.bench.{name}").run(options.rows, **extra)
+        importlib.import_module(module_of(name)).run(options.rows, **extra)
     return 0
 
 

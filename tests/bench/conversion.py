@@ -1,6 +1,6 @@
 """The cost of conversion alone: from an insert's bytes to its Kafka record, in one process, without any I/O.
 
-Ten-column rows as in `tests/bench/capture.py`; the best of several passes, in CPU time. What a person who changes the
+Ten-column rows as in `tests/bench/capture/backlog.py`; the best of several passes, in CPU time. What a person who changes the
 plan's generated code looks at first.
 """
 

@@ -4,7 +4,7 @@ Both upsert the same rows by key into an empty table, and then again, in batches
 types, Parquet and positions of them; DuckDB is given the finished files and runs the same
 MERGE; and once makes them of the rows with Arrow's own call before.
 
-`python -m tests.bench.sink_warehouse [ROWS]`
+`python -m tests.bench.sink.warehouse [ROWS]`
 """
 
 import gc
@@ -19,7 +19,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 from pyarrow import parquet
-from tests.bench.sink_search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
+from tests.bench.sink.search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
 
 from tidings_connect.task.sink import SinkContext, SinkRecord, TopicPartition
 from tidings_sinks.warehouse.settings import read_settings

@@ -6,7 +6,7 @@ Measured from the first record on the topic to the last, after a snapshot of 200
 import time
 
 from tests.bench import former
-from tests.bench.capture import Figure, print_ratios
+from tests.bench.capture.backlog import Figure, print_ratios
 from tests.bench.engines import WARM_UP_ROWS, Bench, Engine, bench
 from tests.bench.processes import cpu_seconds, resident_bytes
 

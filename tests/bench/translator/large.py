@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from tests.bench.processes import cpu_seconds, resident_bytes
-from tests.bench.shop_backlog import write_backlog
-from tests.bench.translator import Backlog
+from tests.bench.translator.backlog import Backlog
+from tests.bench.translator.shop_backlog import write_backlog
 
 from tidings_stack import Stack
 

@@ -7,8 +7,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from tests.bench.capture import FORMATS, ROUNDS, run_format
-from tests.bench.capture_snapshot import snapshot
+from tests.bench.capture.backlog import FORMATS, ROUNDS, run_format
+from tests.bench.capture.snapshot import snapshot
 from tests.bench.engines import TRANSACTION_ROWS, Bench, Ends, Engine, converters, worker
 
 from tidings_capture.mysql.client import Endpoint, Session

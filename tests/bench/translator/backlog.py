@@ -16,7 +16,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from tests.bench import former
 from tests.bench.processes import cpu_seconds, resident_bytes
-from tests.bench.shop_backlog import Format, write_backlog
+from tests.bench.translator.shop_backlog import Format, write_backlog
 
 from tidings_stack import Stack
 

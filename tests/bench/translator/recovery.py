@@ -19,7 +19,7 @@ import msgspec
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.bench.processes import cpu_seconds, resident_bytes
-from tests.bench.shop_backlog import TABLES
+from tests.bench.translator.shop_backlog import TABLES
 
 from tidings_domain import load_domain
 from tidings_domain.changes import ChangeSet, RowChange, encode_change_set

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import aiohttp
-from tests.bench.sink_search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
+from tests.bench.sink.search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
 
 from tidings_connect.task.sink import SinkContext, SinkRecord, TopicPartition
 from tidings_sinks.http.settings import read_settings

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 from tests.bench.processes import cpu_seconds
-from tests.bench.shop_backlog import write_backlog
-from tests.bench.translator import DEADLINE_SECONDS, Backlog
+from tests.bench.translator.backlog import DEADLINE_SECONDS, Backlog
+from tests.bench.translator.shop_backlog import write_backlog
 
 from tidings_stack import Stack
 

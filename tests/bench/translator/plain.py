@@ -15,8 +15,8 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.bench.processes import cpu_seconds, resident_bytes
-from tests.bench.shop_backlog import write_backlog
-from tests.bench.translator import Backlog, Figure, _drain
+from tests.bench.translator.backlog import Backlog, Figure, _drain
+from tests.bench.translator.shop_backlog import write_backlog
 
 from tidings_stack import Stack
 
@@ -76,7 +76,7 @@ def _out_topics(bootstrap: str) -> None:
 def _drain_plain(backlog: Backlog, rows: int, environment: dict[str, str], logs: Path) -> Figure:
     with (logs / "plain-agent.log").open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.translator_plain"],
+            [sys.executable, "-m", "tests.bench.translator.plain"],
             env=environment,
             stdout=output,
             stderr=output,

@@ -17,7 +17,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.bench.processes import cpu_seconds, resident_bytes
-from tests.bench.translator import Backlog
+from tests.bench.translator.backlog import Backlog
 
 from tidings_stack import Stack
 

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from typing import Any, Final
 
 import neo4j
-from tests.bench.sink_search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
+from tests.bench.sink.search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
 
 from tidings_connect.task.sink import SinkContext, SinkRecord, TopicPartition
 from tidings_jvm import PlainProgress

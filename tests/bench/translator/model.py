@@ -1,6 +1,6 @@
 """How much CPU the rules take: change sets of the shop in, encoded events in every version out, no Kafka.
 
-    python -m tests.bench.translator_model [--orders 5000] [--profile]
+    python -m tests.bench.translator.model [--orders 5000] [--profile]
 
 A life of an order is seven technical events in four transactions (row and three lines; payment and status; shipment and
 status), to which a price change is added. Time is the process's CPU time, so that other work on the machine matters less.

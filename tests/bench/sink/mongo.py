@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pymongo import MongoClient, ReplaceOne
 from tests.bench.engines import Engine
 from tests.bench.processes import cpu_seconds, resident_bytes
-from tests.bench.sink_search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
+from tests.bench.sink.search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
 
 from tidings_connect.task.sink import SinkContext, SinkRecord, TopicPartition
 from tidings_envelope.decimals import decimal_to_bytes
