@@ -24,7 +24,7 @@ def test_only_the_client_of_the_sink_is_loaded(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom tidings_cli.doctor.command import main\n"
         f"code = main(['--connector', {str(file)!r}])\n"
-        "print([one for one in ('pymongo', 'neo4j', 'duckdb', 'pyarrow', 'tidings_sinks.jdbc.mariadb', 'tidings_sinks.search.client') if one in sys.modules])\nsys.exit(code)"
+        "print([one for one in ('pymongo', 'neo4j', 'duckdb', 'pyarrow', 'tidings_sinks.jdbc.databases.mariadb', 'tidings_sinks.search.client') if one in sys.modules])\nsys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

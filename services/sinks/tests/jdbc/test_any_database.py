@@ -17,8 +17,8 @@ from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_connect.testing.sink_contract import SinkCase, SinkContract
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.errors import LostError, TargetError
-from tidings_sinks.jdbc.any_database import AnyDatabase
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
+from tidings_sinks.jdbc.databases.any_database import AnyDatabase
 from tidings_sinks.jdbc.settings import read_settings
 
 Rows = list[tuple[Any, ...]]

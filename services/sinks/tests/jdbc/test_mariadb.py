@@ -15,7 +15,7 @@ from tidings_envelope.toast import UNAVAILABLE
 from tidings_jvm import PlainProgress
 from tidings_sinks.errors import LostError, TargetError
 from tidings_sinks.jdbc.database import TableName
-from tidings_sinks.jdbc.mariadb import MariaDbDatabase
+from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase
 from tidings_sinks.jdbc.settings import Settings, read_settings
 from tidings_stack.authority import Authority
 from tidings_stack.mariadb import MariaDbServer

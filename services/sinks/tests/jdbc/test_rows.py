@@ -11,7 +11,7 @@ from table_records import LETTERS, TOPIC, UPSERT, envelope, put, put_changes_of_
 from tidings_connect.errors import RecordError
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.errors import LostError, TargetError
-from tidings_sinks.jdbc.postgres import PostgresDatabase
+from tidings_sinks.jdbc.databases.postgres import PostgresDatabase
 
 Rows = Callable[..., list[tuple[Any, ...]]]
 

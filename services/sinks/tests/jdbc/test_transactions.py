@@ -17,7 +17,7 @@ from tidings_connect.errors import RecordError
 from tidings_sinks.errors import LostError, TransactionError
 from tidings_sinks.jdbc import transactions_task
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
-from tidings_sinks.jdbc.postgres import PostgresDatabase
+from tidings_sinks.jdbc.databases.postgres import PostgresDatabase
 from tidings_sinks.jdbc.writer import Writer
 
 Rows = Callable[..., list[tuple[Any, ...]]]

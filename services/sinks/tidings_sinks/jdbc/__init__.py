@@ -1,1 +1,1 @@
-"""Tables of PostgreSQL and SQLite, with the class and options of the JDBC sink of Debezium."""
+"""Tables of databases, with the class and options of the JDBC sink of Debezium."""

@@ -60,7 +60,7 @@ class JdbcSinkConnector(SinkConnector):
 
     def preload(self) -> None:
         """See `Connector.preload`."""
-        for name in ("transactions_task", "postgres"):
+        for name in ("transactions_task", "databases.postgres"):
             import_module(f"tidings_sinks.jdbc.{name}")
 
     def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:

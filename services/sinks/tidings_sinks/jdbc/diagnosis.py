@@ -9,9 +9,9 @@ from tidings_connect.errors import ConnectError
 from tidings_sinks.diagnosis import of_error, of_file
 from tidings_sinks.jdbc.changes import Changes
 from tidings_sinks.jdbc.database import Database, TableName
-from tidings_sinks.jdbc.mariadb_rights import mariadb_rights
+from tidings_sinks.jdbc.databases.mariadb_rights import mariadb_rights
+from tidings_sinks.jdbc.databases.postgres_rights import postgres_rights
 from tidings_sinks.jdbc.open_database import open_database
-from tidings_sinks.jdbc.postgres_rights import postgres_rights
 from tidings_sinks.jdbc.settings import Settings
 
 _WHERE: Final = "connection.url, the user and connection.password"

@@ -12,17 +12,17 @@ def open_database(settings: Settings) -> Database:
         TargetError: it refuses the login, or is not there.
     """
     if settings.address.dialect == "sqlite":
-        from tidings_sinks.jdbc.sqlite import SqliteDatabase  # noqa: PLC0415 - only for who has one
+        from tidings_sinks.jdbc.databases.sqlite import SqliteDatabase  # noqa: PLC0415 - only for who has one
 
         return SqliteDatabase(settings)
     if settings.address.dialect == "mariadb":
-        from tidings_sinks.jdbc.mariadb import MariaDbDatabase  # noqa: PLC0415 - only for who has one
+        from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase  # noqa: PLC0415 - only for who has one
 
         return MariaDbDatabase(settings)
     if settings.address.dialect == "sqlalchemy":
-        from tidings_sinks.jdbc.any_database import AnyDatabase  # noqa: PLC0415 - only for who has one
+        from tidings_sinks.jdbc.databases.any_database import AnyDatabase  # noqa: PLC0415 - only for who has one
 
         return AnyDatabase(settings)
-    from tidings_sinks.jdbc.postgres import PostgresDatabase  # noqa: PLC0415 - only for who has one
+    from tidings_sinks.jdbc.databases.postgres import PostgresDatabase  # noqa: PLC0415 - only for who has one
 
     return PostgresDatabase(settings)

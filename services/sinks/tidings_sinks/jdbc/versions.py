@@ -11,7 +11,7 @@ from tidings_connect.config.sink_options import TOPICS_REGEX, topics_of
 from tidings_connect.errors import ConnectError
 from tidings_sinks.jdbc import flat_options, options
 from tidings_sinks.jdbc.database import TableName
-from tidings_sinks.jdbc.postgres import PostgresDatabase, identifier, quoted
+from tidings_sinks.jdbc.databases.postgres import PostgresDatabase, identifier, quoted
 from tidings_sinks.jdbc.settings import Naming as TableNaming
 from tidings_sinks.jdbc.settings import Settings
 from tidings_sinks.rebuild.errors import RebuildError

@@ -14,8 +14,8 @@ import psycopg
 
 from tidings_connect.data.subscription import TopicPartition
 from tidings_sinks.errors import BusyError, DataProblemError, LostError, TargetError
-from tidings_sinks.jdbc import postgres_values as values
 from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
+from tidings_sinks.jdbc.databases import postgres_values as values
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.jdbc.settings import Settings
 from tidings_sinks.position_rows import PositionRows

@@ -17,8 +17,8 @@ from sqlalchemy.schema import CreateColumn
 
 from tidings_connect.data.subscription import TopicPartition
 from tidings_sinks.errors import BusyError, DataProblemError, LostError, TargetError
-from tidings_sinks.jdbc.any_types import ENCODERS, KEY_CHARACTERS, TEXT, type_of, word_of
 from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
+from tidings_sinks.jdbc.databases.any_types import ENCODERS, KEY_CHARACTERS, TEXT, type_of, word_of
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.jdbc.settings import Settings
 from tidings_sinks.positions import Claim

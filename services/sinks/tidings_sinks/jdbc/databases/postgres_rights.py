@@ -5,7 +5,7 @@ from typing import Final
 
 from tidings_connect.diagnosis import Diagnosis
 from tidings_sinks.jdbc.database import TableName
-from tidings_sinks.jdbc.postgres import PostgresDatabase, quoted
+from tidings_sinks.jdbc.databases.postgres import PostgresDatabase, quoted
 from tidings_sinks.jdbc.settings import InsertMode, Settings
 
 _OLDEST: Final = 120000

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tidings_sinks.jdbc.database import Column, Mode, NewColumn, TableName, Write
-from tidings_sinks.jdbc.mariadb_values import type_of
+from tidings_sinks.jdbc.databases.mariadb_values import type_of
 
 _COLLATION: Final = "utf8mb4_nopad_bin"
 """Texts are the same when their letters are: not also when only case, accents or spaces at their ends differ."""

@@ -17,9 +17,9 @@ from pymysql.cursors import Cursor
 
 from tidings_connect.data.subscription import TopicPartition
 from tidings_sinks.errors import BusyError, DataProblemError, LostError, TargetError
-from tidings_sinks.jdbc import mariadb_sql as sql
-from tidings_sinks.jdbc import mariadb_values as values
 from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
+from tidings_sinks.jdbc.databases import mariadb_sql as sql
+from tidings_sinks.jdbc.databases import mariadb_values as values
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.jdbc.mariadb_tls import tls_options
 from tidings_sinks.jdbc.settings import Settings

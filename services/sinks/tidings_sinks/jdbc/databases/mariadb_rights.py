@@ -6,7 +6,7 @@ from typing import Final
 
 from tidings_connect.diagnosis import WARNING, Diagnosis
 from tidings_sinks.jdbc.database import TableName
-from tidings_sinks.jdbc.mariadb import MariaDbDatabase
+from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase
 from tidings_sinks.jdbc.settings import Settings
 
 _GRANT: Final = re.compile(
