@@ -123,6 +123,7 @@ OF_WARNINGS: Final = {
     "the log does not hold the stored position: a new snapshot is taken": "Changes were lost, and the snapshot has their result; keep the server's log for longer (`binlog_expire_logs_seconds`).",
     "binlog_row_image is NOBLOB: the log does not tell texts and bytes that did not change, nor those that REPLACE has emptied": "`SET GLOBAL binlog_row_image=FULL` (or `FULL_NODUP`), and new sessions; or read [row images](mariadb.md#row-images).",
     "the user has no right RELOAD: the captured tables are locked one by one": "Nothing, if other tables may be written meanwhile; else `GRANT RELOAD ON *.*` to the connector's user.",
+    "a table was altered again: its columns before are not known": "Nothing, if no row was written between the two definitions; else the task stops there: see [a log that does not name columns](mariadb.md#a-log-that-does-not-name-columns).",
     "tables are read one by one: the server commits all the time, and commits could not be held up for a moment": "Nothing, if the time that the snapshot takes does not matter; else `GRANT RELOAD ON *.*` to the connector's user, and `snapshot.locking.mode=minimal` or `extended`.",
     "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",
     "WAL metrics are not available": "Grant the role `pg_monitor`; until then the alerts on WAL are blind.",

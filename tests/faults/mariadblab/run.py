@@ -92,6 +92,11 @@ class Run(LabFaults):
         self._topics = Topics(lab.kafka.bootstrap, self._name)
         self._columns = self._signals = 0
         self._takes_snapshots = any(fault.kind in SNAPSHOTS for fault in faults)
+        # With a second definition while the connector is away nobody knows the columns between, and it stops.
+        definitions = sum(fault.kind in {"alter", "swap"} for fault in faults)
+        metadata = random.Random(f"metadata {seed}").choice(("FULL", "MINIMAL", "NO_LOG"))
+        self._metadata = metadata if definitions < 2 else "FULL"
+        self._threads = random.Random(f"threads {seed}").choice((1, 1, 2))
         self._watermarks = random.Random(f"watermarks {seed}").choice(tuple(WATERMARKS))
 
     def run(self) -> Outcome:
@@ -103,13 +108,16 @@ class Run(LabFaults):
         began, lab, name = time.monotonic(), self._maria, self._name
         create_tables(lab.db, name, old_rows=self._takes_snapshots)
         try:
-            self._say(f"  {self._watermarks}")
+            self._say(f"  {self._watermarks}, {self._threads} threads, {self._metadata}")
+            self._set_metadata(self._metadata)
             config = lab.connector(
                 name,
                 signal_data_collection=f"{name}.signals",
                 incremental_snapshot_chunk_size="100",
                 notification_enabled_channels="sink",
                 notification_sink_topic_name=f"{name}.notes",
+                snapshot_max_threads=str(self._threads),
+                **self._history(),
                 **WATERMARKS[self._watermarks],
             )
             lab.worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
@@ -143,9 +151,24 @@ class Run(LabFaults):
                 lab.heal()
                 lab.worker.ask("DELETE", f"/connectors/{name}", None, 204, 404)
                 finish_prepared(lab.db, name, random.Random(self._seed))
+            self._set_metadata("FULL")
             run(lab.db, f"DROP DATABASE {name}")
         outcome.seconds = time.monotonic() - began
         return outcome
+
+    def _set_metadata(self, value: str) -> None:
+        """A server that is started anew has FULL again."""
+        for server in (self._maria.db, self._maria.replica):
+            run(server, f"SET GLOBAL binlog_row_metadata = {value}")
+
+    def _history(self) -> dict[str, str]:
+        """Options: a log that does not name columns needs one."""
+        if self._metadata == "FULL":
+            return {}
+        return {
+            "schema_history_internal_kafka_topic": f"{self._name}.history",
+            "schema_history_internal_kafka_bootstrap_servers": self._maria.kafka.proxied,
+        }
 
     # --- faults
 

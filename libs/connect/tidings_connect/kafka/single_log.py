@@ -1,16 +1,18 @@
 """A topic of one partition that keeps its records for ever and is read whole: what Debezium calls a schema history topic."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.clients import Consumer
 from tidings_connect.kafka.producer import LIBRDKAFKA_LOG, AcknowledgedProducer, describe_failure
 from tidings_connect.kafka.topics import NOT_THERE_YET, TopicAdmin
 
 _PARTITION: Final = 0
 _REQUEST_SECONDS: Final = 15.0
+_SILENT_SECONDS: Final = 60.0
 _FOR_EVER: Final = {"cleanup.policy": "delete", "retention.ms": str((1 << 63) - 1), "retention.bytes": "-1"}
 _BROKERS_DEFAULT: Final = -1
 
@@ -56,10 +58,7 @@ class SingleLog:
         Raises:
             BrokerError: it cannot be looked at.
         """
-        consumer = Consumer(
-            {"group.id": "schema-history", **self._looking, "enable.auto.commit": False},
-            logger=LIBRDKAFKA_LOG,
-        )
+        consumer = self._consumer()
         try:
             place = TopicPartition(self._topic, _PARTITION)
             metadata = consumer.list_topics(self._topic, timeout=_REQUEST_SECONDS).topics[self._topic]
@@ -75,6 +74,39 @@ class SingleLog:
             consumer.close()
         return bool(first == end)
 
+    def values(self) -> Iterator[bytes]:
+        """The values of all records that are there now, from the first on; none, where there is no topic.
+
+        Raises:
+            BrokerError: they cannot be read.
+        """
+        if self.is_empty():
+            return
+        consumer = self._consumer()
+        try:
+            place = TopicPartition(self._topic, _PARTITION)
+            first, end = consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS)
+            place.offset = first
+            consumer.assign([place])
+            reached = first
+            while reached < end:
+                found = consumer.poll(_SILENT_SECONDS)
+                if found is None or found.error() is not None:
+                    raise _stopped(self._topic, reached, end, found)
+                reached = (found.offset() or 0) + 1
+                yield found.value() or b""
+        except KafkaException as error:
+            right = f"Read on topic {self._topic}"
+            raise describe_failure(f"cannot read {self._topic}", error, right) from error
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            {"group.id": "schema-history", **self._looking, "enable.auto.commit": False},
+            logger=LIBRDKAFKA_LOG,
+        )
+
     def append(self, value: bytes) -> None:
         """Write one record, without a key, and wait until Kafka has it.
 
@@ -84,3 +116,9 @@ class SingleLog:
         if self._producer is None:
             self._producer = AcknowledgedProducer(self._settings)
         self._producer.put_and_wait(self._topic, None, value, _PARTITION)
+
+
+def _stopped(topic: str, reached: int, end: int, found: Message | None) -> BrokerError:
+    error = found.error() if found is not None else None
+    why = "nothing came" if error is None else error.str()
+    return BrokerError(f"{topic} cannot be read: it stops at record {reached} of {end}: {why}")

@@ -201,6 +201,21 @@ class Charsets:
             raise UnsupportedError(f"the server has no collation with the number {collation}")
         return found
 
+    def number(self, charset: str) -> int:
+        """A collation of a character set.
+
+        Raises:
+            UnsupportedError: the server does not know the character set.
+        """
+        found = next((number for number, name in self._names.items() if name == charset), None)
+        if found is None:
+            raise UnsupportedError(f"the server has no character set {charset}")
+        return found
+
+    def width(self, charset: str) -> int:
+        """The most bytes of one of its characters."""
+        return self._widths.get(charset, 1)
+
     def decoder(self, collation: int) -> Any:
         """What makes a text of a column's bytes: just as the server would.
 

@@ -44,9 +44,10 @@ class MariaDbConnector(SourceConnector):
     def examine(self, config: Mapping[str, str]) -> Findings:
         """Whether the server can be reached, and writes what is needed."""
         try:
-            session = Session(read_config(config).endpoint)
+            read = read_config(config)
+            session = Session(read.endpoint)
             try:
-                check_server(session)
+                check_server(session, has_history=read.history is not None)
             finally:
                 session.close()
         except ConnectError as error:

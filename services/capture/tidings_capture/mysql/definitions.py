@@ -5,6 +5,7 @@ from typing import NamedTuple
 from tidings_capture.mysql import events as log
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.ddl import truncated
+from tidings_capture.mysql.gtid import read_gtids
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Numbers, Place
@@ -52,9 +53,12 @@ class DefinitionWriter:
             passed: it was told before.
         """
         statement = one.query.statement.decode("utf-8", "replace")
+        kept = self._tables.define(
+            statement, one.query.database, read_gtids(str(one.place.gtid))[0], one.before
+        )
         if self._history is not None and not passed:
             told = self._schemas.told(statement, one.query.database)
-            self._history.define([(d.database, d.statement) for d in told], one.before, one.events)
+            self._history.define([(d.database, d.statement) for d in told], one.before, one.events, kept)
         if self._truncates:
             numbers = self._truncate(one, truncated(statement, one.query.database), numbers, passed=passed)
         if not passed and self._config.schema_changes:

@@ -208,10 +208,14 @@ def _bit(length: int) -> _Kind:
     return semantic.bits(length), lambda cell: cell.to_bytes(size, "little"), None
 
 
-def _labels(column: Column) -> ConnectSchema:
+def labels_of(column: Column) -> list[str]:
+    """Of an ENUM or a SET."""
     body = column.declared[column.declared.index("(") + 1 : column.declared.rindex(")")]
-    labels = [label.replace("''", "'") for label in _LITERAL.findall(body)]
-    schema = semantic.enum([label.replace(",", "\\,") for label in labels])
+    return [label.replace("''", "'") for label in _LITERAL.findall(body)]
+
+
+def _labels(column: Column) -> ConnectSchema:
+    schema = semantic.enum([label.replace(",", "\\,") for label in labels_of(column)])
     return schema if column.type == "enum" else replace(schema, name="io.debezium.data.EnumSet")
 
 

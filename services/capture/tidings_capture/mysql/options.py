@@ -185,7 +185,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         ),
         Option(
             HISTORY_TOPIC,
-            documentation="The topic of Debezium's schema history, which is written, and not read; without one Debezium has to make it anew.",
+            documentation="The topic of Debezium's schema history, which is written, and read where the log does not name columns; without one Debezium has to make it anew.",
             remark="See [moving](#moving-from-debezium-and-back).",
         ),
         Option(
@@ -280,7 +280,7 @@ IGNORED: Final = (
     Passed(f"{HISTORY}.consumer.", "the consumer that looks whether there is one"),
     Passed(
         f"{HISTORY}.",
-        "nobody, but for those that are obeyed: the log itself names its columns, so that the history is not read",
+        "nobody, but for those that are obeyed",
     ),
 )
 OBEYED: Final = tuple(option for options in SECTIONS.values() for option in options)

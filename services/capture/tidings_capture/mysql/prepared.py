@@ -6,17 +6,17 @@ committed, its events come from memory, or are read again from the log by a conn
 was large, or where it was prepared before the stream began. Of one that is not noted the log is searched from its beginning on.
 """
 
-import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tidings_capture.mysql import events as log
-from tidings_capture.mysql.client import BinlogStream, Session
+from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
-from tidings_capture.mysql.events import Event, EventReader, GtidEvent
+from tidings_capture.mysql.errors import BinlogLostError, UnsupportedError
+from tidings_capture.mysql.events import Event, GtidEvent
 from tidings_capture.mysql.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.second_reader import Events, events_behind
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -26,11 +26,6 @@ _MOST_BYTES: Final = 16 << 20
 """Of events that are kept in memory."""
 _MOST: Final = 10_000
 """Transactions at once: the offset has to be small enough for a record."""
-_SILENT_SECONDS: Final = 60.0
-_TURN_SECONDS: Final = 0.5
-"""How long the log is searched before the task looks after other things."""
-Events = Iterator[Event | None]
-"""None: nothing for now."""
 
 
 @dataclass(slots=True)
@@ -117,7 +112,7 @@ class Prepared:
     def _read(self, held: _Held) -> Events:
         """Its events, from the log."""
         inside = False
-        for event in self._log(held.before):
+        for event in events_behind(self._config, held.before):
             if event is None:
                 yield None
             elif event.type == log.GTID:
@@ -142,7 +137,7 @@ class Prepared:
         finally:
             session.close()
         position, found = GtidPosition.read(begins or ""), None
-        for event in self._log(position):
+        for event in events_behind(self._config, position):
             if event is None:
                 yield None
             elif event.type == log.GTID:
@@ -155,33 +150,6 @@ class Prepared:
         if found is None:
             raise _lost(until)
         return found
-
-    def _log(self, position: GtidPosition) -> Events:
-        """The events behind a position, by a connection of its own: as number 0, whose server looks for no other of its number."""
-        config = self._config
-        stream = BinlogStream(
-            config.endpoint,
-            position,
-            0,
-            annotations=config.include_query,
-            heartbeat_seconds=_SILENT_SECONDS / 4,
-        )
-        reader, heard = EventReader(), time.monotonic()
-        turn = heard
-        try:
-            while True:
-                for packet in stream.packets():
-                    heard = time.monotonic()
-                    yield reader.read(packet)
-                    if heard > turn + _TURN_SECONDS:
-                        yield None
-                        turn = time.monotonic()
-                if time.monotonic() > heard + _SILENT_SECONDS:
-                    raise MariaDbError(f"{config.endpoint} has been silent for {_SILENT_SECONDS:.0f} seconds")
-                stream.wait_alone(_TURN_SECONDS)
-                yield None
-        finally:
-            stream.close()
 
 
 def _lost(gtid: Gtid) -> BinlogLostError:

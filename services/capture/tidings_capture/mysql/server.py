@@ -5,6 +5,7 @@ from typing import Final
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import UnsupportedError
 from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.history.options import HISTORY_SERVERS, HISTORY_TOPIC
 from tidings_capture.mysql.offset import Offset
 from tidings_service import get_logger
 
@@ -16,8 +17,8 @@ _NEEDED: Final = {
         ("FULL", "FULL_NODUP", "NOBLOB"),
         "SET GLOBAL binlog_row_image=FULL; sessions that are open keep what they had",
     ),
-    "binlog_row_metadata": (("FULL",), "SET GLOBAL binlog_row_metadata=FULL"),
 }
+_METADATA: Final = "binlog_row_metadata"
 _FIRST: Final = 4
 """Where the events of a file begin."""
 _OLDEST: Final = (10, 5)
@@ -35,8 +36,25 @@ def oldest_position(session: Session) -> Offset:
     return Offset(GtidPosition.read(gtids or ""), file, _FIRST)
 
 
-def check_server(session: Session) -> None:
+def names_columns(session: Session) -> bool:
+    """Whether the log names the columns of tables now.
+
+    Raises:
+        MariaDbError: the server cannot be asked.
+    """
+    return _metadata(session) == "FULL"
+
+
+def _metadata(session: Session) -> str:
+    ((value,),) = session.rows(f"SELECT @@global.{_METADATA}")
+    return str(value).upper()
+
+
+def check_server(session: Session, *, has_history: bool = False) -> None:
     """See that a server writes what is needed.
+
+    Args:
+        has_history: whether the connector keeps the columns of tables in a schema history, so that the log need not name them.
 
     Raises:
         UnsupportedError: it does not; says what to set.
@@ -60,3 +78,8 @@ def check_server(session: Session) -> None:
                 "binlog_row_image is NOBLOB: the log does not tell texts and bytes that did not change, nor those that"
                 " REPLACE has emptied"
             )
+    if not has_history and (value := _metadata(session)) != "FULL":
+        raise UnsupportedError(
+            f"the server's {_METADATA} is {value}, so that its log does not name the columns of tables",
+            hint=f"SET GLOBAL {_METADATA}=FULL, or set {HISTORY_TOPIC} and {HISTORY_SERVERS}",
+        )

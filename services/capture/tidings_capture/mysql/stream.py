@@ -50,7 +50,7 @@ class Stream:
         self._config = config
         self._output = output
         self._topic = TransactionTopic(config)
-        self._tables = Tables(config, output.direct)
+        self._tables = Tables(config, output.direct, history)
         self._definitions = DefinitionWriter(config, output, self._tables, history)
         self._reader = EventReader()
         self._gtids = start.gtids
@@ -197,7 +197,7 @@ class Stream:
         elif kind in log.ROWS:
             rows = self._rows(event)
         elif kind == log.TABLE_MAP:
-            self._versions[table_id(event)] = self._tables.version(event)
+            self._versions[table_id(event)] = self._tables.version(event, self._before())
         elif kind == log.GTID:
             self._begin(event)
         elif kind == log.XID:

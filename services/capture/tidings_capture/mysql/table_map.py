@@ -91,6 +91,10 @@ class TableMap:
     columns: tuple[LoggedColumn, ...]
     key: tuple[str, ...]
     """The primary key's columns, in order."""
+    has_names: bool = True
+    """Whether the log names columns, labels and key (``binlog_row_metadata=FULL``); else they are empty."""
+    has_signs: bool = True
+    """Whether it says which numbers are unsigned."""
 
     @property
     def name(self) -> str:
@@ -123,7 +127,7 @@ def read_table_map(event: Event) -> TableMap:
 
     Raises:
         BinlogError: it is malformed.
-        UnsupportedError: a column is of a type that is not read, or names are missing.
+        UnsupportedError: a column is of a type that is not read.
     """
     number = table_id(event)
     reader = event.reader("TABLE_MAP")
@@ -149,13 +153,10 @@ def read_table_map(event: Event) -> TableMap:
         field = reader.number(1)
         data = reader.sized()
         more[field] = Reader(data, 0, len(data), f"TABLE_MAP of {database}.{table}: field {field}")
-    if _NAMES not in more:
-        raise UnsupportedError(
-            f"the binary log does not name the columns of {database}.{table}",
-            hint="SET GLOBAL binlog_row_metadata=FULL; what was written before cannot be read: take a new snapshot",
-        )
     columns = _described(columns, more)
-    return TableMap(number, database, table, tuple(columns), _key(columns, more))
+    has_names = _NAMES in more
+    key = _key(columns, more) if has_names else ()
+    return TableMap(number, database, table, tuple(columns), key, has_names, _SIGNS in more)
 
 
 def _meta(kind: int, reader: Reader) -> tuple[int, int]:
@@ -177,8 +178,8 @@ def _meta(kind: int, reader: Reader) -> tuple[int, int]:
 
 
 def _described(columns: list[LoggedColumn], more: dict[int, Reader]) -> list[LoggedColumn]:
-    names = more[_NAMES]
-    columns = [replace(column, name=names.text()) for column in columns]
+    if (names := more.get(_NAMES)) is not None:
+        columns = [replace(column, name=names.text()) for column in columns]
     if _SIGNS in more:
         bits = more[_SIGNS].rest()
         numeric = [i for i, column in enumerate(columns) if column.type in NUMERIC]

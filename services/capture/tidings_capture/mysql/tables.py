@@ -1,7 +1,8 @@
 """The versions of tables that the log speaks of: what reads their rows, and what makes records of them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tidings_capture.mysql import table_map as kinds
 from tidings_capture.mysql.catalog import Charsets, Column, Table, table
@@ -10,7 +11,12 @@ from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
 from tidings_capture.mysql.events import HEADER_BYTES, Event
+from tidings_capture.mysql.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.history.named import named
+from tidings_capture.mysql.history.structures import Structures
+from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.logged import decoder, fits, is_ambiguous
+from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.records import Place, TablePlan
 from tidings_capture.mysql.row_code import TableRows
 from tidings_capture.mysql.schema_topic import SchemaTopic
@@ -22,6 +28,7 @@ from tidings_service import get_logger
 
 _log = get_logger(__name__)
 _ID_BYTES: Final = 6
+_NOWHERE: Final = Offset(GtidPosition())
 _MOST: Final = 5_000
 """Versions that are remembered."""
 
@@ -47,18 +54,28 @@ class Tables:
 
     Args:
         converters: for keys and values, where rows may be encoded without records between.
+        history: keeps the columns of tables where the log does not name them.
     """
 
-    def __init__(self, config: MariaDbConfig, converters: tuple[Converter, Converter] | None = None) -> None:
+    def __init__(
+        self,
+        config: MariaDbConfig,
+        converters: tuple[Converter, Converter] | None = None,
+        history: SchemaHistory | None = None,
+    ) -> None:
         self._config = config
         self._converters = converters
         self._session: Session | None = None
         self._charsets: Charsets | None = None
+        self.structures = Structures(config, history, lambda: self._asked()[0])
         self._known: dict[bytes, Version | None] = {}
         self._former: dict[Table, TablePlan] = {}
 
-    def version(self, event: Event) -> Version | None:
+    def version(self, event: Event, place: Offset = _NOWHERE) -> Version | None:
         """The version; None: the table is not captured.
+
+        Args:
+            place: before the event's transaction.
 
         Raises:
             BinlogError: the event is malformed.
@@ -69,7 +86,7 @@ class Tables:
         if said not in self._known:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[said] = self._find(event)
+            self._known[said] = self._find(event, place)
         return self._known[said]
 
     def altered(self) -> None:
@@ -121,21 +138,30 @@ class Tables:
             self._session.close()
             self._session = None
 
-    def _find(self, event: Event) -> Version | None:
+    def define(self, statement: str, database: str, gtid: Gtid, place: Offset) -> Mapping[str, Any]:
+        """See `Structures.define`."""
+        try:
+            return self.structures.define(statement, database, gtid, place)
+        except MariaDbError:  # as in `_find`
+            self.close()
+            return self.structures.define(statement, database, gtid, place)
+
+    def _find(self, event: Event, place: Offset) -> Version | None:
         if not self._config.captures(*table_name(event)):
             return None
         mapped = read_table_map(event)
+        has_names = mapped.has_names
         try:
-            now, charsets = self._ask(mapped)
+            mapped, now, charsets = self._ask(mapped, place)
         except MariaDbError:  # the connection may have been idle for too long
             self.close()
-            now, charsets = self._ask(mapped)
+            mapped, now, charsets = self._ask(mapped, place)
         past = versioned(mapped, now)
         visible = mapped if past is None else past.visible(mapped)
         if now is None or not fits(visible.columns, now, charsets):
             _log.info("rows of a former version of a table: its defaults are not known", table=mapped.name)
             now = _from_log(visible, charsets)
-        else:
+        elif has_names:
             _check_ambiguous(visible, now, event.timestamp)
         decoders = [
             decoder(logged, column.type, charsets)
@@ -148,9 +174,12 @@ class Tables:
             encoder = ChangeEncoder(mapped, decoders, plan, self._converters)
         return Version(TableRows(mapped, decoders), plan, encoder, past)
 
-    def _ask(self, mapped: TableMap) -> tuple[Table | None, Charsets]:
+    def _ask(self, mapped: TableMap, place: Offset) -> tuple[TableMap, Table | None, Charsets]:
         session, charsets = self._asked()
-        return table(session, mapped.database, mapped.table), charsets
+        if mapped.has_names:
+            return mapped, table(session, mapped.database, mapped.table), charsets
+        known = self.structures.at((mapped.database, mapped.table), place)
+        return named(mapped, known, charsets), known, charsets
 
     def _asked(self) -> tuple[Session, Charsets]:
         if self._session is None:

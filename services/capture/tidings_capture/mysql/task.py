@@ -63,7 +63,7 @@ class MariaDbTask(SourceTask):
         offset = None if stored is None else read_offset(stored)
         session = Session(self._config.endpoint)
         try:
-            check_server(session)
+            check_server(session, has_history=self._history is not None)
             lost = offset is not None and self._is_lost(session, offset)
             kind = (
                 Stored.NOTHING if offset is None else Stored.PART if offset.in_snapshot else Stored.POSITION

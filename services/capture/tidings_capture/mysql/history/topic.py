@@ -1,4 +1,6 @@
-"""Debezium's schema history, which it reads when it starts: written so that a connector can move back to it; never read here.
+"""Debezium's schema history, which it reads when it starts: written so that a connector can move back to it.
+
+It is read here only where the log does not name the columns of tables; see `structures`.
 
 A record has the connector's partition, the position, and a definition (DDL) with the tables behind it (``tableChanges``). At
 the beginning of a snapshot these are the tables as the catalog has them. Of a statement of the log no tables are told, since
@@ -7,8 +9,8 @@ The format: ``io.debezium.relational.history.HistoryRecord`` and ``JsonTableChan
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -16,7 +18,11 @@ from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.history.options import HISTORY_TOPIC, HistoryOptions
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.schema_topic import Structure
+from tidings_connect.errors import OffsetError
 from tidings_connect.kafka.single_log import SingleLog
+
+_NOTHING: Final = "SET @tidings = 0"
+"""A statement that alters nothing: Debezium's parser reads it when it reads the history."""
 
 
 class Log(Protocol):
@@ -31,6 +37,10 @@ class Log(Protocol):
         ...
 
     def append(self, value: bytes) -> None:
+        """See `SingleLog`."""
+        ...
+
+    def values(self) -> Iterator[bytes]:
         """See `SingleLog`."""
         ...
 
@@ -51,26 +61,61 @@ class SchemaHistory:
         """Create the topic where there is none."""
         self._log.ensure()
 
-    def structure(self, told: Structure, offset: Offset) -> None:
-        """One definition of those that would make all tables as they are at a position."""
-        self._append(told.database, told.ddl, told.changes, offset.stored())
+    def structure(self, told: Structure, offset: Offset, kept: Mapping[str, Any] | None = None) -> None:
+        """One definition of those that would make all tables as they are at a position; `kept` as of `define`."""
+        self._append(told.database, told.ddl, told.changes, offset.stored(), kept)
 
-    def define(self, statements: Iterable[tuple[str, str]], before: Offset, events: int) -> None:
+    def define(
+        self,
+        statements: Iterable[tuple[str, str]],
+        before: Offset,
+        events: int,
+        kept: Mapping[str, Any],
+    ) -> None:
         """A statement of the log.
 
         Args:
             statements: what it is told as, each with its database.
             before: the position before its transaction.
             events: how many of the transaction's were read before it.
+            kept: fields of a record that Debezium does not know, where the log does not name columns (`structures`).
         """
         position = {**before.stored(), "event": events}
-        for database, statement in statements:
-            self._append(database, statement, (), position)
+        told = list(statements) or ([("", _NOTHING)] if kept else [])
+        for database, statement in told:
+            self._append(database, statement, (), position, kept)
+
+    def keep(self, kept: Mapping[str, Any], place: Offset) -> None:
+        """Tables as they are at a place of the log; see `structures`."""
+        self._append("", _NOTHING, (), place.stored(), kept)
+
+    def records(self) -> Iterator[Mapping[str, Any]]:
+        """All records, from the first on.
+
+        Raises:
+            OffsetError: one is not JSON.
+        """
+        for value in self._log.values():
+            try:
+                record = orjson.loads(value)
+            except ValueError:
+                record = None
+            if not isinstance(record, dict):
+                raise OffsetError(
+                    "a record of the schema history is not a JSON object",
+                    hint="is schema.history.internal.kafka.topic the topic of another use?",
+                )
+            yield record
 
     def _append(
-        self, database: str, ddl: str, changes: Sequence[Mapping[str, Any]], position: Mapping[str, Any]
+        self,
+        database: str,
+        ddl: str,
+        changes: Sequence[Mapping[str, Any]],
+        position: Mapping[str, Any],
+        kept: Mapping[str, Any] | None = None,
     ) -> None:
-        record = {
+        record: dict[str, Any] = {
             "source": self._source,
             "position": position,
             "ts_ms": time.time_ns() // 1_000_000,
@@ -78,6 +123,7 @@ class SchemaHistory:
             "ddl": ddl,
             "tableChanges": [_document(one) for one in changes],
         }
+        record |= kept or {}
         self._log.append(orjson.dumps(record))
 
 

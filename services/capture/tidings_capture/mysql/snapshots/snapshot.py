@@ -4,16 +4,19 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidings_capture.mysql.catalog import Found, Table, table
 from tidings_capture.mysql.cells import Cells
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import MariaDbError
+from tidings_capture.mysql.history.structures import Structures
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.records import Place
 from tidings_capture.mysql.schema_topic import SchemaTopic
 from tidings_capture.mysql.selected import Read, expression, quoted, reader
+from tidings_capture.mysql.server import names_columns
 from tidings_capture.mysql.snapshots.locks import Locks, captured_tables, check_engines, has_transactions
 from tidings_capture.mysql.snapshots.moment import begin_together, position_of
 from tidings_capture.mysql.snapshots.readers import read_all
@@ -83,6 +86,8 @@ class Snapshot:
         except BaseException:
             self._unlock(lost=True)
             raise
+        self._kept: Mapping[str, Any] = {}
+        """What marks records of the history that say nothing new of tables."""
         self._others: list[Session] = []
         """Connections at the same moment, which read tables beside it."""
         try:
@@ -93,10 +98,18 @@ class Snapshot:
                 may_lock=config.locking != "none",
             )
             self.offset = position_of(self._session)
+            self._keep_structures()
             self._records = self._all(self._captured() if rows else [])
         except BaseException:
             self.close()
             raise
+
+    def _keep_structures(self) -> None:
+        """Where the log does not name columns, the history knows them at this very place."""
+        if self._history is not None and self._work.tables is None and not names_columns(self._session):
+            self._history.begin()
+            structures = Structures(self._config, self._history, lambda: self._session)
+            self._kept = structures.begin_anew(self.offset)
 
     def _connections(self) -> int:
         """How many are of use."""
@@ -173,7 +186,7 @@ class Snapshot:
         topic = SchemaTopic(self._config)
         for told in topic.structures(self._session, only) if tells or history is not None else ():
             if history is not None:
-                history.structure(told, self.offset)
+                history.structure(told, self.offset, self._kept)
             if tells:
                 yield topic.snapshot(told, self.offset)
 
