@@ -1,0 +1,204 @@
+"""MariaDB's signals and incremental snapshots on a worker in memory and a real server: which tables, keys and rows are read."""
+
+import json
+from typing import Any
+
+import pytest
+from mariadb_cases import READ_ONLY, running
+from mariadb_parts import Database
+from mariadb_worker import Config
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"incremental.snapshot.watermarking.strategy": "insert_delete"}, READ_ONLY]
+)
+def test_tables_are_read_in_chunks_by_key(database: Database, config: Config, more: Config) -> None:
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY, t VARCHAR(9))",
+        "INSERT INTO a SELECT seq, CONCAT('x', seq) FROM seq_1_to_7",
+        "CREATE TABLE empty (id INT PRIMARY KEY)",
+        "CREATE TABLE nokey (id INT)",
+        "INSERT INTO nokey VALUES (2), (1)",
+    )
+    with running(config | more, database) as case:
+        id_ = case.execute("a", "empty", "nokey", "nothere")
+        case.wait_told("COMPLETED")
+        assert case.read("a") == [1, 2, 3, 4, 5, 6, 7]
+        rows = case.values("a")
+        statuses = {
+            n["additional_data"]["scanned_collection"].partition(".")[2]: n["additional_data"]["status"]
+            for n in case.told("TABLE_SCAN_COMPLETED")
+        }
+        assert case.told("COMPLETED")[0]["id"] == id_
+    assert statuses == {
+        "a": "SUCCEEDED",
+        "empty": "EMPTY",
+        "nokey": "NO_PRIMARY_KEY",
+        "nothere": "UNKNOWN_SCHEMA",
+    }
+    assert {(v["source"]["snapshot"], v["transaction"]) for v in rows} == {("incremental", None)}
+    assert case.worker.offsets()[0]["offset"].get("incremental_snapshot_collections") is None
+
+
+def test_a_table_is_the_signal_and_the_file_and_what_is_none_is_left_out(
+    database: Database, config: Config, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    database.run("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)")
+    data = {"data-collections": [f"{database.name}.a"], "type": "INCREMENTAL"}
+    more = {"signal.enabled.channels": "source,file", "signal.poll.interval.ms": "20"}
+    with running(config | more, database) as case:
+        rows = [
+            ("x", "nothing", "{}"),
+            ("y", "log", "nonsense"),
+            (None, None, None),
+            ("s", "execute-snapshot", json.dumps(data)),
+        ]
+        database.run("ALTER TABLE signals DROP PRIMARY KEY, MODIFY id VARCHAR(100) NULL")
+        database.session.rows(
+            "INSERT INTO signals VALUES (%s, %s, %s), (%s, %s, %s), (%s, %s, %s), (%s, %s, %s)",
+            [value for row in rows for value in row],
+        )
+        case.wait_told("COMPLETED")
+        (tmp_path / "file-signals.txt").write_text(
+            json.dumps({"id": "f", "type": "execute-snapshot", "data": data}) + "\n"
+        )
+        case.wait_told("COMPLETED", 2)
+        assert [note["id"] for note in case.told("STARTED")] == ["s", "f"]
+        assert case.read("a") == [1, 2, 1, 2]
+        case.worker.wait_for(
+            lambda: (tmp_path / "file-signals.txt").read_text() == "", "the signal to be taken"
+        )
+
+
+KEYS = {
+    "BIGINT UNSIGNED": [
+        "0",
+        "9007199254740993",
+        "9007199254740994",
+        "18446744073709551614",
+        "18446744073709551615",
+    ],
+    "DECIMAL(30,10)": ["-1.5", "0", "9007199254740993.1", "9007199254740993.2", "1e19"],
+    "DOUBLE": ["-1e300", "-0.1", "0.1", "0.3", "1e-300"],
+    "FLOAT": ["-1.1", "0.1", "3.4e38", "16777217", "1.17e-38"],
+    "BIT(12)": ["0", "1", "255", "256", "4095"],
+    "YEAR": ["1901", "2000", "2155", "0", "1999"],
+    "VARCHAR(20)": ["'a'", "'B'", "'ä'", "'it''s'", "'b\\\\%%'"],
+    "VARCHAR(20) CHARACTER SET latin1": ["'a'", "'Z'", "'é'", "'ÿ'", "'€'"],
+    "VARCHAR(20) COLLATE utf8mb4_bin": ["'a'", "'B'", "'b'", "'😀'", "''"],
+    "VARBINARY(20)": ["''", "x'00'", "x'00ff'", "x'27'", "x'5c'"],
+    "BINARY(3)": ["'a'", "x'000000'", "x'ff27'", "'abc'", "x'5c5c'"],
+    "ENUM('b','a','c,d')": ["'b'", "'a'", "'c,d'"],
+    "SET('z','y','x')": ["''", "'z'", "'y'", "'z,y'", "'x'"],
+    "DATE": ["'0000-00-00'", "'1000-01-01'", "'2020-02-29'", "'9999-12-31'"],
+    "TIME(3)": ["'-838:59:59'", "'-00:00:00.5'", "'00:00:00'", "'100:00:00.001'"],
+    "DATETIME(6)": [
+        "'2020-01-01 00:00:00.000001'",
+        "'2020-01-01 00:00:00.000002'",
+        "'0000-00-00 00:00:00'",
+        "'9999-12-31 23:59:59.999999'",
+    ],
+    "TIMESTAMP(3)": [
+        "'2020-01-01 00:00:00.001'",
+        "'2020-01-01 00:00:00.002'",
+        "'2030-01-01'",
+        "'1970-01-02'",
+    ],
+    "UUID": [
+        "'123e4567-e89b-12d3-a456-426655440000'",
+        "'00000000-0000-0000-0000-000000000001'",
+        "'ffffffff-ffff-1fff-bfff-ffffffffffff'",
+    ],
+    "INET6": ["'::1'", "'2001:db8::ff00:42:8329'", "'::ffff:1.2.3.4'"],
+}
+
+
+def test_every_kind_of_key(database: Database, config: Config) -> None:
+    tables = {f"k{number}": kind for number, kind in enumerate(KEYS)}
+    for name, kind in tables.items():
+        rows = ", ".join(f"({value}, {number})" for number, value in enumerate(KEYS[kind]))
+        # Two columns, so that the beginning of a key is often the same.
+        database.run(
+            f"CREATE TABLE {name} (k {kind} NOT NULL, id INT, n INT AS (id * 2) STORED, PRIMARY KEY (k, id))",
+            f"INSERT INTO {name} (k, id) VALUES {rows}",
+            f"INSERT INTO {name} (k, id) SELECT k, id + 10 FROM {name}",
+        )
+    with running(config | READ_ONLY | {"incremental.snapshot.chunk.size": "1"}, database) as case:
+        case.execute("k[0-9]+")
+        case.wait_told("COMPLETED")
+        for name, kind in tables.items():
+            expected = [row[0] for row in database.run(f"SELECT id FROM {name} ORDER BY k, id")]
+            assert case.read(name) == list(map(int, expected)), kind
+
+
+def test_conditions_and_a_surrogate_key(database: Database, config: Config) -> None:
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY, n INT NULL, t VARCHAR(9))",
+        "INSERT INTO a SELECT seq, IF(seq < 3, NULL, 100 - seq), CONCAT('it''s ', seq) FROM seq_1_to_8",
+        "CREATE UNIQUE INDEX u ON a (n)",
+    )
+    name = f"{database.name}.a"
+    with running(config | READ_ONLY, database) as case:
+        conditions = [
+            {"data-collection": name, "filter": "id > 2 AND (`t` <> 'it''s 5' -- not 5\n OR id = 0);"}
+        ]
+        case.execute("a", **{"additional-conditions": conditions})
+        case.wait_told("COMPLETED")
+        assert case.read("a") == [3, 4, 6, 7, 8]
+        case.execute(
+            "a",
+            **{
+                "surrogate-key": "n",
+                "additional-conditions": [{"data-collection": name, "filter": "n IS NOT NULL"}],
+            },
+        )
+        case.wait_told("COMPLETED", 2)
+        assert case.read("a")[5:] == [8, 7, 6, 5, 4, 3]
+        for wrong in (
+            "id > 1) OR (1 = 1",
+            "id > 1 # )",
+            "t = `'` ) OR (`'`",
+            "$$ ) UNION SELECT 1, 2, (3 $$",
+            "/*! id */ > 1",
+        ):
+            case.execute("a", **{"additional-conditions": [{"data-collection": name, "filter": wrong}]})
+        case.execute("a", **{"additional-conditions": [{"data-collection": name, "filter": "nothere = 1"}]})
+        case.execute("a", **{"surrogate-key": "nothere"})
+        case.execute("a", **{"additional-conditions": [{"data-collection": name, "filter": "id = 1"}]})
+        case.wait_told("COMPLETED", 3)
+        assert case.read("a")[11:] == [2, 3, 4, 5, 6, 7, 8, 1]
+        statuses = [note["additional_data"]["status"] for note in case.told("TABLE_SCAN_COMPLETED")]
+        assert statuses[2:] == ["SUCCEEDED", "SQL_EXCEPTION", "SQL_EXCEPTION", "SUCCEEDED"]
+
+
+def test_pause_resume_and_stop(database: Database, config: Config) -> None:
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY)",
+        "INSERT INTO a SELECT seq FROM seq_1_to_150",
+        "CREATE TABLE b LIKE a",
+        "INSERT INTO b SELECT * FROM a",
+    )
+    with running(config | READ_ONLY, database) as case:
+        case.execute("a", "b")
+        case.signal("pause-snapshot")
+        case.wait_told("PAUSED")
+        before = len(case.read("a"))
+        database.run("INSERT INTO a VALUES (3000)")
+        case.worker.wait_for(
+            lambda: case.values("a")[-1:] != [] and case.values("a")[-1]["op"] == "c",
+            "the stream to go on",
+        )
+        assert before < 150
+        assert len(case.read("a")) <= before + 3
+        case.signal("stop-snapshot", **{"data-collections": [f"{database.name}.b"]})
+        case.signal("resume-snapshot")
+        case.wait_told("COMPLETED")
+        assert case.read("a") == list(range(1, 151))
+        assert [note["additional_data"]["data_collections"] for note in case.told("ABORTED")] == [
+            f"{database.name}.b"
+        ]
+        case.execute("a")
+        case.signal("stop-snapshot")
+        case.wait_told("ABORTED", 2)
+        assert case.values("b") == []

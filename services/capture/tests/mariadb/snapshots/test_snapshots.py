@@ -1,0 +1,235 @@
+"""MariaDB's snapshots beside changes, on a worker in memory and a real server: their order, and what a restart goes on with."""
+
+import threading
+import time
+
+import pytest
+from mariadb_cases import READ_ONLY, Case, Writer, judged, running
+from mariadb_parts import Database
+from mariadb_worker import Config
+
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_connect.testing.memory_worker import MemoryWorker
+
+
+@pytest.mark.parametrize(
+    ("seed", "more", "kill"), [(1, {}, "window.read"), (2, READ_ONLY, "window.sent"), (3, READ_ONLY, None)]
+)
+def test_concurrent_writes_and_restarts(
+    database: Database, config: Config, seed: int, more: Config, kill: str | None
+) -> None:
+    print("seed", seed)
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL, n INT)",
+        "INSERT INTO a SELECT seq, seq, 0 FROM seq_1_to_300",
+    )
+    chosen = config | more | {"incremental.snapshot.chunk.size": "7"}
+    if seed == 3:
+        chosen |= {
+            "transforms": "t",
+            "transforms.t.type": "org.apache.kafka.connect.transforms.InsertHeader",
+            "transforms.t.header": "h",
+            "transforms.t.value.literal": "x",
+        }
+    with running(chosen, database) as case:
+        with Writer(database, seed):
+            case.execute("a")
+            if kill is not None:
+                with case.worker.crash_at(kill, 8) as happened:
+                    case.worker.wait_for(lambda: happened.is_set() and not case.worker.tasks, "the crash")
+                case.worker.resume()
+            else:
+                database.run("ALTER TABLE a ADD COLUMN x INT DEFAULT 5 AFTER id")
+            case.wait_told("COMPLETED")
+            case.execute("a")
+            case.wait_told("COMPLETED", 2)
+        database.run("INSERT INTO a (id, v, n) VALUES (-1, 1000000000, 0)")
+        case.worker.wait_for(
+            lambda: case.values("a")[-1]["after"] is not None and case.values("a")[-1]["after"]["id"] == -1,
+            "the last row",
+        )
+        expected = {int(id_): int(v) for id_, v in database.run("SELECT id, v FROM a")}
+        assert judged(case, expected) == []
+        told = [note["type"] for note in case.told() if note["type"] != "IN_PROGRESS"]
+    assert told == [
+        "SKIPPED",
+        "STARTED",
+        *(["SKIPPED"] if kill else []),
+        "TABLE_SCAN_COMPLETED",
+        "COMPLETED",
+        "STARTED",
+        "TABLE_SCAN_COMPLETED",
+        "COMPLETED",
+    ]
+
+
+def test_a_commit_that_readers_do_not_see_yet_is_waited_for(database: Database, config: Config) -> None:
+    """A semi-synchronous replica that does not answer: the log has the deletion, and who reads still sees the row."""
+    database.run("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2), (3)")
+    ((enabled, missing, seconds),) = database.run(
+        "SELECT @@rpl_semi_sync_master_enabled, @@rpl_semi_sync_master_wait_no_slave, @@rpl_semi_sync_master_timeout"
+    )
+    database.run(
+        "SET GLOBAL rpl_semi_sync_master_timeout = 3000, rpl_semi_sync_master_wait_no_slave = 1,"
+        " rpl_semi_sync_master_wait_point = 'AFTER_SYNC', rpl_semi_sync_master_enabled = 1"
+    )
+    other = Session(database.endpoint)
+    deletes = threading.Thread(target=lambda: other.rows(f"DELETE FROM {database.name}.a WHERE id = 2"))
+    try:
+        with running(config | READ_ONLY, database) as case:
+            deletes.start()
+            case.worker.wait_for(lambda: [v["op"] for v in case.values("a")] == ["d"], "the deletion")
+            ((count,),) = database.run("SELECT COUNT(*) FROM a")
+            case.execute("a")
+            case.wait_told("COMPLETED")
+            found = case.read("a")
+    finally:
+        deletes.join()
+        other.close()
+        database.run(
+            f"SET GLOBAL rpl_semi_sync_master_enabled = {enabled}, rpl_semi_sync_master_wait_no_slave = {missing},"
+            f" rpl_semi_sync_master_timeout = {seconds}"
+        )
+    assert count == "3", "the deletion is seen before it is acknowledged: this shows nothing"
+    assert found == [1, 3]
+
+
+def test_a_blocking_snapshot_stands_behind_the_changes_before_it(database: Database, config: Config) -> None:
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL, n INT)",
+        "INSERT INTO a SELECT seq, seq, 0 FROM seq_1_to_300",
+        "CREATE TABLE b (id INT, x FLOAT)",
+        "INSERT INTO b VALUES (1, 1.1), (2, 0.3)",
+    )
+    with running(config, database) as case:
+        with Writer(database, 7):
+            case.worker.wait_for(lambda: len(case.values("a")) > 20, "changes")
+            for number in range(3):
+                case.execute("a", type="blocking")
+                case.wait_told("COMPLETED", number + 1)
+        database.run("INSERT INTO a VALUES (-1, 1000000000, 0)")
+        case.worker.wait_for(lambda: (case.values("a")[-1]["after"] or {}).get("id") == -1, "the last row")
+        expected = {int(id_): int(v) for id_, v in database.run("SELECT id, v FROM a")}
+        assert judged(case, expected) == []
+        rows = [v for v in case.values("a") if v["op"] == "r"]
+        assert rows[0]["source"]["gtid"] is not None
+        assert {rows[0]["source"]["snapshot"], rows[-1]["source"]["snapshot"]} == {"first", "last"}
+        name = f"{database.name}.b"
+        wrong = ["SELECT nothere FROM b", "SELECT 1) UNION (SELECT 2", "nonsense"]
+        for filter_ in [*wrong, f"SELECT id FROM {name} WHERE id > 1"]:
+            case.execute(
+                "b",
+                type="blocking",
+                **{"additional-conditions": [{"data-collection": name, "filter": filter_}]},
+            )
+        case.wait_told("COMPLETED", 4)
+        assert [v["after"] for v in case.values("b")] == [{"id": 2, "x": None}]
+        assert len(case.told("ABORTED")) == 2
+
+
+def test_an_interrupted_snapshot_goes_on_behind_the_log(database: Database, config: Config) -> None:
+    """A table that was sent as a whole is not read again; a row that was sent, and deleted meanwhile, has its delete."""
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY)",
+        "INSERT INTO a VALUES (1), (2)",
+        "CREATE TABLE b (id INT PRIMARY KEY)",
+        "INSERT INTO b SELECT seq FROM seq_1_to_2000",
+        "CREATE TABLE c (id INT PRIMARY KEY)",
+        "INSERT INTO c VALUES (1)",
+    )
+    initial = config | {"snapshot.mode": "initial", "snapshot.fetch.size": "5"}
+    with MemoryWorker(MariaDbConnector(), "c") as worker:
+        case = Case(worker, database)
+
+        def amid_b() -> bool:
+            """With the end of `a` stored, which takes longer than a quiet machine needs for the rest."""
+            time.sleep(0.001)
+            worker.deliver()
+            return len(case.read("b")) > 100 and "tidings_snapshot_done" in worker.offsets()[0]["offset"]
+
+        with worker.crash_at("batch.sent", when=amid_b) as happened:
+            worker.put(initial)
+            worker.wait_for(lambda: happened.is_set() and not worker.tasks, "the crash")
+        sent = case.read("b")
+        assert len(sent) < 2000
+        database.run(
+            "DELETE FROM b WHERE id IN (2, 1999)",
+            "UPDATE a SET id = 3 WHERE id = 2",
+            "INSERT INTO c VALUES (2)",
+        )
+        worker.resume()
+        worker.wait_for(lambda: len(case.values("c")) >= 3, "the rest")
+        told = [[(v["op"], (v["after"] or v["before"])["id"]) for v in case.values(t)] for t in "abc"]
+        assert told[0] == [("r", 1), ("r", 2), ("d", 2), ("c", 3)]
+        assert told[1] == [
+            *(("r", n) for n in sent),
+            ("d", 2),
+            ("d", 1999),
+            *(("r", n) for n in range(1, 2001) if n not in {2, 1999}),
+        ]
+        assert told[2] == [("c", 2), ("r", 1), ("r", 2)]
+        worker.wait_for(lambda: "snapshot" not in worker.offsets()[0]["offset"], "the end to be stored")
+
+
+def test_snapshot_modes(database: Database, config: Config) -> None:
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY, x FLOAT)",
+        "INSERT INTO a VALUES (1, 1.1)",
+        "CREATE TABLE b LIKE a",
+        "INSERT INTO b SELECT * FROM a",
+    )
+
+    def ops(*tables: str) -> list[str]:
+        return ["".join(v["op"] for v in case.values(t)) for t in tables]
+
+    with MemoryWorker(MariaDbConnector(), "c", exactly_once=True) as worker:
+        case = Case(worker, database)
+        worker.put(config | {"snapshot.mode": "always", "snapshot.include.collection.list": r".*\.a"})
+        worker.wait_for(lambda: ops("a", "b") == ["r", ""], "always: the first start")
+        worker.pause()
+        database.run("INSERT INTO a VALUES (2, 2)", "INSERT INTO b VALUES (2, 2)")
+        worker.resume()
+        worker.wait_for(lambda: ops("a", "b") == ["rcrr", "c"], "always: the second start")
+        database.run("DELETE FROM a WHERE id = 2")
+        worker.wait_for(lambda: ops("a") == ["rcrrd"], "always: the log")
+        based = "snapshot.mode.configuration.based."
+        worker.put(
+            config
+            | {
+                "snapshot.mode": "configuration_based",
+                f"{based}snapshot.data": "true",
+                "snapshot.delay.ms": "300",
+            }
+        )
+        worker.wait_for(lambda: ops("a", "b") == ["rcrrdr", "crr"], "configuration_based: without the log")
+        database.run("INSERT INTO a VALUES (3, 3)")
+        worker.put(config | {"snapshot.mode": "configuration_based", f"{based}start.stream": "true"})
+        worker.wait_for(lambda: ops("a") == ["rcrrdrc"], "configuration_based: the log alone")
+        worker.put(config | {"snapshot.mode": "recovery"})
+        database.run("INSERT INTO a VALUES (4, 4)")
+        worker.wait_for(lambda: ops("a") == ["rcrrdrcc"], "recovery: the log")
+        worker.stop()
+        worker.reset_offsets()
+        override = f"snapshot.select.statement.overrides.{database.name}.a"
+        worker.put(
+            config
+            | {
+                "snapshot.mode": "initial_only",
+                "snapshot.select.statement.overrides": f"{database.name}.a",
+                override: "SELECT x AS y, x, id FROM " + f"{database.name}.a WHERE id < 3",
+                "snapshot.tables.order.by.row.count": "descending",
+            }
+        )
+        worker.wait_for(lambda: ops("a", "b") == ["rcrrdrccr", "crrrr"], "initial_only")
+        assert case.values("a")[-1]["after"] == {"id": 1, "x": 1.1}
+
+
+def test_never_reads_the_whole_log(config: Config, database: Database) -> None:
+    database.run("FLUSH BINARY LOGS")
+    database.purge()
+    database.run("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)", "UPDATE a SET id = 2")
+    with MemoryWorker(MariaDbConnector(), "c", exactly_once=True) as worker:
+        worker.put(config | {"snapshot.mode": "never"})
+        case = Case(worker, database)
+        worker.wait_for(lambda: [v["op"] for v in case.values("a")] == ["c", "d", "c"], "the log")
