@@ -12,7 +12,7 @@ from tidings_capture.postgres.settings.worker_options import spool_bounds
 from tidings_connect.config.rest_security import read_rest_security
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.limits import ConnectorLimits, read_limits
-from tidings_stack.authority import Authority
+from tidings_stack.secured.authority import Authority
 
 Render = Callable[..., list[dict[str, Any]]]
 COMPONENTS = ("capture", "sequencer", "translator", "lakehouse")

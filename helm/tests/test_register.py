@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tidings_stack.authority import Authority
+from tidings_stack.secured.authority import Authority
 
 
 class Worker(BaseHTTPRequestHandler):

@@ -23,10 +23,10 @@ from tests.e2e.acls import ACLS, Acl
 from tidings_jvm import SilentProgress
 from tidings_shop.demo.pipeline import Pipeline
 from tidings_stack import Stack
-from tidings_stack.authority import Authority
-from tidings_stack.guarded_registry import guarded
 from tidings_stack.kafka import KafkaServer
-from tidings_stack.secured import SecuredKafka
+from tidings_stack.secured.authority import Authority
+from tidings_stack.secured.registry import guarded
+from tidings_stack.secured.servers import SecuredKafka
 
 SERVICES = ("capture", "sequencer", "translator", "lakehouse")
 MECHANISM = "SCRAM-SHA-512"

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg.conninfo import make_conninfo
 
 from tidings_cli.main import main
-from tidings_stack.guarded_registry import guarded
-from tidings_stack.secured import KAFKA_USER, SecuredServers
+from tidings_stack.secured.registry import guarded
+from tidings_stack.secured.servers import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for
 
 pytestmark = pytest.mark.stack

@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
 )
 
 from tidings_jvm import SilentProgress
-from tidings_stack.authority import Authority
-from tidings_stack.secured import KAFKA_USER, SecuredKafka
+from tidings_stack.secured.authority import Authority
+from tidings_stack.secured.servers import KAFKA_USER, SecuredKafka
 from tidings_stack.stack import Stack
 
 pytestmark = pytest.mark.stack

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from tidings_connect.errors import WorkerConfigError
 from tidings_connect.kafka.key_stores import read_tls
 from tidings_jvm import find_java
-from tidings_stack.authority import Authority, Issued
+from tidings_stack.secured.authority import Authority, Issued
 
 STORE, KEY = "store-secret", "key-secret"
 

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from tidings_service import load_settings
 from tidings_service.kafka_access import KafkaAccess
 from tidings_service.kafka_settings import KafkaSettings
-from tidings_stack.secured import KAFKA_USER, SecuredServers
-from tidings_stack.token_endpoint import TokenEndpoint
+from tidings_stack.secured.servers import KAFKA_USER, SecuredServers
+from tidings_stack.secured.token_endpoint import TokenEndpoint
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 

@@ -9,7 +9,7 @@ from tidings_service import SettingsError, load_settings
 from tidings_service.kafka_access import KafkaAccess, java_secrets
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.registry_settings import OptionalRegistrySettings, RegistrySettings
-from tidings_stack.authority import Authority
+from tidings_stack.secured.authority import Authority
 
 CANARY = 'ca"na\\ry'
 SCRAM = {

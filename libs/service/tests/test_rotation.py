@@ -10,7 +10,7 @@ from tidings_service.oauth import TokenError, TokenSource
 from tidings_service.rotation import follow, unfollow
 from tidings_service.secret import Secret
 from tidings_service.tls_files import TlsFiles
-from tidings_stack.token_endpoint import TokenEndpoint
+from tidings_stack.secured.token_endpoint import TokenEndpoint
 
 
 class Client:

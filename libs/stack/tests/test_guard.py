@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tidings_stack.errors import StackError
-from tidings_stack.guarded import GuardedProcess
+from tidings_stack.guarding.guarded import GuardedProcess
 from tidings_stack.server import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -33,7 +33,7 @@ STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 OWNER = """
 import json, sys, os
 from pathlib import Path
-from tidings_stack.guarded import GuardedProcess
+from tidings_stack.guarding.guarded import GuardedProcess
 directory = Path({directory!r}) / "server"
 directory.mkdir()
 guarded = GuardedProcess(directories=[directory])

@@ -11,9 +11,9 @@ from typing import ClassVar
 import pytest
 
 from tidings_stack import NotSupportedError, StackError
-from tidings_stack import containers as containers_module
-from tidings_stack.containers import ContainerStack, kafka_plan, postgres_plan, registry_plan
-from tidings_stack.provider import open_provider
+from tidings_stack.provision import containers as containers_module
+from tidings_stack.provision.containers import ContainerStack, kafka_plan, postgres_plan, registry_plan
+from tidings_stack.provision.provider import open_provider
 
 
 def test_existing_servers_are_used_and_not_stopped() -> None:
@@ -110,9 +110,7 @@ def test_containers_bind_loopback_ports_and_live_like_processes(fake_docker: typ
 
 def test_without_a_docker_daemon_the_error_is_clear() -> None:
     """In a process of its own: docker's client leaves a socket open when it cannot connect."""
-    program = (
-        "from tidings_stack.containers import kafka_plan, run_container; run_container(kafka_plan(15002))"
-    )
+    program = "from tidings_stack.provision.containers import kafka_plan, run_container; run_container(kafka_plan(15002))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "DOCKER_HOST": "unix:///nowhere/docker.sock"},

@@ -23,8 +23,8 @@ from tidings_stack import Stack, StackError
 from tidings_stack.members import with_requirements
 from tidings_stack.ports import accepts
 from tidings_stack.postgres import everybody_may_enter
-from tidings_stack.protocols import OwnedServer
-from tidings_stack.provider import Provider
+from tidings_stack.provision.protocols import OwnedServer
+from tidings_stack.provision.provider import Provider
 from tidings_stack.server import wait_for
 
 pytestmark = pytest.mark.stack

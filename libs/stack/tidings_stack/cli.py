@@ -14,7 +14,16 @@ from pathlib import Path
 
 from tidings_jvm import JvmError, default_progress, prefetch
 from tidings_stack.errors import StackError
-from tidings_stack.keeper import FAILED, READY, Settings, State, is_held, keep, read_state, state_directory
+from tidings_stack.guarding.keeper import (
+    FAILED,
+    READY,
+    Settings,
+    State,
+    is_held,
+    keep,
+    read_state,
+    state_directory,
+)
 from tidings_stack.members import DEFAULT_MEMBERS, MEMBERS, PG_VERSIONS, configurations_of, with_requirements
 from tidings_stack.server import wait_for
 
@@ -119,7 +128,7 @@ def _start_keeper(settings: Settings) -> None:
     log = state_directory() / f"{settings.name}.log"
     with log.open("w") as errors:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "tidings_stack.keeper", json.dumps(asdict(settings))],
+            [sys.executable, "-m", "tidings_stack.guarding.keeper", json.dumps(asdict(settings))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from tidings_stack.mongo import FerretServer, MongoServer
     from tidings_stack.neo4j import Neo4jServer
     from tidings_stack.opensearch import OpenSearchServer
-    from tidings_stack.protocols import OwnedServer
-    from tidings_stack.provider import Provider
+    from tidings_stack.provision.protocols import OwnedServer
+    from tidings_stack.provision.provider import Provider
     from tidings_stack.s3 import S3Server
-    from tidings_stack.secured import SecuredServers
+    from tidings_stack.secured.servers import SecuredServers
 
 MEMBER_OF_FIXTURE = {
     "pg_url": "pg",
@@ -84,7 +84,7 @@ def has_failed(item: pytest.Item) -> bool:
 @pytest.fixture(scope="session")
 def tidings_servers(request: pytest.FixtureRequest) -> Iterator[Provider]:
     """Where servers come from: processes, containers or the environment."""
-    from tidings_stack.provider import open_provider  # noqa: PLC0415 (loads psycopg and confluent_kafka)
+    from tidings_stack.provision.provider import open_provider  # noqa: PLC0415 (loads psycopg and confluent_kafka)
 
     needed = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     together = sorted({member for fixture, member in MEMBER_OF_FIXTURE.items() if fixture in needed})
@@ -165,7 +165,7 @@ def connect_server(tidings_servers: Provider) -> Callable[..., OwnedServer]:
 def secured_servers(request: pytest.FixtureRequest) -> Iterator[SecuredServers]:
     """A broker and a PostgreSQL that ask for TLS, and the authority of their certificates; processes in any case."""
     from tidings_jvm import PlainProgress  # noqa: PLC0415
-    from tidings_stack.secured import SecuredServers  # noqa: PLC0415
+    from tidings_stack.secured.servers import SecuredServers  # noqa: PLC0415
     from tidings_stack.stack import Stack  # noqa: PLC0415
 
     with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:

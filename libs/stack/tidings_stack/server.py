@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from tidings_jvm import Progress, records_classes
 from tidings_stack.errors import ServerStartError
-from tidings_stack.guarded import GuardedProcess
+from tidings_stack.guarding.guarded import GuardedProcess
 from tidings_stack.ports import PortReservations
 
 LOG_LINES_IN_AN_ERROR = 15

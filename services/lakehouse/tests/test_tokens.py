@@ -15,8 +15,8 @@ from tidings_lakehouse.spark.kafka_login import KafkaLogin
 from tidings_service import load_settings
 from tidings_service.kafka_access import KafkaAccess
 from tidings_service.kafka_settings import KafkaSettings
-from tidings_stack.secured import SecuredServers
-from tidings_stack.token_endpoint import TokenEndpoint
+from tidings_stack.secured.servers import SecuredServers
+from tidings_stack.secured.token_endpoint import TokenEndpoint
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Self
 
-from tidings_stack.authority import Authority
+from tidings_stack.secured.authority import Authority
 
 
 class Proxy:

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from sink_targets import Sink
 
 from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_stack.authority import Authority
+from tidings_stack.secured.authority import Authority
 
 HTTP_SINK: Final = "io.aiven.kafka.connect.http.HttpSinkConnector"
 TOLERANT: Final = {

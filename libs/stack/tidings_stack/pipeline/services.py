@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidings_stack.errors import PipelineError, StackError
-from tidings_stack.guarded import GuardedProcess
+from tidings_stack.guarding.guarded import GuardedProcess
 from tidings_stack.pipeline import pages
 
 _TAIL_LINES = 15

@@ -11,8 +11,8 @@ from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.errors import MariaDbError
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_jvm import PlainProgress
-from tidings_stack.authority import Authority
 from tidings_stack.mariadb import MariaDbServer, is_published
+from tidings_stack.secured.authority import Authority
 from tidings_stack.stack import Stack
 
 DATABASE = "secured"

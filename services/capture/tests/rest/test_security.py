@@ -19,7 +19,7 @@ from tidings_connect.errors import WorkerConfigError
 from tidings_connect.herder.herder import Herder
 from tidings_connect.worker import serve_rest
 from tidings_service import Health, serve_application
-from tidings_stack.authority import Authority
+from tidings_stack.secured.authority import Authority
 
 BASIC = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"

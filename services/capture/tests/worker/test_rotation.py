@@ -14,7 +14,7 @@ from tidings_connect.kafka.clients import Producer, renew
 from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.renewals import KAFKA, REGISTRY, Renewal, newest
 from tidings_service.logins import refusal
-from tidings_stack.secured import KAFKA_USER, SecuredServers
+from tidings_stack.secured.servers import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for
 
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -19,8 +19,8 @@ import psycopg
 import pytest
 from raw_topics import read_raw
 
-from tidings_stack.guarded_registry import guarded, header
-from tidings_stack.secured import KAFKA_USER, SecuredServers
+from tidings_stack.secured.registry import guarded, header
+from tidings_stack.secured.servers import KAFKA_USER, SecuredServers
 from tidings_stack.waiting import wait_for
 
 PROVIDERS = "org.apache.kafka.common.config.provider."

@@ -16,10 +16,10 @@ from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.kafka.topics import TopicAdmin
 from tidings_envelope.errors import RegistryError
 from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_stack.authority import Authority
-from tidings_stack.guarded_registry import guarded
-from tidings_stack.secured import KAFKA_USER, SecuredServers
-from tidings_stack.token_endpoint import TokenEndpoint
+from tidings_stack.secured.authority import Authority
+from tidings_stack.secured.registry import guarded
+from tidings_stack.secured.servers import KAFKA_USER, SecuredServers
+from tidings_stack.secured.token_endpoint import TokenEndpoint
 from tidings_stack.waiting import wait_for
 
 CONFLUENT = "io.confluent.connect.avro.AvroConverter"

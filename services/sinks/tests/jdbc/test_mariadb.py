@@ -17,8 +17,8 @@ from tidings_sinks.errors import LostError, TargetError
 from tidings_sinks.jdbc.database import TableName
 from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase
 from tidings_sinks.jdbc.settings import Settings, read_settings
-from tidings_stack.authority import Authority
 from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.secured.authority import Authority
 from tidings_stack.stack import Stack
 
 Rows = Callable[..., list[tuple[Any, ...]]]

@@ -13,9 +13,9 @@ from tidings_service import load_settings
 from tidings_service.kafka_access import KafkaAccess
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.logins import forget_refusal, refusal
-from tidings_stack.authority import Authority
-from tidings_stack.secured import KAFKA_USER, SecuredServers
-from tidings_stack.token_endpoint import TokenEndpoint
+from tidings_stack.secured.authority import Authority
+from tidings_stack.secured.servers import KAFKA_USER, SecuredServers
+from tidings_stack.secured.token_endpoint import TokenEndpoint
 from tidings_translator.base.errors import BrokerError
 from tidings_translator.dead_letters.letter_box import LetterBox
 from tidings_translator.group import faust_login

@@ -11,12 +11,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidings_stack.authority import Authority
 from tidings_stack.kafka import KafkaServer
 from tidings_stack.ports import LOOPBACK
 from tidings_stack.postgres import PostgresServer
+from tidings_stack.secured.authority import Authority
+from tidings_stack.secured.signing import key_set
 from tidings_stack.server import Place
-from tidings_stack.signing import key_set
 from tidings_stack.stack import Stack
 
 KAFKA_USER = "capture"

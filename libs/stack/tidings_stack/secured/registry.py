@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from tidings_stack.authority import Authority
+from tidings_stack.secured.authority import Authority
 
 
 def header(user: str, password: str) -> str:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tidings_stack.ports import LOOPBACK
-from tidings_stack.signing import signed
+from tidings_stack.secured.signing import signed
 
 
 class TokenEndpoint:

@@ -21,7 +21,7 @@ from tidings_stack.stack import Stack
 
 if TYPE_CHECKING:
     from tidings_stack.connect import ConnectServer
-    from tidings_stack.protocols import AnyServer
+    from tidings_stack.provision.protocols import AnyServer
 
 KAFKA_IMAGE = "apache/kafka:4.3.1"
 REGISTRY_IMAGE = "apicurio/apicurio-registry:3.3.3"

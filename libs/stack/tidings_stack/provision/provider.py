@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tidings_jvm import PlainProgress
 from tidings_stack.errors import NotSupportedError, StackError
-from tidings_stack.protocols import AnyServer, OwnedServer
+from tidings_stack.provision.protocols import AnyServer, OwnedServer
 from tidings_stack.stack import Stack
 
 VARIABLES = {
@@ -150,7 +150,7 @@ def open_provider(
     kind = environment.get("TIDINGS_STACK", "processes")
     source: Source
     if kind == "containers":
-        from tidings_stack.containers import ContainerStack  # noqa: PLC0415 (an optional dependency)
+        from tidings_stack.provision.containers import ContainerStack  # noqa: PLC0415 (an optional dependency)
 
         source = ContainerStack()
     elif kind == "processes":

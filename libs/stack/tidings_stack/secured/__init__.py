@@ -1,0 +1,1 @@
+"""Servers that ask for TLS, passwords and tokens, and what issues these."""
