@@ -5,7 +5,7 @@
 Writes what ``/connector-plugins`` says of names, types, defaults, groups and recommended values, without its texts, into
 ``libs/connect/tidings_connect/config/definitions.json`` (what every connector has, transforms and converters) and
 ``services/capture/tidings_capture/postgres/settings/connect_definitions.json`` (the connector's own);
-``tests/conformance/test_rest.py`` compares them with the real thing.
+``tests/conformance/rest/test_rest.py`` compares them with the real thing.
 """
 
 import json

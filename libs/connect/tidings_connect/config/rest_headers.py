@@ -5,7 +5,7 @@ as Kafka Connect's web server does it: an origin is a regular expression, or ``*
 and nothing else, and no cookies; a preflight request goes on to the endpoint. ``response.http.headers.config`` is a list of
 rules, ``[set|add|setDate|addDate] name: value``, with quotes around a rule that has commas in it; a date is said in milliseconds
 from now. Sources: Apache Kafka documentation, "Kafka Connect Configs" and "Configuring HTTP response headers"; what Jetty 12
-under Kafka Connect 4.3.1 answers was observed, and is compared in ``tests/conformance/test_rest.py``.
+under Kafka Connect 4.3.1 answers was observed, and is compared in ``tests/conformance/rest/test_rest.py``.
 """
 
 import csv

@@ -1,7 +1,7 @@
 """Kafka Connect's REST API: connectors, their configuration, status, tasks, topics and offsets.
 
 Paths, status codes and bodies: Apache Kafka documentation, "Kafka Connect REST API"; what it does not say was observed
-on Kafka Connect 4.3.1 (``tests/conformance/test_rest.py`` compares the two). Passwords are masked in answers, unless the worker's properties say
+on Kafka Connect 4.3.1 (``tests/conformance/rest/test_rest.py`` compares the two). Passwords are masked in answers, unless the worker's properties say
 ``tidings.rest.secrets=shown``; a configuration that comes back with the mask keeps the stored password. Plugins: `rest.plugins`; log levels:
 `rest.loggers`.
 """

@@ -3,7 +3,7 @@
 Each path has a table of handlers by method. HEAD follows GET; OPTIONS answers with ``Allow``; another method is 405;
 a request that says a content type other than JSON is 415, as is a body without one where the handler reads it (elsewhere a
 body means nothing); one that takes no JSON is 406; an unknown path is 404. Bodies of errors: `rest.errors`. What Jersey 3 under Kafka Connect 4.3.1 does was observed, and is compared in
-``tests/conformance/test_rest.py``.
+``tests/conformance/rest/test_rest.py``.
 """
 
 import json
