@@ -143,7 +143,7 @@ class Run(LabFaults):
                 ids = [value["after"]["id"] for _, value in found["a"][-3:] if value and value["after"]]
                 return LAST in ids
 
-            wait_for("the last row", caught_up, 180)
+            wait_for("the last row", caught_up, 600)
             outcome = Outcome(judged(lab.db, name, found), transactions=traffic.transactions)
             outcome.records = sum(map(len, found.values()))
         finally:
@@ -236,7 +236,7 @@ class Run(LabFaults):
     def _take_last_snapshot(self) -> None:
         """So that one ends in each schedule, and every row of `a` has been told."""
         id_ = self._ask_for_snapshot("incremental", ["a"], over_rest=False)
-        wait_for("the last snapshot", lambda: ("COMPLETED", id_) in self._topics.notes(), 180)
+        wait_for("the last snapshot", lambda: ("COMPLETED", id_) in self._topics.notes(), 600)
 
     def fail_over(self, _: Fault) -> None:
         """The replica takes the place of a server that is killed."""

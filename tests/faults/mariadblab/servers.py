@@ -79,7 +79,8 @@ class MariaLab:
                 cursor.execute("FLUSH TABLES WITH READ LOCK")
                 cursor.execute("SELECT @@gtid_binlog_pos")
                 ((end,),) = cursor.fetchall()
-            assert run(self.replica, f"SELECT MASTER_GTID_WAIT('{end}', 120)") == [(0,)]
+            came = run(self.replica, f"SELECT MASTER_GTID_WAIT('{end}', 600)")
+            assert came == [(0,)], f"the replica has not come to {end} in 600 seconds"
             self.crash_database()
         finally:
             locked.close()

@@ -106,8 +106,8 @@ class Traffic:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(60)
-            assert not thread.is_alive()
+            thread.join(300)
+            assert not thread.is_alive(), "a writer of the lab has not ended in 300 seconds"
 
     def _write(self, number: int, chance: random.Random) -> None:
         next_id = number + 2  # even and odd

@@ -81,7 +81,7 @@ class Topics:
                 if self._topic(table) not in known:
                     continue
                 consumer.assign([TopicPartition(self._topic(table), 0, 0)])
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + 300
                 while True:
                     assert time.monotonic() < deadline, f"{self._topic(table)} cannot be read"
                     message = consumer.poll(5)

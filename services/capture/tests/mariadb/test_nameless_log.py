@@ -15,7 +15,7 @@ from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.gtid import GtidPosition
 from tidings_capture.mysql.history.structures import kept_at, touches
 from tidings_capture.mysql.history.topic import SchemaHistory
-from tidings_connect.errors import OptionError
+from tidings_connect.errors import OffsetError, OptionError
 from tidings_connect.testing.memory_worker import MemoryWorker
 
 HISTORY = {
@@ -229,3 +229,14 @@ def test_a_table_without_a_history_stops_the_task(database: Database, config: Co
 )
 def test_what_a_definition_may_have_altered(statement: str, touched: bool) -> None:
     assert touches(statement, "d", ("d", "t")) is touched
+
+
+def test_a_history_of_another_use_is_refused() -> None:
+    log = MemoryLog()
+    for value, told in (
+        (b"[]", "not a JSON object"),
+        (b'{"position": {"gtids": "3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5"}}', "has no position"),
+    ):
+        log.records = [value]
+        with pytest.raises(OffsetError, match=told):
+            kept_at(SchemaHistory("p", log).records(), GtidPosition())

@@ -27,6 +27,7 @@ from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.second_reader import events_behind
 from tidings_capture.mysql.server import names_columns
 from tidings_capture.mysql.statements import Kind, kind_of
+from tidings_connect.errors import OffsetError
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
@@ -210,6 +211,10 @@ def _definitions(
     for event in events_behind(config, behind):
         if event is None:
             continue
+        if event.type == log.HEARTBEAT:
+            raise MariaDbError(
+                f"the server has no more of its log than up to {behind}, and said that it ends with {until}"
+            )
         if event.type == log.GTID:
             current = log.read_gtid(event).gtid
             behind = behind.after(current)
@@ -233,10 +238,7 @@ def kept_at(records: Iterable[Mapping[str, Any]], place: GtidPosition) -> tuple[
     for record in records:
         if record.get(_ANEW):
             known, later = {}, {}
-        position = record.get("position") or {}
-        is_before = all(
-            place.holds(gtid) for gtid in GtidPosition.read(str(position.get("gtids") or "")).last
-        )
+        is_before = all(place.holds(gtid) for gtid in _gtids(record).last)
         kept = record.get(_TABLES)
         found = {_name(told): None if one is None else _table(one) for told, one in (kept or {}).items()}
         statement, database = str(record.get("ddl") or ""), str(record.get("databaseName") or "")
@@ -249,6 +251,17 @@ def kept_at(records: Iterable[Mapping[str, Any]], place: GtidPosition) -> tuple[
         if _GTID in record and not place.holds(read_gtids(record[_GTID])[0]):
             later[record[_GTID]] = found
     return known, later
+
+
+def _gtids(record: Mapping[str, Any]) -> GtidPosition:
+    position = record.get("position")
+    try:
+        return GtidPosition.read(str((position or {}).get("gtids") or ""))
+    except (ValueError, AttributeError):
+        raise OffsetError(
+            "a record of the schema history has no position that can be understood",
+            hint="is schema.history.internal.kafka.topic the topic of a connector of MariaDB?",
+        ) from None
 
 
 def _written(found: Found) -> dict[str, Any]:
