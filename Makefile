@@ -50,7 +50,7 @@ demo-data: $(STAMP) ## shop traffic against an existing database: make demo-data
 
 test: $(STAMP) ## every test, on real servers started for it
 	@if command -v go >/dev/null; then scripts/tools.sh; else echo "No Go: tests of the chart and the rules that need helm or promtool are skipped"; fi
-	@$(BIN)/python -m tidings_jvm fetch kafka registry debezium debezium-jdbc connect-file s3 opensearch neo4j mongo mongo-kafka scripting converters reader lakehouse iceberg-rest iceberg-aws catalog-postgresql pg-16 $(MARIADB)
+	@$(BIN)/python -m tidings_jvm fetch kafka registry debezium debezium-jdbc connect-file s3 opensearch elasticsearch neo4j mongo mongo-kafka scripting converters reader lakehouse iceberg-rest iceberg-aws catalog-postgresql pg-16 $(MARIADB)
 	@$(BIN)/python scripts/record_classes.py
 	@$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder --reruns 1 --rerun-show-tracebacks -raR $(ARGS)
 

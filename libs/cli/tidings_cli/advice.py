@@ -138,7 +138,7 @@ OF_WARNINGS: Final = {
     "no constraint makes the key of a pattern unique": "Make one (`CREATE CONSTRAINT FOR (n:Label) REQUIRE n.key IS UNIQUE`): without it each record looks at all nodes of the label, and two tasks may write a node twice.",
     "a request is sent again": "Look at the receiver, if it goes on; `reason` says what it answered.",
     "the target is away": "Let it answer; the task asks it again with its first records.",
-    "the server is Elasticsearch": "Try it before you rely on it: the tests of the sink run on OpenSearch.",
+    "the server is Elasticsearch": "Try it before you rely on it: the tests of the sink run on OpenSearch and Elasticsearch 7.10.",
     "objects cannot be stored now": "Look at the store that `reason` names; what was taken is kept and stored when it answers.",
     "a batch cannot be merged now": "Close whatever has the warehouse's file open, as `reason` says; the batch is kept and merged then.",
     "the snapshot lacks the last batches": "See to the directory of `tidings.snapshot.file` and its space; the next merge copies the warehouse again.",

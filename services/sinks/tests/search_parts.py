@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
+import pytest
 from sink_targets import Sink
 
 from tidings_connect.testing.memory_worker import MemoryWorker
 
 Ask = Callable[..., Any]
+ON_BOTH = pytest.mark.parametrize("search", ["opensearch", "elasticsearch"], indirect=True)
+"""Of a test that Elasticsearch runs in the suite, too; by hand it runs all: `TIDINGS_SEARCH=elasticsearch`."""
 
 
 def asking(url: str) -> Ask:

@@ -11,12 +11,10 @@ from mariadb_values import insert, random_values
 from mariadb_worker import Config, changes, failure, topic
 
 from tidings_capture.mysql import task
-from tidings_capture.mysql.config import read_config
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.gtid import GtidPosition
 from tidings_capture.mysql.history.structures import kept_at, touches
 from tidings_capture.mysql.history.topic import SchemaHistory
-from tidings_capture.mysql.snapshots.snapshot import Snapshot
 from tidings_connect.errors import OffsetError, OptionError
 from tidings_connect.testing.memory_worker import MemoryWorker
 
@@ -242,21 +240,3 @@ def test_a_history_of_another_use_is_refused() -> None:
         log.records = [value]
         with pytest.raises(OffsetError, match=told):
             kept_at(SchemaHistory("p", log).records(), GtidPosition())
-
-
-def test_a_new_snapshot_is_the_beginning_from_its_place_on(
-    database: Database, config: Config, history: MemoryLog, nameless: None
-) -> None:
-    """A snapshot behind the log (an interrupted one, or snapshot.mode=always) is opened before the log is read up to it."""
-    database.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
-    places, written = [], SchemaHistory("p", history)
-    for change in ("ADD COLUMN b INT", "RENAME COLUMN b TO c"):
-        snapshot = Snapshot(read_config(config), history=written)
-        snapshot.close()
-        places.append(snapshot.offset.gtids)
-        database.run(f"ALTER TABLE t {change}")
-    found = [kept_at(written.records(), place)[0][database.name, "t"] for place in places]
-    assert [[column.name for column in table.columns] for table in found if table] == [
-        ["id", "a"],
-        ["id", "a", "b"],
-    ]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from search_parts import TOLERANT, Search, bulk
+from search_parts import ON_BOTH, TOLERANT, Search, bulk
 from structlog.testing import capture_logs
 
 from tidings_connect.errors import OptionError, RecordError
@@ -34,6 +34,7 @@ def replay(search: Search) -> None:
     search.wait()
 
 
+@ON_BOTH
 def test_the_last_record_of_a_key_counts_however_often_records_come(search: Search) -> None:
     search.config |= {"behavior.on.null.values": "delete", "consumer.override.max.poll.records": "1"}
     search.run()
@@ -57,6 +58,7 @@ def test_the_last_record_of_a_key_counts_however_often_records_come(search: Sear
     assert settings["gc_deletes"] == "10m", "or a late record would bring back what was deleted"
 
 
+@ON_BOTH
 def test_a_late_record_of_another_task_changes_nothing(search: Search) -> None:
     """What a task that has lost its partitions sends late, after a delete, and after a newer document."""
     search.config["behavior.on.null.values"] = "delete"
@@ -93,6 +95,7 @@ def test_what_is_done_about_an_older_record(search: Search, behaviour: str) -> N
     assert len(search.letters()) == (1 if behaviour == "report" else 0), "offset 1 is what is there"
 
 
+@ON_BOTH
 def test_fields_are_put_over_those_of_the_document(search: Search) -> None:
     """Upserts have versions too: in order, and not done twice."""
     search.config["behavior.on.null.values"] = "delete"
@@ -136,6 +139,7 @@ def test_an_envelope_can_be_the_document(search: Search) -> None:
     assert search.documents()["1"]["after"] == {"id": 1}
 
 
+@ON_BOTH
 def test_values_that_were_not_sent_stay_as_they_are(search: Search) -> None:
     search.run()
     search.put("1", envelope("c", {"id": 1, "n": 1, "text": "long", "tags": ["a"], "price": 1.0}))
@@ -153,6 +157,7 @@ def test_values_that_were_not_sent_stay_as_they_are(search: Search) -> None:
     assert search.documents()["1"] == {"id": 1, "n": 3, "text": "long", "tags": [], "price": 2.0}
 
 
+@ON_BOTH
 def test_a_bad_document_is_a_letter_and_the_others_are_written(search: Search) -> None:
     search.ask("PUT", f"/{search.topic}", {"mappings": {"properties": {"n": {"type": "integer"}}}})
     letters = TOLERANT_UNDERSCORED | {"errors_deadletterqueue_context_headers_enable": "true"}

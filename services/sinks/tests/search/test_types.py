@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from object_parts import field, struct
-from search_parts import TOLERANT, Search, with_schema
+from search_parts import ON_BOTH, TOLERANT, Search, with_schema
 from semantic_fields import ADDRESS, CONNECT, DAY, MICROS, VARIABLE, decimal, semantic, unscaled
 
 from tidings_sinks.search.bulk import merged
@@ -55,6 +55,7 @@ def typed(search: Search) -> Search:
     return search
 
 
+@ON_BOTH
 def test_values_stay_what_they_are(typed: Search) -> None:
     typed.run()
     typed.put("full", with_schema(ROW, VALUES))

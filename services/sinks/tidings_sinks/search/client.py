@@ -28,6 +28,7 @@ _FIELD: Final = re.compile(r"field \[([^\]]{1,200})\] of type \[(\w{1,40})\]")
 _NAMED: Final = re.compile(r"(?:introduction of|mapper|object mapping|object mapping for) \[([^\]]{1,200})\]")
 _TOO_LARGE: Final = 413
 _OLDEST_ELASTICSEARCH: Final = 7
+"""Also the only one that it was run on."""
 
 _log = get_logger(__name__)
 
@@ -128,7 +129,8 @@ class Client:
         if kind != "opensearch":
             if major < _OLDEST_ELASTICSEARCH:
                 raise TargetError(f"the server is Elasticsearch {number}; 7 is the oldest whose API this is")
-            _log.warning("the server is Elasticsearch", version=number)
+            if major > _OLDEST_ELASTICSEARCH:
+                _log.warning("the server is Elasticsearch", version=number)
 
     def bulk(self, body: bytes) -> list[Result] | None:
         """Run operations.

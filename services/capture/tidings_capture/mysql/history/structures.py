@@ -236,9 +236,9 @@ def kept_at(records: Iterable[Mapping[str, Any]], place: GtidPosition) -> tuple[
     known: Found = {}
     later: dict[str, Found] = {}
     for record in records:
-        is_before = all(place.holds(gtid) for gtid in _gtids(record).last)
-        if record.get(_ANEW) and is_before:  # else the log is still to be read up to there
+        if record.get(_ANEW):
             known, later = {}, {}
+        is_before = all(place.holds(gtid) for gtid in _gtids(record).last)
         kept = record.get(_TABLES)
         found = {_name(told): None if one is None else _table(one) for told, one in (kept or {}).items()}
         statement, database = str(record.get("ddl") or ""), str(record.get("databaseName") or "")
