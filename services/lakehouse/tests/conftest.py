@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -79,3 +80,10 @@ def orders(lake: Lake, topics: Topics, unique_name: str) -> TableTopic:
 @pytest.fixture(scope="session")
 def topics(kafka_bootstrap: str, registry_url: str) -> Topics:
     return Topics(kafka_bootstrap, registry_url)
+
+
+@pytest.fixture(scope="module")
+def reader(session: SparkSession) -> WarehouseSettings:
+    """Settings of a reader of the warehouse that the tests share."""
+    uri = session.conf.get("spark.sql.catalog.lake.warehouse")
+    return WarehouseSettings(lakehouse_warehouse=unquote(urlsplit(str(uri)).path))

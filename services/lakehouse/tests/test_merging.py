@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from lakelab.lake import CrashError
 from lakelab.random_changes import LATER, WIDE, random_changes
+from lakelab.rows import order
 from lakelab.topics import MarkerTopic
-from test_technical import order
 
 from tidings_lakehouse.errors import LakehouseError
 from tidings_lakehouse.merge_rules import merge_rules, merge_seconds

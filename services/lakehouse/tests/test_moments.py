@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lakelab.rows import order
 from lakelab.topics import MarkerTopic
-from test_readers import reader  # noqa: F401 - a fixture
-from test_technical import order
 
 from tidings_lakehouse.errors import MomentError
 from tidings_lakehouse.history.history_sql import DUCKDB, SPARK
@@ -152,7 +151,7 @@ def test_every_position_is_what_the_database_was(
     lake: Lake,
     topics: Topics,
     unique_name: str,
-    reader: WarehouseSettings,  # noqa: F811
+    reader: WarehouseSettings,
     seed: int,
 ) -> None:
     """Over truncates, changed keys, values that were not logged, repeated and late records, rows that were read again."""
@@ -217,7 +216,7 @@ def test_every_position_is_what_the_database_was(
 
 
 @pytest.fixture
-def two_commits(lake: Lake, topics: Topics, unique_name: str, reader: WarehouseSettings) -> HistorySettings:  # noqa: F811
+def two_commits(lake: Lake, topics: Topics, unique_name: str, reader: WarehouseSettings) -> HistorySettings:
     """Row 1 read at 100, changed by the commits at 120 and 140; another is on its way."""
     table = topics.table(f"{unique_name}.public.m_{unique_name}")
     markers = MarkerTopic(topics, unique_name)

@@ -15,8 +15,8 @@ import duckdb
 import psycopg
 import pytest
 from lakelab.apart import JobApart
-from test_readers import COLUMNS, pasted
-from test_technical import order
+from lakelab.readers import COLUMNS, pasted
+from lakelab.rows import order
 
 from tidings_jvm import PlainProgress
 from tidings_lakehouse.catalogs.catalog import missing_rights

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from lakelab.readers import COLUMNS, pasted
+from lakelab.rows import order
 from pydantic import SecretStr
-from test_technical import order
 
 from tidings_lakehouse.catalogs.catalog import locations
 from tidings_lakehouse.errors import DatabaseError, QueryError
@@ -27,17 +23,6 @@ from tidings_lakehouse.settings import WarehouseSettings
 if TYPE_CHECKING:
     from lakelab.lake import Lake
     from lakelab.topics import Topics
-    from pyspark.sql import SparkSession
-
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reading-the-lake.md"
-COLUMNS = "id, status, note, amount, required_on, ordered_at, updated_at, __commit_lsn, __changed_at"
-
-
-@pytest.fixture(scope="module")
-def reader(session: SparkSession) -> WarehouseSettings:
-    """Settings of a reader of the warehouse that the tests share."""
-    uri = session.conf.get("spark.sql.catalog.lake.warehouse")
-    return WarehouseSettings(lakehouse_warehouse=unquote(urlsplit(str(uri)).path))
 
 
 @pytest.fixture
@@ -63,33 +48,6 @@ def compact(lake: Lake, table: str) -> None:
     lake.session.sql(
         f"CALL lake.system.rewrite_data_files(table => '{table}', options => map('min-input-files', '1', 'rewrite-all', 'true'))"
     )
-
-
-def snippet(name: str) -> str:
-    """The Python of a section of the page."""
-    (found,) = re.findall(rf"^## {name}\n.*?^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S)
-    return str(found)
-
-
-def pasted(name: str, directory: Path, places: Mapping[str, str] | None = None) -> int:
-    """What a snippet prints, run in a process of its own; `places` are those that stand in it, and those of the test."""
-    text = snippet(name)
-    for theirs, ours in (places or {}).items():
-        assert theirs in text, f"{name}: {theirs}"
-        text = text.replace(theirs, ours)
-    # Of a Spark session in this process.
-    environment = {key: value for key, value in os.environ.items() if "SPARK" not in key}
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        cwd=directory,
-        env={**environment, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[:3000]
-    return int(done.stdout.strip())
 
 
 @pytest.mark.spark

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lakelab.rows import order
 from prometheus_client import REGISTRY
 
 from tidings_lakehouse.maintaining.maintenance import Maintenance
@@ -28,19 +29,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 PLACEHOLDER = "__debezium_unavailable_value"
-
-
-def order(number: int, note: str | None = "n", **more: Any) -> dict[str, Any]:
-    return {
-        "id": number,
-        "status": "placed",
-        "note": note,
-        "amount": Decimal("12.34"),
-        "required_on": 19000,
-        "ordered_at": "2024-01-01T00:00:00.123456Z",
-        "updated_at": 1_700_000_000_000_000,
-        **more,
-    }
 
 
 def current(lake: Lake, orders: TableTopic, columns: str = "id, note") -> list[tuple[Any, ...]]:

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from lakelab.rows import order
 from lakelab.topics import MarkerTopic
-from test_technical import order
 
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.system_tables import Watermark, WatermarkTable
