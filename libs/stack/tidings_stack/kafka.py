@@ -78,6 +78,8 @@ class KafkaServer(Server):
             # A busy machine may stand still for longer than Kafka's nine seconds; a broker that its controller takes for
             # dead leads no partition for a while.
             "broker.session.timeout.ms": "20000",
+            # Its controller would write a record that says nothing twice a second: half of what an idle broker does.
+            "metadata.max.idle.interval.ms": "0",
             "log.dirs": str(self.directory / "data"),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "8",
