@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from lakelab.json_topics import JsonTopics
+from lakelab.json_topics import GivenTopics, JsonTopics
 from lakelab.lake import Lake
 from lakelab.random_changes import DAY, LATER, NOON, WIDE, random_changes
 from lakelab.topics import MarkerTopic, TableTopic, Topics
@@ -104,11 +104,17 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
 
 @pytest.mark.stack
 @pytest.mark.parametrize("seed", SEEDS)
-def test_json_with_schemas_makes_the_same_tables_as_avro(
-    lakes: list[Lake], topics: Topics, seed: int
+@pytest.mark.parametrize("schemas", ["brought", "given"])
+def test_json_makes_the_same_tables_as_avro(
+    lakes: list[Lake], topics: Topics, seed: int, schemas: str, tmp_path: Path
 ) -> None:
-    """One lake's topics are Avro, the other's JSON."""
-    kinds = [Topics(topics.bootstrap, topics.registry), JsonTopics(topics.bootstrap, topics.registry)]
+    """One lake's topics are Avro, the other's JSON, whose schemas are in the records or in files."""
+    json_topics = JsonTopics(topics.bootstrap, topics.registry)
+    if schemas == "given":
+        json_topics = GivenTopics(topics.bootstrap, topics.registry, tmp_path / "schemas")
+        given = {"lakehouse_schemas": json_topics.directory}
+        lakes[1].settings = lakes[1].settings.model_copy(update=given)
+    kinds = [Topics(topics.bootstrap, topics.registry), json_topics]
     for one in lakes:
         one.settings = one.settings.model_copy(update={"lakehouse_small_records": 10_000 * (seed % 2)})
     tables = [
@@ -120,7 +126,8 @@ def test_json_with_schemas_makes_the_same_tables_as_avro(
         for one, table, marker, kind in zip(lakes, tables, markers, kinds, strict=True):
             if turn == 2:
                 table.use(LATER)
-                one.forget()
+                if schemas == "brought":  # the file has the newest only
+                    one.forget()
             random_changes(random.Random(f"{seed} {turn}"), table, turn, kinds="cccuuuuddrrit!x")
             marker.end(turn, 100 * turn + 50, **{table.topic.rpartition(".")[2]: 3})
             kind.flush()

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
+from tidings_lakehouse.decoding.given_schemas import given_schemas
 from tidings_lakehouse.errors import DataLossError, KafkaUnreachableError, LakehouseError
 from tidings_lakehouse.failpoints import Failpoint, failpoint_from
 from tidings_lakehouse.formats.registry import SchemaSource
@@ -162,6 +163,7 @@ class Job:
             deadline=settings.lakehouse_transaction_deadline_seconds,
             position=self._stored_position,
             merges=settings.merges,
+            given=given_schemas(settings.lakehouse_schemas, settings.source),
         )
         for name, pattern, writer in (
             (technical.STREAM, settings.technical_pattern, make_technical),

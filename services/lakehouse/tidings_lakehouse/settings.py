@@ -168,6 +168,9 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     lakehouse_offsets_topic: str = "tidings.connect.offsets"
     """Topic in which the connector's worker stores its offsets (``offset.storage.topic``): the watermark follows them while the
     database rests. Nothing happens when there is none of that name."""
+    lakehouse_schemas: Path | None = None
+    """Directory with schemas for topics of JSON that brings none (``schemas.enable=false``), by subject:
+    ``<topic>-value.json`` and ``<topic>-key.json``, each the part ``schema`` that a JsonConverter writes with ``schemas.enable=true``."""
     lakehouse_checkpoint: str | None = None
     """Directory or URI of the checkpoints; by default ``checkpoints`` in the warehouse directory."""
     lakehouse_trigger_seconds: float = Field(default=5.0, ge=0)

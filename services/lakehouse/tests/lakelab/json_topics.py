@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from lakelab.topics import Topics
@@ -90,6 +91,24 @@ class JsonTopics(Topics):
         avro, schema = self.parsed[schema_id]
         payload = json.dumps(_plain(avro, value, {}), separators=(",", ":"), ensure_ascii=False)
         return f'{{"schema":{schema},"payload":{payload}}}'.encode()
+
+
+class GivenTopics(JsonTopics):
+    """Writes the same without schemas, which are in files of a directory: the newest of each subject."""
+
+    def __init__(self, bootstrap: str, registry: str, directory: Path) -> None:
+        super().__init__(bootstrap, registry)
+        self.directory = directory
+        directory.mkdir(exist_ok=True)
+
+    def register(self, subject: str, schema: dict[str, Any]) -> int:
+        number = super().register(subject, schema)
+        if not subject.endswith(".transaction-value"):  # which is the same everywhere
+            (self.directory / f"{subject}.json").write_text(self.parsed[number][1])
+        return number
+
+    def encode(self, schema_id: int, value: dict[str, Any]) -> bytes:
+        return json.dumps(_plain(self.parsed[schema_id][0], value, {}), ensure_ascii=False).encode()
 
 
 def connect_of(avro: Any, named: dict[str, Any]) -> dict[str, Any]:

@@ -64,11 +64,12 @@ def surveyed(
     """Read the batch from Kafka once, keep it, and say what is in it.
 
     Args:
-        schemas: learns those that records bring.
+        schemas: learns those that records bring, and has those that are given.
     """
     # Kafka's partitions are read one after the other by as many tasks as there are cores.
     tasks = batch.sparkSession.sparkContext.defaultParallelism
-    records = with_schema_ids(batch).coalesce(tasks).persist(StorageLevel.MEMORY_AND_DISK)
+    given = None if schemas is None else schemas.given
+    records = with_schema_ids(batch, given).coalesce(tasks).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         rows = (
             records.groupBy("topic", "partition", "value_id", "key_id")

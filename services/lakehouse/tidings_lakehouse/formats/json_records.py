@@ -1,13 +1,16 @@
-"""Records that bring their schema: ``{"schema":...,"payload":...}``, as JsonConverter writes them with ``schemas.enable``.
+"""Records of JSON. Most bring their schema: ``{"schema":...,"payload":...}``, as JsonConverter writes them with ``schemas.enable``.
 
 The schema's text is the same in all records of one table's version, so a hash of it is their schema id: below zero, which
 no id of a registry is. Only the payload is parsed, by Spark's `from_json`; of the usual form it begins behind the first
 ``},"payload":``, which no text inside of a schema can hold, since its quotes would be escaped.
+
+Of a record that brings none, but for whose topic one is given, the whole is the payload.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
@@ -24,7 +27,8 @@ _UNFIT = "_tidings_unfit"
 _MOST_TEXT = 256 << 20
 _LONG_DIGITS = 18
 UNFIT_REASON = (
-    "the payload does not fit the schema that comes with it; of decimals it has to be decimal.format=BASE64"
+    "the payload does not fit the schema that comes with it, or has fields that the schema given for its topic has not; "
+    "of decimals it has to be decimal.format=BASE64"
 )
 _TYPES: dict[str, st.DataType] = {
     "boolean": st.BooleanType(),
@@ -81,22 +85,47 @@ def _is_usual(name: str) -> Column:
 
 def _payload(name: str) -> Column:
     begin = f"octet_length({_head(name)}) + {len(_BETWEEN) + 1}"
-    return sf.when(_is_usual(name), sf.expr(f"cast(substring({name}, {begin}) AS string)")).otherwise(
-        sf.expr(f"get_json_object(cast({name} AS string), '$.payload')")
+    whole = f"cast({name} AS string)"
+    return (
+        sf.when(_is_usual(name), sf.expr(f"cast(substring({name}, {begin}) AS string)"))
+        .when(_is_otherwise(name), sf.expr(f"get_json_object({whole}, '$.payload')"))
+        .otherwise(sf.expr(whole))
     )
 
 
-def decode(column: str, reader: Node, keep: Mapping[str, Sequence[str]]) -> Column:
+def _is_closed(name: str, payload: Column, closed: Mapping[str, frozenset[str]]) -> Column:
+    """Whether a record brings its schema or has no more fields than the one that is given: those would be lost."""
+    fields = "map<string,string>"
+    schema = fields if "" in closed else ", ".join(f"{row} {fields}" for row in sorted(closed))
+    found = sf.from_json(payload, schema, {"mode": "PERMISSIVE", "maxStringLen": str(_MOST_TEXT)})
+    tests = []
+    for row, known in closed.items():
+        more = sf.array_except(sf.map_keys(found[row] if row else found), sf.lit(sorted(known)))
+        tests.append(sf.coalesce(sf.size(more) < 1, sf.lit(True)))
+    brings = _is_usual(name) | sf.coalesce(_is_otherwise(name), sf.lit(False))
+    return brings | functools.reduce(Column.__and__, tests, sf.lit(True))
+
+
+def given_id(text: str) -> int:
+    """The id of a schema that is given for a topic."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") | -(1 << 63)
+
+
+def decode(
+    column: str, reader: Node, keep: Mapping[str, Sequence[str]], closed: Mapping[str, frozenset[str]]
+) -> Column:
     """The decoded payload of a key or value; see `is_undecoded`.
 
     Args:
         keep: see `reader_schema`.
+        closed: fields of those parts that have no others ("": the whole), unless a record brings its schema.
     """
     schema = _struct(reader, keep).add(_UNFIT, st.StringType())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNFIT, "maxStringLen": str(_MOST_TEXT)}
     payload = _payload(column)
     # The parser takes what is not UTF-8 for another character.
-    return sf.when(sf.is_valid_utf8(payload), sf.from_json(payload, schema, options))
+    fits = sf.is_valid_utf8(payload) & _is_closed(column, payload, closed)
+    return sf.when(fits, sf.from_json(payload, schema, options))
 
 
 def is_undecoded(decoded: str, required: Sequence[str]) -> Column:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as sf
 
 from tidings_lakehouse.formats.connect_schemas import avro_of
-from tidings_lakehouse.formats.json_records import is_json_id, schema_text
+from tidings_lakehouse.formats.json_records import given_id, is_json_id, schema_text
 from tidings_lakehouse.formats.registry import SchemaSource
 
 if TYPE_CHECKING:
@@ -33,10 +33,14 @@ class JsonSchemas:
 
     Args:
         registry: asked for all others.
+        given: the text of schemas of topics whose records bring none, by subject.
     """
 
-    def __init__(self, registry: SchemaSource) -> None:
+    def __init__(self, registry: SchemaSource, given: Mapping[str, str] | None = None) -> None:
         self._registry = registry
+        self._given = {given_id(text): text for text in (given or {}).values()}
+        self.given = {subject: given_id(text) for subject, text in (given or {}).items()}
+        """Their ids, by subject."""
         self._known: dict[int, _Known] = {}
         self._lock = threading.Lock()
 
@@ -52,6 +56,9 @@ class JsonSchemas:
             records: with the columns of `with_schema_ids`.
             ages: of the schemas that are unknown: time in microseconds and offset of their first record.
         """
+        with self._lock:
+            for schema_id in self._given.keys() & ages.keys():
+                self._known.setdefault(schema_id, _Known(self._given[schema_id], ages[schema_id]))
         for column in ("value", "key"):
             wanted = sorted(self.unknown(ages))[:MOST_SCHEMAS]
             if not wanted:

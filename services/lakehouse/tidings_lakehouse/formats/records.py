@@ -19,14 +19,20 @@ from tidings_lakehouse.formats.avro_nodes import DECODED_FIELD, Node, reader_sch
 
 JSON_REASON = (
     "JSON without a schema, which has no types: give the connector an Avro converter, or a JsonConverter with "
-    "schemas.enable=true"
+    "schemas.enable=true, or the job its schema (TIDINGS_LAKEHOUSE_SCHEMAS)"
 )
 FRAMING_REASON = "neither in the wire format, with magic byte 0 and schema id, nor JSON with its schema"
 
+_ROWS = ("before", "after")
 
-def with_schema_ids(records: DataFrame) -> DataFrame:
+
+def with_schema_ids(records: DataFrame, given: Mapping[str, int] | None = None) -> DataFrame:
     """Kafka's columns and the schema ids of key and value; an id is null where there is no schema, and below zero where
-    the record brings it (`json_records`)."""
+    the record brings it (`json_records`), or one is given.
+
+    Args:
+        given: ids of the schemas of JSON that brings none, by subject, ``<topic>-key`` or ``<topic>-value``.
+    """
     return records.select(
         "topic",
         "partition",
@@ -35,16 +41,22 @@ def with_schema_ids(records: DataFrame) -> DataFrame:
         "key",
         "value",
         "headers",
-        _schema_id("key").alias("key_id"),
-        _schema_id("value").alias("value_id"),
+        _schema_id("key", given or {}).alias("key_id"),
+        _schema_id("value", given or {}).alias("value_id"),
     )
 
 
-def _schema_id(name: str) -> Column:
+def _schema_id(name: str, given: Mapping[str, int]) -> Column:
     # bigint: an id above 2^31 is garbage, and must not end the batch as an overflow.
     in_wire_format = sf.expr(f"length({name}) >= 5 AND substring({name}, 1, 1) = X'00'")
     id_ = sf.expr(f"cast(conv(hex(substring({name}, 2, 4)), 16, 10) AS bigint)")
-    return sf.when(in_wire_format, id_).otherwise(json_records.schema_id(name))
+    brought = json_records.schema_id(name)
+    suffix = f"-{name}"
+    for subject, given_id in given.items():
+        if subject.endswith(suffix):
+            is_of_topic = sf.col("topic") == subject.removesuffix(suffix)
+            brought = brought.when(is_of_topic & json_records.is_json(name), sf.lit(given_id))
+    return sf.when(in_wire_format, id_).otherwise(brought)
 
 
 @dataclass(frozen=True)
@@ -95,8 +107,13 @@ class JsonReaderGroup(ReaderGroup):
 
     def decode(self, column: str, id_column: str) -> Column:
         """See `ReaderGroup`; `is_undecoded` says of which records there is nothing."""
-        payload = json_records.decode(column, self.reader, self.keep or {})
+        payload = json_records.decode(column, self.reader, self.keep or {}, self._closed(column))
         return sf.when(self.matches(id_column), payload)
+
+    def _closed(self, column: str) -> dict[str, frozenset[str]]:
+        """The rows of a key or value, whose fields are all to be kept, by name; the key itself has none."""
+        rows = {"": self.reader} if column == "key" else {one: self.reader.field(one) for one in _ROWS}
+        return {name: frozenset(dict(row.fields)) for name, row in rows.items() if row is not None}
 
     def is_undecoded(self, decoded: str) -> Column:
         """See `ReaderGroup`."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -88,6 +88,7 @@ class TechnicalWriter:
         deadline: float,
         position: Callable[[int | None], int | None],
         merges: Sequence[MergeRule] = (),
+        given: Mapping[str, str] | None = None,
     ) -> None:
         """
         Args:
@@ -98,9 +99,10 @@ class TechnicalWriter:
             position: asks for the commit up to which everything is on the topics, of the replication domain that is given;
                 None when that is not known.
             merges: how often current states are merged.
+            given: schemas of JSON that brings none; see `given_schemas`.
         """
         self._session = session
-        self._schemas = schemas = JsonSchemas(schemas)
+        self._schemas = schemas = JsonSchemas(schemas, given)
         self._source = source
         self._checkpoint = checkpoint
         self._transactions = TransactionLog(
