@@ -223,3 +223,36 @@ def test_what_a_table_holds_is_decided_by_places_in_the_stream(
             f"select count(*), count(distinct offset), max(offset) + 1 from {topic.table}_log"
         )[0]
         assert rows == offsets == end, name
+
+
+@pytest.mark.usefixtures("size")
+def test_rows_that_are_read_again_mend_a_current_state(lake: Lake, topics: Topics, unique_name: str) -> None:
+    """An incremental snapshot of the rows that an audit names mends them; no other row is written."""
+    topic = topics.table(f"{unique_name}.public.m_{unique_name}")
+    for number in range(1, 6):
+        change("c", number, "right", 10 * number, 10 * number + 5)(topic)
+    topics.flush()
+    lake.drain()
+    sound = lake.rows(f"select * from {topic.table} where id = 4")
+    lake.session.sql(f"insert into {topic.table} select * from {topic.table} where id = 1")
+    lake.session.sql(f"update {topic.table} set note = 'wrong' where id in (2, 5)")
+    lake.session.sql(f"delete from {topic.table} where id = 3")
+    lake.session.sql(
+        f"insert into {topic.table} select 9 as id, * except (id) from {topic.table} where id = 4"
+    )
+    wrong: Rows = [(1, "right"), (1, "right"), (2, "wrong"), (4, "right"), (5, "wrong"), (9, "right")]
+    assert lake.rows(f"select id, note from {topic.table} order by id") == wrong
+    for number in (1, 2, 3, 5):  # 5 was changed last: it is read at its own place
+        read_again(number, "right", 50, 55)(topic)
+    topics.flush()
+    lake.drain()
+    right: Rows = [(number, "right") for number in range(1, 6)]
+    # Nothing is read of a row that the database does not have: its delete has to be found.
+    assert lake.rows(f"select id, note from {topic.table} order by id") == [*right, (9, "right")]
+    gone(9, 50, 55)(topic)
+    topics.flush()
+    lake.drain()
+    assert lake.rows(f"select id, note from {topic.table} order by id") == right
+    assert lake.rows(f"select * from {topic.table} where id = 4") == sound
+    marked = f"select op, key.id from {topic.table}_log where incremental order by offset"
+    assert lake.rows(marked) == [("r", 1), ("r", 2), ("r", 3), ("r", 5), ("d", 9)]
