@@ -14,6 +14,7 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.changes import POSITION_FIELDS, CurrentShape
 from tidings_lakehouse.errors import SecondWriterError
+from tidings_lakehouse.layout_rules import layout_rules
 from tidings_lakehouse.maintaining.maintenance import Maintenance
 from tidings_lakehouse.spark.small import LocalRows
 from tidings_lakehouse.tables.commits import Commits
@@ -55,20 +56,25 @@ class Current:
 
     def __init__(self, session: SparkSession, name: str, fields: list[st.StructField]) -> None:
         self.session, self.fields = session, fields
-        self.commits = Commits(session)
         self.shape = CurrentShape(
             {field.name: field.name for field in fields},
             {field.name: field.name for field in [*fields, NOTE]},
             st.StructType([*fields, NOTE, *POSITION_FIELDS]),
         )
-        self.table = Table(session, f"technical.{name}", "t", self.commits)
-        self.table.ensure(self.shape.schema)
+        self.name = f"technical.{name}"
+        self.lay_out("")
         self.local = LocalRows(session, 10_000)
         self.few = FewChanges(session, self.local)
         self.expected: dict[tuple[Any, ...], tuple[int, int, str]] = {}
 
-    def takes(self, changes: int = 1, rows_held: int = 0) -> bool:
-        return self.few.takes(self.shape, changes, rows_held)
+    def lay_out(self, how: str) -> None:
+        """As a job would that has begun with the setting; ``bucket(3)``."""
+        self.commits = Commits(self.session, layout_rules(f".*={how}" if how else ""))
+        self.table = Table(self.session, self.name, "t", self.commits)
+        self.table.ensure(self.shape.schema, keys=[field.name for field in self.fields])
+
+    def takes(self, changes: int = 1) -> bool:
+        return self.few.takes(self.shape, changes)
 
     def write(self, changes: list[dict[str, Any]], behind: Any = lambda: None) -> bool:
         """Write changes, each with op, key, note, commit and lsn."""
@@ -154,11 +160,14 @@ def _plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["number", "several"])
 def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str) -> None:
-    """Whatever is late, repeated, deleted or read again, with a compaction in between and with former snapshots gone."""
+    """Whatever is late, repeated, deleted or read again, with a compaction in between, with former snapshots gone, and with files of
+    several layouts."""
     chance, current = random.Random(kind), Current(session, unique_name, KEYS[kind])
     assert current.takes()
-    maintenance = Maintenance(session, current.commits, commits=1, keep_snapshots=1, keep_seconds=0)
-    for turn in range(5):
+    column = KEYS[kind][-1].name
+    for turn, layout in enumerate(["", "", f"bucket(3), bucket(2, {column})", "bucket(5)", "none"]):
+        current.lay_out(layout)
+        maintenance = Maintenance(session, current.commits, commits=1, keep_snapshots=1, keep_seconds=0)
         if turn == 2:
             maintenance.compact(current.table.name)  # the first snapshot expires
         changes = [
@@ -176,7 +185,9 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str)
         ]
         compacted = []
 
-        def compact(turn: int = turn, compacted: list[int] = compacted) -> None:
+        def compact(
+            turn: int = turn, compacted: list[int] = compacted, maintenance: Maintenance = maintenance
+        ) -> None:
             if turn == 3 and not compacted:
                 compacted.append(turn)
                 maintenance.compact(current.table.name)
@@ -187,10 +198,9 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str)
 
 
 def test_what_is_left_to_spark(session: SparkSession, unique_name: str) -> None:
-    """Many changes, large tables, keys of other kinds, tables of version 3; what has no key or no position."""
+    """Many changes, keys whose files have many rows, keys of other kinds, tables of version 3; what has no key or no position."""
     current = Current(session, unique_name, KEYS["number"])
     assert not current.takes(changes=201)
-    assert not current.takes(rows_held=200_001)
     assert not Current(session, f"{unique_name}m", KEYS["moment"]).takes()
     changes = [{"op": "c", "key": {"a": None}, "note": "x", "commit": 1, "lsn": 1}]
     assert not current.few.write(current.table, current.frame(changes), current.shape, {}, None, lambda: None)
@@ -198,6 +208,26 @@ def test_what_is_left_to_spark(session: SparkSession, unique_name: str) -> None:
     changes[0]["key"] = {"a": 1}
     assert not current.few.write(current.table, current.frame(changes), current.shape, {}, None, lambda: None)
     assert current.table.rows_held == 0
+
+
+def test_few_rows_of_a_large_table_are_read_by_buckets(
+    session: SparkSession, unique_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings_lakehouse.writing.few_changes._MOST_ROWS", 10)
+    current = Current(session, unique_name, KEYS["number"])
+
+    def changes(*keys: int, at: int) -> list[dict[str, Any]]:
+        return [{"op": "u", "key": {"a": key}, "note": f"{at} {key}", "commit": at, "lsn": 1} for key in keys]
+
+    current.lay_out("bucket(8)")
+    assert current.write(changes(*range(40), at=1))
+    assert current.write(changes(7, at=2))  # of one bucket
+    before = dict(current.expected)
+    assert not current.write(changes(*range(40), at=3))  # of all
+    current.expected = before
+    current.lay_out("none")
+    assert current.write(changes(9, at=4))  # the files of the former layout are left out, too
+    current.check()
 
 
 def test_a_second_writer_is_found_and_a_crash_leaves_nothing(session: SparkSession, unique_name: str) -> None:

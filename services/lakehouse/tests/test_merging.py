@@ -128,7 +128,7 @@ class TestMerging:
     def test_the_same_rows_as_merged_with_every_batch(
         self, lake: Lake, topics: Topics, unique_name: str, seed: int
     ) -> None:
-        """Whatever waits, is late, repeated, not logged or interrupted, and whatever column comes."""
+        """Whatever waits, is late, repeated, not logged or interrupted, whatever column comes, and however files are laid out."""
         chance = random.Random(seed)
         print("seed", seed)
         plain, waiting = (
@@ -142,6 +142,11 @@ class TestMerging:
         lake.settings = lake.settings.model_copy(update=update)
         # What is not logged, and a TRUNCATE, is merged at once: so there are turns without.
         for turn, kinds in enumerate(("ccccuuudrix", "cccuuuudddrriijx", "cccuuuudddrritjx!")):
+            # By several layouts, one after the other; the other table has none.
+            layout = chance.choice(["bucket(3)", "bucket(2), status", "none sort id", "status", "none"])
+            lake.settings = lake.settings.model_copy(
+                update={"lakehouse_layout": rf"technical\.w_.*_log=month; technical\.w_.*={layout}"}
+            )
             for table in (plain, waiting):
                 if turn == 2:
                     table.use(LATER)

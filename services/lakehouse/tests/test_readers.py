@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def orders(lake: Lake, topics: Topics, unique_name: str) -> str:
-    """`technical.orders` with rows that were updated and deleted in commits of their own."""
+    """`technical.orders` with rows that were updated and deleted in commits of their own, which have a layout of their own."""
     table = topics.table(f"{unique_name}.public.orders")
     for number in range(40):
         table.change("c", order(number), 10, 20 + number)
     table.change("c", order(90, None, ordered_at="infinity", updated_at=9223372036825200000), 10, 70)
     topics.flush()
     lake.drain()
+    lake.settings = lake.settings.model_copy(
+        update={"lakehouse_layout": r"technical\.orders_log=month;technical\.orders=bucket(4)"}
+    )
     for number in range(0, 40, 4):
         table.change("u", order(number, "changed"), 100, 110 + number)
     for number in range(1, 40, 4):

@@ -1,4 +1,4 @@
-"""Replacing rows by a semi join does what MERGE does, whatever is late, repeated, deleted or read again."""
+"""Replacing rows by a semi join does what MERGE does, whatever is late, repeated, deleted or read again, by any layouts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.changes import CurrentShape
+from tidings_lakehouse.layout_rules import layout_rules
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.tables import Table
 from tidings_lakehouse.writing.replacing import replace_rows
@@ -40,11 +41,12 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
     keys = ["a"] if seed == 1 else ["a", "b"]
     columns = {field.name: field.name for field in SCHEMA.fields[:3]}
     shape = CurrentShape({key: key for key in keys}, columns, SCHEMA)
-    table = Table(session, f"technical.{unique_name}", "t", Commits(session))
-    table.ensure(SCHEMA)
     expected: dict[tuple[object, ...], tuple[object, ...]] = {}
     newest = (0, 0)
-    for turn in range(6):
+    for turn, layout in enumerate(["", "bucket(4)", "bucket(4)", "bucket(9)", "note", "none sort a"]):
+        commits = Commits(session, layout_rules(f".*={layout}" if layout else ""))
+        table = Table(session, f"technical.{unique_name}", "t", commits)
+        table.ensure(SCHEMA, keys=keys)
         changes = {}
         is_newer = turn in {2, 5}
         for _ in range(12):
@@ -64,14 +66,17 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
         )
         rows_held = table.rows_held
         table.write(
-            lambda name, frame=frame, rows_held=rows_held, is_newer=is_newer, turn=turn: replace_rows(  # type: ignore[misc]
-                session,
-                name,
-                frame,
-                shape,
-                rows_held=rows_held,
-                is_newer=is_newer,
-                most=12 if turn % 2 else 10**6,
+            lambda name, frame=frame, rows_held=rows_held, is_newer=is_newer, turn=turn, table=table: (
+                replace_rows(  # type: ignore[misc]
+                    session,
+                    name,
+                    frame,
+                    shape,
+                    rows_held=rows_held,
+                    is_newer=is_newer,
+                    most=12 if turn % 2 else 10**6,
+                    buckets=table.buckets(keys),
+                )
             )
         )
         for key, one in changes.items():

@@ -121,7 +121,7 @@ class Job:
         self._brokers = Brokers(session, self._login)
         self._failpoint = failpoint or failpoint_from(settings.failpoint)
         self.counts = TableCounts(session)
-        self._commits = Commits(session)
+        self._commits = Commits(session, settings.layouts)
         self._maintenance = Maintenance(
             session,
             self._commits,

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
+from tidings_lakehouse.layout_rules import LayoutRule, layout_rules
 from tidings_lakehouse.merge_rules import MergeRule, merge_rules
 from tidings_lakehouse.retention_rules import RetentionRule, retention_rules
 from tidings_service import ServiceSettings, SettingsError
@@ -193,6 +194,13 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     """``<pattern>=<seconds>``, separated by semicolons: current states whose names a pattern matches as a whole,
     ``technical.orders=60;technical.audit_.*=never``, are brought up to their logs at most so often; ``never``: such tables have a log
     only. The first pattern counts. By default with every batch."""
+    lakehouse_layout: str = ""
+    """``<pattern>=<partitions> sort <columns>``, separated by semicolons: how the files of tables are laid out whose names a pattern
+    matches as a whole, ``technical.orders=bucket(64);technical.*_log=month;business.*=day sort ce_subject``. Partitions are ``none``,
+    ``bucket(<number>)`` of the key, ``hour``, ``day``, ``month`` or ``year`` of the record's time, any of these with a column
+    (``bucket(16, customer_id)``), or a column; without partitions, or without ``sort``, these stay as they are. The first pattern
+    counts. A table that there is follows at the next start. By default logs and events are partitioned by day, current states are
+    not."""
     lakehouse_audit_seconds: float = Field(default=0.0, ge=0)
     """The current states are compared with the database so long after the last time; 0 never."""
     lakehouse_transaction_deadline_seconds: float = Field(default=300.0, gt=0)
@@ -222,6 +230,12 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
         merge_rules(value)
         return value
 
+    @field_validator("lakehouse_layout")
+    @classmethod
+    def _layout(cls, value: str) -> str:
+        layout_rules(value)
+        return value
+
     @field_validator("lakehouse_domains")
     @classmethod
     def _domains(cls, value: str) -> str:
@@ -239,6 +253,11 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     def merges(self) -> tuple[MergeRule, ...]:
         """`lakehouse_merge` taken apart."""
         return merge_rules(self.lakehouse_merge)
+
+    @property
+    def layouts(self) -> tuple[LayoutRule, ...]:
+        """`lakehouse_layout` taken apart."""
+        return layout_rules(self.lakehouse_layout)
 
     @property
     def technical_pattern(self) -> str:

@@ -24,6 +24,13 @@ POINTS = ("survey", "transactions", "staged", "log", "current", "watermark", "ba
 """Of `tidings_lakehouse.failpoints`, without the table or the stream."""
 
 
+_LAYOUTS = (
+    "",
+    r".*_log=month;technical\.(things|shorts)_.*=bucket(4)",
+    r".*_log=hour sort none;technical\..*=bucket(3), bucket(2, n)",
+    r"technical\..*_log=day sort partition, offset;technical\..*=none sort id",
+)
+"""Of `TIDINGS_LAKEHOUSE_LAYOUT`."""
 _LOOK_AGAIN_SECONDS = 0.4
 """A look at the tables takes a part of what the job has of the machine."""
 
@@ -83,6 +90,7 @@ class LakeJob:
                 "lakehouse_small_records": chance.choice((20, 10_000, 0)),
             }
         )
+        self._layouts = random.Random(f"{seed} layouts")
         self.source = source
         self.starts = 0
         self.batches = 0
@@ -140,9 +148,11 @@ class LakeJob:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            # Each life lays the tables out as it likes, so that they have files of several layouts.
+            layout = {"lakehouse_layout": self._layouts.choice(_LAYOUTS)}
             job = Job(
                 self.session,
-                self._settings,
+                self._settings.model_copy(update=layout),
                 Registry(self._settings.optional_registry),
                 Health(),
                 streams=["technical"],

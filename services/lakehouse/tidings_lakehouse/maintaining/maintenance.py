@@ -23,6 +23,7 @@ from tidings_lakehouse.metrics import MAINTAINED, MAINTENANCE_FAILING
 from tidings_lakehouse.retention_rules import RetentionRule
 from tidings_lakehouse.spark.session import use_in_thread
 from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.layouts import is_sorted_otherwise, is_to_be_spread
 from tidings_lakehouse.tables.table_counts import table_size
 from tidings_lakehouse.topics import CATALOG, WATERMARK
 from tidings_service import TidingsError, get_logger
@@ -211,13 +212,20 @@ class Maintenance:
         # Files that deletes have hit are rewritten, too, so that no delete file outlives them.
         if table_size(self._session, table).bytes <= _SMALL_TABLE_BYTES:
             options["delete-file-threshold"] = 1
+        strategy = self._guard.looked_at(table, lambda held: self._by_layout(table, held, options))
         try:
-            found = self._call("rewrite_data_files", table, f"options => {_options(options)}")
+            found = self._call("rewrite_data_files", table, f"{strategy}options => {_options(options)}")
         except (PySparkException, Py4JError) as error:
             if "partial-progress" not in str(error) and "Cannot commit" not in str(error):
                 raise
             return False
         return not found["failed_data_files_count"]
+
+    def _by_layout(self, table: str, held: Any, options: dict[str, Any]) -> str:
+        """How files are rewritten where somebody has laid the table out; all of them when some are of a former layout."""
+        if is_to_be_spread(self._session, table, held):
+            options["rewrite-all"] = "true"
+        return "strategy => 'sort', " if is_sorted_otherwise(held) else ""
 
     def _remove_orphans(self, table: str) -> None:
         now = dt.datetime.now(dt.UTC)

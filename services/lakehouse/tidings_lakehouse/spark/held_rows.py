@@ -45,7 +45,7 @@ class Deleted:
 
 
 class HeldRows:
-    """Reads and marks rows of tables without partitions."""
+    """Reads and marks rows of tables, whatever partitions each of their files was written with."""
 
     def __init__(self, session: SparkSession) -> None:
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to Iceberg's own interface
@@ -104,6 +104,10 @@ class HeldRows:
                 found.append(HeldRow(row.get(width + 2), row.get(width + 3), key, (commit_lsn, lsn)))
         return found
 
+    def has_few(self, table: Any, keys: Sequence[str], wanted: Sequence[Key], most: int) -> bool:
+        """Whether the files that may have one of the keys, which `find` reads, have no more rows than `most`."""
+        return self._rows_of(table, self._filter(keys, wanted), most) <= most
+
     def known(
         self,
         table: Any,
@@ -128,16 +132,21 @@ class HeldRows:
         if or_none:
             times = self._or(times, self._is_null(time))
         condition = self._and(times, self._in(column, self._list(wanted)))
-        if not wanted or self._rows_of(table, condition) > most:
+        if not wanted or self._rows_of(table, condition, most) > most:
             return None if wanted else set()
         columns = self._schema(self._list([field(column), field(time)]))
         rows = self._generics.read(table).where(condition).project(columns).build()
         return {str(row.get(0)) for row in each(rows)}
 
     @staticmethod
-    def _rows_of(table: Any, condition: Any) -> int:
-        """Rows of the files that may have such as meet a condition."""
-        return sum(task.file().recordCount() for task in each(table.newScan().filter(condition).planFiles()))
+    def _rows_of(table: Any, condition: Any, most: int) -> int:
+        """Rows of the files that may have such as meet a condition; of so many files that they have more than `most`."""
+        found = 0
+        for task in each(table.newScan().filter(condition).planFiles()):
+            found += task.file().recordCount()
+            if found > most:
+                break
+        return found
 
     def delete(self, table: Any, rows: Sequence[HeldRow], keys: Sequence[str]) -> Deleted:
         """Write delete files for rows that `find` gave.
@@ -150,17 +159,20 @@ class HeldRows:
             places.setdefault(row.file, []).append(row.at)
         if not places:
             return Deleted()
-        before = self._deletes_of(table, keys, [row.key for row in rows])
+        tasks = self._tasks_of(table, keys, [row.key for row in rows])
         factory = self._factory(table).deleteFileFormat(self._format).build()
         outputs = self._outputs.builderFor(table, 0, 0).format(self._format).operationId(uuid.uuid4().hex)
         files = outputs.suffix("deletes").build()
         deleted = Deleted()
         for path, marked in places.items():
-            output = files.newOutputFile()
-            one = factory.newPositionDeleteWriter(output, table.spec(), None)
-            writer = self._writer(
-                self._suppliers.ofInstance(one), self._by_file, self._former(table, path, before[path])
-            )
+            task = tasks[path]
+            # A reader looks for a file's marks among those of its own partition, by the partitions that it was written with.
+            spec = task.spec()
+            partition = None if spec.isUnpartitioned() else task.file().partition()
+            output = files.newOutputFile() if partition is None else files.newOutputFile(spec, partition)
+            one = factory.newPositionDeleteWriter(output, spec, partition)
+            former = self._former(table, path, items(task.deletes()))
+            writer = self._writer(self._suppliers.ofInstance(one), self._by_file, former)
             mark = self._mark.create()
             for at in marked:
                 writer.write(mark.set(path, at))
@@ -179,10 +191,10 @@ class HeldRows:
             found = self._and(found, self._in(name, values))
         return found
 
-    def _deletes_of(self, table: Any, keys: Sequence[str], wanted: Sequence[Key]) -> dict[str, list[Any]]:
-        """By data file, the delete files that a scan for some keys would apply to it."""
+    def _tasks_of(self, table: Any, keys: Sequence[str], wanted: Sequence[Key]) -> dict[str, Any]:
+        """By data file, what a scan for some keys would read of it: its partition, and the delete files that apply to it."""
         tasks = each(table.newScan().filter(self._filter(keys, wanted)).planFiles())
-        return {str(task.file().location()): items(task.deletes()) for task in tasks}
+        return {str(task.file().location()): task for task in tasks}
 
     def _former(self, table: Any, path: str, deletes: Sequence[Any]) -> Any:
         """Gives a data file's marks that a new delete file takes over: those of delete files that are of it alone."""

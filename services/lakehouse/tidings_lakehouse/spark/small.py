@@ -23,6 +23,9 @@ _SMALL_BYTES = 8 << 20
 """Bytes of a small batch's keys, values and headers at most: decoded, they are several times as large."""
 _SMALL_SPAN = 31 * 86_400_000_000
 """Microseconds between its oldest and its newest record at most: a table that is partitioned by day has a file open for each."""
+_COARSE_TIMES = ("day", "month", "year")
+_TIMES = ("timestamp", "__timestamp")
+"""Columns with the time of the record."""
 _EVALUATED_LATER = ",".join(
     f"org.apache.spark.sql.catalyst.optimizer.{rule}"
     for rule in ("ConvertToLocalRelation", "PropagateEmptyRelation")
@@ -182,15 +185,16 @@ class FileWriter:
         self._data_type = getattr(getattr(jvm.org.apache.spark.sql.types, "DataType$"), "MODULE$")
 
     def takes(self, table: Any, rows: DataFrame) -> bool:
-        """Whether a task would write no other files: the rows have the table's columns, and its files are laid out as new
-        tables' are. Whoever has laid out a table otherwise has its rows sorted and spread by Spark."""
+        """Whether a task would write no other files: the rows have the table's columns, and its files are not sorted otherwise
+        than new tables' are. Such rows, and those that would have more files open than there are days or buckets, are sorted and
+        spread by Spark."""
         schema = table.schema()
-        partitions = [str(field.transform()) for field in items(table.spec().fields())]
         order = [
             f"{schema.findColumnName(field.sourceId())} {field}"
             for field in items(table.sortOrder().fields())
         ]
-        if partitions not in ([], ["day"]) or not _is_by_offset(order):
+        partitions = items(table.spec().fields())
+        if not all(_is_of_few(schema, field) for field in partitions) or not _is_by_offset(order):
             return False
         held, columns = self._schemas.convert(schema), rows._jdf.queryExecution().analyzed().schema()  # noqa: SLF001
         # Spark looks at each value of a column that may not be null.
@@ -228,6 +232,12 @@ class FileWriter:
         if analyzed.nodeName() == _LOCAL:
             return analyzed.data()  # without a plan that copies them
         return self._wrap.unsafeWrapArray(execution.executedPlan().executeCollect())
+
+
+def _is_of_few(schema: Any, field: Any) -> bool:
+    """Whether a small batch's rows have few values of a partition."""
+    transform, column = str(field.transform()), str(schema.findColumnName(field.sourceId()))
+    return (transform in _COARSE_TIMES and column in _TIMES) or transform.startswith("bucket[")
 
 
 def _is_by_offset(order: list[str]) -> bool:

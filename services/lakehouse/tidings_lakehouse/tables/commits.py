@@ -25,9 +25,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import SecondWriterError
+from tidings_lakehouse.layout_rules import Layout, LayoutRule, Partition
 from tidings_lakehouse.spark.held_rows import Deleted
 from tidings_lakehouse.spark.small import FileWriter
 from tidings_lakehouse.tables.added import Added
+from tidings_lakehouse.tables.layouts import Layouts
 from tidings_lakehouse.tables.new_tables import NewTables
 from tidings_lakehouse.tables.snapshots import (
     PROGRESS_PROPERTY,
@@ -77,7 +79,7 @@ class _CompactedError(Exception):
 class Commits:
     """The commits of one job; for any of its threads."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, layouts: Sequence[LayoutRule] = ()) -> None:
         self.writer = uuid.uuid4().hex
         self._branch = _BRANCH + self.writer[:12]
         self._known: dict[str, int | None] = {}
@@ -87,7 +89,8 @@ class Commits:
         self._locks: dict[str, threading.RLock] = {}
         self._spark = session._jsparkSession  # noqa: SLF001 - the only way to Iceberg's own interface
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001
-        self._new = NewTables(session)
+        self.layouts = Layouts(session, layouts)
+        self._new = NewTables(session, self.layouts)
         self._util = jvm.org.apache.iceberg.spark.Spark3Util
         self._schemas = jvm.org.apache.iceberg.spark.SparkSchemaUtil
         self._files = FileWriter(session)
@@ -118,13 +121,19 @@ class Commits:
         name: str,
         schema: st.StructType,
         properties: Mapping[str, str],
-        partitioned_by: Sequence[str],
+        partitions: Sequence[Partition],
         ordered_by: Sequence[str],
     ) -> None:
         """Make a table; see `NewTables.create`."""
-        made = self._new.create(name, schema, properties, partitioned_by, ordered_by)
+        made = self._new.create(name, schema, properties, partitions, ordered_by)
         with self._lock_of(name):
             self._known[name] = head_of(made)
+
+    def lay_out(self, name: str, layout: Layout) -> None:
+        """Have a table laid out as a setting says; see `Layouts.change`."""
+        with self._lock_of(name):
+            if self.layouts.change(name, self._load(name), layout):
+                _LOG.info("the layout of a table has been changed; its files are as they were", table=name)
 
     def property(self, name: str, key: str) -> str:
         """A property of a table, or nothing."""
@@ -228,7 +237,7 @@ class Commits:
             for _ in range(_REPEATS):
                 table = self._load(name)
                 # From version 3 on deletes are marked in another format.
-                if not table.spec().isUnpartitioned() or table.operations().current().formatVersion() > 2:
+                if table.operations().current().formatVersion() > 2:
                     return False
                 self.check(name, table)
                 with self._keeping(name, table) as begun:

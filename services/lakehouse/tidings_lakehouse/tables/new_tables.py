@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as st
 
+from tidings_lakehouse.layout_rules import Partition
+from tidings_lakehouse.tables.layouts import Layouts
 from tidings_lakehouse.topics import CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DAYS: Final = re.compile(r"days\((.+)\)")
-
 
 class NewTables:
     """Makes tables; for any thread."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, layouts: Layouts) -> None:
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to Iceberg's own interface
         self._session = session
+        self._layouts = layouts
         self._jvm = jvm
         self._lock = threading.Lock()
         self._namespaces: set[str] = set()
@@ -35,13 +35,13 @@ class NewTables:
         name: str,
         schema: st.StructType,
         properties: Mapping[str, str],
-        partitioned_by: Sequence[str],
+        partitions: Sequence[Partition],
         ordered_by: Sequence[str],
     ) -> Any:
         """Make a table, and its namespace; gives Iceberg's own.
 
         Args:
-            partitioned_by: columns, or ``days(column)``.
+            partitions: with their columns.
             ordered_by: columns by which the rows of its files are sorted.
         """
         namespace = name.partition(".")[0]
@@ -51,16 +51,10 @@ class NewTables:
                 self._namespaces.add(namespace)
         iceberg = self._jvm.org.apache.iceberg
         columns = self._schemas.convert(self._types.fromJson(schema.json()))
-        partitions = iceberg.PartitionSpec.builderFor(columns)
-        for one in partitioned_by:
-            day = _DAYS.fullmatch(one)
-            partitions = partitions.identity(one) if day is None else partitions.day(day[1])
-        order = iceberg.SortOrder.builderFor(columns)
-        for one in ordered_by:
-            order = order.asc(one)
         catalog = self._util.loadIcebergCatalog(self._session._jsparkSession, CATALOG)  # noqa: SLF001
         table = catalog.buildTable(iceberg.catalog.TableIdentifier.parse(name), columns)
-        table = table.withPartitionSpec(partitions.build()).withSortOrder(order.build())
+        table = table.withPartitionSpec(self._layouts.spec(name, columns, partitions))
+        table = table.withSortOrder(self._layouts.order(name, columns, ordered_by))
         for key, value in properties.items():
             table = table.withProperty(key, value)
         return table.create()

@@ -16,10 +16,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import TableConflictError
+from tidings_lakehouse.layout_rules import Layout
 from tidings_lakehouse.spark.held_rows import Deleted
 from tidings_lakehouse.spark.small import is_local
 from tidings_lakehouse.tables.column_names import safe_name as safe_name  # noqa: PLC0414 - where writers look for it
 from tidings_lakehouse.tables.commits import Commits, Note
+from tidings_lakehouse.tables.layouts import buckets_of, distribution_of, partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -158,6 +160,7 @@ class Table:
         self.name = name
         self._topic = topic
         self.schema: st.StructType | None = None
+        self._is_laid_out = False
         self.schema = commits.open(name)
         if self.schema is not None:
             self._check_topic()
@@ -173,19 +176,35 @@ class Table:
         """Rows in its data files, those that delete files mark included."""
         return self._commits.rows_of(self.name)
 
+    def buckets(self, keys: Sequence[str]) -> tuple[str, int] | None:
+        """The column of the key by whose buckets the table is partitioned, and their number."""
+        return self._commits.looked_at(self.name, lambda table: buckets_of(table, keys))
+
     def ensure(
-        self, wanted: st.StructType, *, partitioned_by: Sequence[str] = (), ordered_by: Sequence[str] = ()
+        self,
+        wanted: st.StructType,
+        *,
+        partitioned_by: Sequence[str] = (),
+        ordered_by: Sequence[str] = (),
+        keys: Sequence[str] = (),
     ) -> st.StructType:
-        """Make the table or widen it, so that it holds `wanted`; gives its schema.
+        """Make the table or widen it, so that it holds `wanted`, and lay it out as the setting says; gives its schema.
 
         Args:
-            partitioned_by: partitions that a new table gets.
-            ordered_by: columns by which the rows of a new table's files are sorted, and which their metadata tell of.
+            partitioned_by: partitions that a new table gets where the setting says nothing: columns, or ``days(column)``.
+            ordered_by: columns by which the rows of a new table's files are sorted, likewise.
+            keys: columns of the key of a current state.
+
+        Raises:
+            TableConflictError: the table cannot be laid out as the setting says.
         """
         if self.schema is None:
             # `wanted` may name a column more than once, with the fields of several schema versions.
-            self.schema, _ = evolve(st.StructType([]), wanted)
-            self._create(self.schema, partitioned_by, ordered_by)
+            schema, _ = evolve(st.StructType([]), wanted)
+            self._create(
+                schema, self._commits.layouts.of(self.name, partitioned_by, keys), partitioned_by, ordered_by
+            )
+            self.schema, self._is_laid_out = schema, True
             return self.schema
         schema, changes = evolve(self.schema, wanted)
         additions = [change for change in changes if change.is_new]
@@ -199,6 +218,11 @@ class Table:
                 )
         if changes:
             self.schema = schema
+        if not self._is_laid_out:
+            layout = self._commits.layouts.of(self.name, partitioned_by, keys)
+            if layout != Layout():
+                self._commits.lay_out(self.name, layout)
+            self._is_laid_out = True
         return schema
 
     def rename(self, path: Sequence[str], name: str) -> None:
@@ -272,15 +296,20 @@ class Table:
         self._commits.write(self.name, action, note)
 
     def _create(
-        self, schema: st.StructType, partitioned_by: Sequence[str], ordered_by: Sequence[str]
+        self,
+        schema: st.StructType,
+        layout: Layout,
+        partitioned_by: Sequence[str],
+        ordered_by: Sequence[str],
     ) -> None:
-        self._commits.create(
-            self.name,
-            schema,
-            {**_PROPERTIES, **_measures(schema), TOPIC_PROPERTY: self._topic},
-            partitioned_by,
-            ordered_by,
-        )
+        properties = {**_PROPERTIES, **_measures(schema), TOPIC_PROPERTY: self._topic}
+        partitions = layout.partitions
+        if partitions is None:
+            partitions = partitions_of(partitioned_by)
+        else:
+            properties["write.distribution-mode"] = distribution_of(partitions)
+        order = ordered_by if layout.order is None else layout.order
+        self._commits.create(self.name, schema, properties, partitions, order)
 
     def _bring_up_to_date(self) -> None:
         """Give a table of a former release what new ones have, as far as nobody has chosen otherwise."""

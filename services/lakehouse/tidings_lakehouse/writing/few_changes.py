@@ -1,7 +1,8 @@
 """Brings a current state up to few changes: the newest of each key is found here, and what it replaces by `held`.
 
 Three jobs of Spark's (the newest changes, the keys sent to where rows are, the rows) cost more than half of what a table with few
-changes costs. Rows are read by one thread, so tables up to a size are taken, and keys that can be told by numbers and texts.
+changes costs. One thread reads the rows of the files that may have the keys, so these must be few, as in a small table or in some of the
+buckets of a large one; and the keys must be such that numbers and texts tell them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_CHANGES: Final = 200
 """Of more keys Iceberg does not compare each with what a file's metadata tell."""
 _MOST_ROWS: Final = 200_000
-"""Rows of a table of which one thread reads the keys with less work than Spark plans to."""
+"""Rows of the files that may have the keys, which one thread reads with less work than Spark plans to."""
 _NUMBERS = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 _TEXTS = (st.StringType, st.DecimalType, st.DateType)
 
@@ -56,13 +57,11 @@ class FewChanges:
         self._plans = Plans(local)
 
     @staticmethod
-    def takes(shape: CurrentShape, changes: int, rows_held: int) -> bool:
-        """Whether a table is small enough, the changes few, and their key one that is understood here."""
+    def takes(shape: CurrentShape, changes: int) -> bool:
+        """Whether the changes are few, and their key one that is understood here."""
         types = {field.name: field.dataType for field in shape.schema.fields}
-        return (
-            changes <= _MOST_CHANGES
-            and rows_held <= _MOST_ROWS
-            and all(isinstance(types[name], (*_NUMBERS, *_TEXTS)) for name in shape.keys)
+        return changes <= _MOST_CHANGES and all(
+            isinstance(types[name], (*_NUMBERS, *_TEXTS)) for name in shape.keys
         )
 
     def write(
@@ -97,6 +96,10 @@ class FewChanges:
             return False
         rows = found[0]
         keys = list(shape.keys)
+        if current.rows_held > _MOST_ROWS and not current.looked_at(
+            lambda table: self._held.has_few(table, keys, list(newest), _MOST_ROWS)
+        ):
+            return False
 
         def replaced(table: Any) -> tuple[Deleted, DataFrame]:
             held = self._held.find(table, keys, list(newest), [COMMIT_LSN, LSN]) if newest else []

@@ -38,6 +38,7 @@ def replace_rows(
     is_newer: bool,
     most: int,
     local: tuple[LocalRows, Table] | None = None,
+    buckets: tuple[str, int] | None = None,
 ) -> None:
     """Write `newest_changes` to a table: newer positions win, deletes delete; what `merge_statement` does without `missing`.
 
@@ -48,6 +49,7 @@ def replace_rows(
         is_newer: every change is known to be newer than all that the table holds.
         most: there are no more changes than that.
         local: the table, where the changes are in this process's JVM.
+        buckets: the column of the key by whose buckets the table is partitioned, and their number.
     """
     kept: list[DataFrame] = []
     is_empty = not rows_held
@@ -62,7 +64,7 @@ def replace_rows(
     try:
         # To leave files of a small table out costs more than to read them.
         is_small = most < _WORTH_SPREADING and rows_held < _WORTH_PRUNING
-        count, condition = (most, "true") if is_small else _counted(newest, shape)
+        count, condition = (most, "true") if is_small else _counted(newest, shape, buckets)
         rows = newest
         if not is_empty and not is_newer:
             held = _held(session.table(table), newest, shape, condition)
@@ -90,13 +92,21 @@ def replace_rows(
             frame.unpersist()
 
 
-def _counted(newest: DataFrame, shape: CurrentShape) -> tuple[int, str]:
+def _counted(
+    newest: DataFrame, shape: CurrentShape, buckets: tuple[str, int] | None = None
+) -> tuple[int, str]:
     """How many changes there are, and a condition that every row of the table with one of their keys meets."""
     key = next(iter(shape.keys))
     is_number = isinstance(next(f.dataType for f in shape.schema.fields if f.name == key), _NUMBERS)
     ends = [sf.min(quoted(key)), sf.max(quoted(key))] if is_number else [sf.lit(None), sf.lit(None)]
-    count, least, greatest = newest.agg(sf.count(sf.lit(1)), *ends).collect()[0]
-    return count, "true" if least is None else f"t.{quoted(key)} BETWEEN {least} AND {greatest}"
+    bucket = "" if buckets is None else f"system.bucket({buckets[1]}, {{}}{quoted(buckets[0])})"
+    own = sf.collect_set(sf.expr(bucket.format(""))) if bucket else sf.lit(None)
+    count, least, greatest, hit = newest.agg(sf.count(sf.lit(1)), *ends, own).collect()[0]
+    found = [] if least is None else [f"t.{quoted(key)} BETWEEN {least} AND {greatest}"]
+    if buckets is not None and 0 < len(hit) < buckets[1]:
+        # Iceberg leaves the other buckets' files out.
+        found.append(f"{bucket.format('t.')} IN ({', '.join(map(str, sorted(hit)))})")
+    return count, " AND ".join(found) or "true"
 
 
 def _held(table: DataFrame, newest: DataFrame, shape: CurrentShape, condition: str) -> DataFrame:

@@ -126,7 +126,7 @@ class TablesWriter:
             return []
         is_new = not target.current.exists
         _tell_rename(one, shape)
-        target.current.ensure(shape.schema)
+        target.current.ensure(shape.schema, keys=tuple(shape.keys))
         spans = spans_of(rows)
         missing = _columns(shape, sorted({name for row in rows for name in row["unavailable"]}))
         if self._write_few(one, shape, placed, spans, missing, note):
@@ -180,7 +180,7 @@ class TablesWriter:
             or placed.truncated is not None
             or missing
             or not is_local(one.changes)
-            or not self._few.takes(shape, one.survey.records, current.rows_held)
+            or not self._few.takes(shape, one.survey.records)
             or progress.is_late(spans)
             or progress.is_older_than_truncate(spans)
             or (target.is_erased and has_read_again(spans, progress.offsets))
@@ -233,6 +233,7 @@ class TablesWriter:
                     is_newer=is_newer,
                     most=most,
                     local=(self._local, current) if is_here else None,
+                    buckets=current.buckets(tuple(shape.keys)),
                 )
             if fills:
                 session.sql(fill_statement(name, fills))
