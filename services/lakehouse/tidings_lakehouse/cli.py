@@ -23,6 +23,7 @@ from tidings_lakehouse.settings import (
     LossSettings,
     WarehouseSettings,
 )
+from tidings_lakehouse.tagging.command import add_tags, tag
 from tidings_service import (
     Health,
     SettingsError,
@@ -91,6 +92,11 @@ def parser() -> argparse.ArgumentParser:
         help="make them views in the catalog, in a namespace as_of_<position>",
     )
     as_of.add_argument(
+        "--tag",
+        metavar="NAME",
+        help="tag the snapshots of all tables that are exactly as of it; refused when a table has none",
+    )
+    as_of.add_argument(
         "--dialect", choices=("spark", "duckdb"), default="spark", help="of the queries; default: spark"
     )
     as_of.set_defaults(command=_as_of)
@@ -146,6 +152,7 @@ def parser() -> argparse.ArgumentParser:
     loss.set_defaults(command=_accept_loss)
     add_erase(commands, _add_format, _reader_settings)
     add_replay(commands, _add_format, _reader_settings)
+    add_tags(commands, _add_format, _reader_settings)
     return parser
 
 
@@ -254,6 +261,8 @@ def _as_of(options: argparse.Namespace) -> int:
     from tidings_lakehouse.reading.moments import SourceTables  # noqa: PLC0415
 
     settings = _reader_settings(HistorySettings)
+    if options.tag is not None:
+        return tag(settings, options.moment, options.tag)
     dialect = DUCKDB if options.dialect == "duckdb" and not options.create else SPARK
     with duck_lake(settings) as lake:
         source = SourceTables(lake, settings.source)

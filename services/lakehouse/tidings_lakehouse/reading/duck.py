@@ -91,8 +91,14 @@ class DuckLake:
 
     def property(self, name: str, key: str) -> str:
         """A property of a table; empty when it has none of that name."""
-        text = self.execute("SELECT content FROM read_text(?)", [self.tables[name]])[0][0]
-        return str(json.loads(text).get("properties", {}).get(key, ""))
+        return str(self.metadata(name).get("properties", {}).get(key, ""))
+
+    def metadata(self, name: str) -> dict[str, Any]:
+        """What a table's newest metadata file says (Iceberg specification, "Table Metadata")."""
+        found: dict[str, Any] = json.loads(
+            self.execute("SELECT content FROM read_text(?)", [self.tables[name]])[0][0]
+        )
+        return found
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run any statement of our own.

@@ -123,6 +123,10 @@ class SourceTables:
             )
         return self._shapes[table, named]
 
+    def keys(self, table: str) -> list[str]:
+        """Columns of a table's key."""
+        return [column for column, (part, _) in self.shape(table).columns.items() if part == "key"]
+
     def histories(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """DuckDB's queries of the history views, by their names.
 

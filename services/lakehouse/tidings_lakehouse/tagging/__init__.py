@@ -1,0 +1,1 @@
+"""Iceberg tags of all tables of a source at one commit position."""
