@@ -234,6 +234,7 @@ OF_WARNINGS: Final = {
     "unknown scope of a log level: taken for worker": "Use `scope=worker` or `scope=cluster`.",
     "unknown worker property is ignored": "Look for a misspelling; the line names the nearest property.",
     # lakehouse
+    "slow batch": "See `phases` and `slowest`: where a step or a table stands out, the page of the lakehouse says what makes it cheaper.",
     "a column came as another one went: if it was renamed, older rows have their values under the former name": "If it was renamed, "
     "copy the values; with the DDL trigger the next rename is known.",
     "a column has its new name since before its rename was read: values of older rows move to it, and rows of the log "

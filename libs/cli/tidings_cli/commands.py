@@ -60,6 +60,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
             "sql": "'select * from technical.orders limit 10' --json",
             "tables": "--format csv",
             "as-of": "0/16B3748 --create",
+            "tags": "--drop quarter-3",
             "views": "",
             "audit": "--table 'technical.order*' --json",
             "history": "history-of-june",

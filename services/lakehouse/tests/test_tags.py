@@ -149,9 +149,9 @@ def test_all_tables_are_tagged_or_none(lake: Lake, topics: Topics, unique_name: 
 
 def upkeep(lake: Lake, table: str) -> None:
     """Have a table looked after that keeps no snapshot but its newest."""
-    Maintenance(
-        lake.session, Commits(lake.session), commits=1, keep_snapshots=1, keep_seconds=0
-    ).compact(table)
+    Maintenance(lake.session, Commits(lake.session), commits=1, keep_snapshots=1, keep_seconds=0).compact(
+        table
+    )
 
 
 def any_snapshots(*tables: str) -> Any:

@@ -175,9 +175,10 @@ def _add_format(command: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from tidings_lakehouse.auditing.schedule import Auditing  # noqa: PLC0415
     from tidings_lakehouse.formats.registry import Registry  # noqa: PLC0415
-    from tidings_lakehouse.job import Job, lock_warehouse  # noqa: PLC0415 - pyspark takes a second to import
+    from tidings_lakehouse.job import Job  # noqa: PLC0415 - pyspark takes a second to import
     from tidings_lakehouse.spark.kafka_login import KafkaLogin, refuse_remote_tokens  # noqa: PLC0415
     from tidings_lakehouse.spark.session import create_session, prepare_warehouse  # noqa: PLC0415
+    from tidings_lakehouse.warehouse_lock import lock_warehouse  # noqa: PLC0415
 
     settings = load_settings(LakehouseSettings)
     configure_logging(SERVICE, level=settings.log_level, format=settings.log_format)

@@ -6,7 +6,7 @@ job, with one message: an orchestrator starts it again, and it goes on where it 
 
 from __future__ import annotations
 
-import fcntl
+import datetime as dt
 import functools
 import json
 import re
@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -25,8 +25,9 @@ from tidings_lakehouse.errors import DataLossError, KafkaUnreachableError, Lakeh
 from tidings_lakehouse.failpoints import Failpoint, failpoint_from
 from tidings_lakehouse.formats.registry import SchemaSource
 from tidings_lakehouse.maintaining.maintenance import Maintenance
-from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, LAG, begin
-from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
+from tidings_lakehouse.metrics import BATCH_SECONDS, BATCHES, COMMIT_LAG, LAG, begin
+from tidings_lakehouse.progress_bar import Backlog
+from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.spark.kafka import Brokers, Offsets, explained, lags, read_topics
 from tidings_lakehouse.spark.kafka_login import KafkaLogin
 from tidings_lakehouse.spark.session import use_in_thread
@@ -39,7 +40,7 @@ from tidings_lakehouse.topics import WATERMARK, transaction_topic
 from tidings_lakehouse.watermark.stored_position import stored_position
 from tidings_lakehouse.writing import business, technical
 from tidings_lakehouse.writing.set_aside import CatchUp
-from tidings_service import Health, SettingsError, TidingsError, get_logger
+from tidings_service import Health, TidingsError, get_logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,40 +51,8 @@ _POLL_SECONDS = 0.5
 _LAG_SECONDS = 2.0
 _REST_SECONDS = 10.0
 """How often a source's stored position is looked at when its watermark waits for one."""
-_LOCK_DEADLINE_SECONDS = 30.0
 _NOTE_DEADLINE_SECONDS = 2.0
 _LOSS_REASON = re.compile(r"^Reason: (.+?)\.?$", re.MULTILINE)
-
-
-def lock_warehouse(settings: WarehouseSettings, seconds: float = _LOCK_DEADLINE_SECONDS) -> IO[bytes] | None:
-    """Make sure that no other job writes to the warehouse, if it is a directory.
-
-    The file stays locked until this process *and* its JVM, which inherits the descriptor, are gone: a JVM may still be
-    ending a commit for a moment after its job was killed.
-
-    Args:
-        seconds: how long to wait for another job's end.
-
-    Raises:
-        SettingsError: another job has it.
-    """
-    directory = settings.warehouse_directory
-    if directory is None:
-        return None
-    file = (directory / ".lock").open("ab")
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                file.close()
-                raise SettingsError(
-                    f"TIDINGS_LAKEHOUSE_WAREHOUSE: another job writes to {directory}",
-                    hint="stop the other job, or give this one a warehouse of its own",
-                ) from error
-            time.sleep(0.2)
 
 
 class _StoppedError(Exception):
@@ -139,6 +108,7 @@ class Job:
         self._read: Offsets = {}
         self._measured_at = 0.0
         self._rested_at = time.monotonic()
+        self._backlog = Backlog(None)
 
     def start(self, *, available_now: bool = False) -> None:
         """See that the brokers answer, prepare the tables, start the queries; `wait` is for the same thread.
@@ -148,6 +118,7 @@ class Job:
             KafkaRefusedError: they do not let this user see the source's topics.
         """
         use_in_thread(self._session)
+        self._backlog = Backlog.of_process(is_short=available_now)
         self._health.set("kafka", ok=False, detail="connecting")
         self._brokers.check()
         self._refuse_blindness()
@@ -226,6 +197,7 @@ class Job:
                 except BaseException as error:
                     self._errors[stream.name] = error
                     raise
+                stream.writer.phases.end("counts")
                 seconds = time.monotonic() - began
                 BATCHES.labels(stream.name).inc()
                 BATCH_SECONDS.labels(stream.name).observe(seconds)
@@ -238,8 +210,16 @@ class Job:
                     tables=len(tables),
                     seconds=round(seconds, 3),
                 )
+                self._tell_slow(stream, batch_id, seconds)
 
         return write
+
+    def _tell_slow(self, stream: _Stream, batch_id: int, seconds: float) -> None:
+        """Say where the time of a slow batch went."""
+        limit = self._settings.lakehouse_slow_batch_seconds
+        if limit and seconds >= limit:
+            told = stream.writer.phases.told()
+            _LOG.warning("slow batch", stream=stream.name, batch=batch_id, seconds=round(seconds, 3), **told)
 
     def wait(self, stop: threading.Event) -> None:
         """Watch the queries until `stop` is set, or all have drained their topics (available-now).
@@ -299,6 +279,7 @@ class Job:
         """End the batches that have begun, then the queries."""
         self._health.set("streams", ok=False, detail="stopping")
         self._stopping.set()
+        self._backlog.close()
         for name, query in self._queries.items():
             with self._locks[name]:
                 pass  # a batch that has begun is written; the next one will be refused
@@ -332,6 +313,7 @@ class Job:
             return
         self._measured_at = time.monotonic()
         seen: set[str] = set()
+        left = 0
         try:
             for stream in self._streams:
                 read = self._read | stream.writer.aside.offsets
@@ -339,11 +321,24 @@ class Job:
                 seen |= ends.keys()
                 for topic, lag in lags(read, ends).items():
                     LAG.labels(topic).set(lag)
+                    self._tell_commit_lag(topic, lag, stream.writer.newest.get(topic))
+                    left += lag
+            self._backlog.left(left)
             self._refuse_lost_rights(self._read.keys() - seen)
         except (DataLossError, KafkaUnreachableError) as error:  # the queries say what it means for them
             self._health.set("kafka", ok=False, detail=str(error))
         else:
             self._health.set("kafka", ok=True)
+
+    @staticmethod
+    def _tell_commit_lag(topic: str, lag: int, newest: dt.datetime | None) -> None:
+        """Args:
+        newest: the newest change that is readable, as far as this process has written one.
+        """
+        if not lag:
+            COMMIT_LAG.labels(topic).set(0)
+        elif newest is not None:
+            COMMIT_LAG.labels(topic).set(max(0.0, (dt.datetime.now() - newest).total_seconds()))  # noqa: DTZ005 - Spark gives local times
 
     def _refuse_lost_rights(self, gone: Collection[str]) -> None:
         """A query does not notice that it may not see its topics any more before a batch wants their records."""

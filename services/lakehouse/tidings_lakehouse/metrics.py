@@ -35,6 +35,11 @@ BATCH_SECONDS = Histogram(
     ["stream"],
     buckets=(0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120),
 )
+PHASE_SECONDS = Counter(
+    "tidings_lakehouse_phase_seconds",
+    "Time that batches have spent in each of their steps; what is left of a batch's time is spent between them.",
+    ["stream", "phase"],
+)
 QUARANTINED = Counter("tidings_lakehouse_quarantined", "Records that could not be decoded.", ["topic"])
 SET_ASIDE = Gauge(
     "tidings_lakehouse_topics_set_aside",
@@ -76,6 +81,11 @@ AUDIT_FAILING = Gauge(
     "tidings_lakehouse_audit_failing", "1 while the last audit could not be made to its end."
 )
 LAG = Gauge("tidings_lakehouse_lag_records", "Records on a topic that are not in a table yet.", ["topic"])
+COMMIT_LAG = Gauge(
+    "tidings_lakehouse_commit_lag_seconds",
+    "How long ago a topic's newest readable change was committed at its source, while newer records wait; 0 when none does.",
+    ["topic"],
+)
 UNMERGED = Gauge(
     "tidings_lakehouse_unmerged_offsets",
     "Offsets of a table's log that its current state waits for, by TIDINGS_LAKEHOUSE_MERGE.",

@@ -201,6 +201,8 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     (``bucket(16, customer_id)``), or a column; without partitions, or without ``sort``, these stay as they are. The first pattern
     counts. A table that there is follows at the next start. By default logs and events are partitioned by day, current states are
     not."""
+    lakehouse_slow_batch_seconds: float = Field(default=60.0, ge=0)
+    """A batch that takes so long is told of in the log, with the time of its steps and of its slowest tables; 0 none is."""
     lakehouse_audit_seconds: float = Field(default=0.0, ge=0)
     """The current states are compared with the database so long after the last time; 0 never."""
     lakehouse_transaction_deadline_seconds: float = Field(default=300.0, gt=0)

@@ -157,7 +157,7 @@ def _locked(settings: ErasureSettings, *, is_stopped: bool) -> IO[bytes] | None:
         ErasureError: it runs, or nobody says that it does not.
     """
     from tidings_lakehouse.errors import ErasureError  # noqa: PLC0415
-    from tidings_lakehouse.job import lock_warehouse  # noqa: PLC0415
+    from tidings_lakehouse.warehouse_lock import lock_warehouse  # noqa: PLC0415
     from tidings_service import SettingsError  # noqa: PLC0415
 
     if settings.warehouse_directory is None and not is_stopped:

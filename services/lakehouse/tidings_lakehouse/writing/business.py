@@ -32,6 +32,7 @@ from tidings_lakehouse.decoding.schemas import Planner
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.formats.registry import SchemaSource
 from tidings_lakehouse.metrics import FRESHNESS, QUARANTINED, ROWS
+from tidings_lakehouse.phases import Phases
 from tidings_lakehouse.spark.kafka import Brokers
 from tidings_lakehouse.spark.parallel import Workers
 from tidings_lakehouse.spark.small import KeptPlan, LocalRows, is_local
@@ -96,10 +97,15 @@ class BusinessWriter:
         self._quarantine = QuarantineTable(session, STREAM, commits)
         self._watermark = WatermarkTable(session, STREAM, commits)
         self.aside = SetAside(session, STREAM, commits)
+        self.phases = Phases(STREAM)
+        self.newest: dict[str, dt.datetime] = {}
+        """By topic, the time of its newest event that is readable."""
 
     def write(self, batch: DataFrame, batch_id: int, query_id: str) -> list[str]:
         """Write one batch; gives the tables it changed. Errors as for `TechnicalWriter.write`."""
+        self.phases.begin()
         with surveyed(batch, self._local) as (kept, topics):
+            self.phases.end("read")
             self._failpoint("survey")
             if not topics:
                 return []
@@ -118,6 +124,7 @@ class BusinessWriter:
                 )
                 if one is not None:
                     decoded.append(one)
+            self.phases.end("decode")
             try:
                 return self._write(batch.sparkSession, decoded, batch_id, ids)
             finally:
@@ -204,6 +211,7 @@ class BusinessWriter:
         self, session: SparkSession, decoded: list[_Decoded], batch_id: int, ids: dict[str, str]
     ) -> list[str]:
         found = self._survey_rows(decoded)
+        self.phases.end("statistics")
         written: list[str] = []
         watermarks = []
         done = []
@@ -223,9 +231,14 @@ class BusinessWriter:
             done.append(one)
             written += tables
             watermarks.append(Watermark(one.table.name, one.topic, None, None, None, statistics["newest"]))
+            if statistics["newest"] is not None:
+                self.newest[one.topic] = statistics["newest"]
+        self.phases.end("tables")
         self._put_in_quarantine(done, found, ids)
+        self.phases.end("quarantine")
         self._watermark.take(watermarks, batch_id)
         self._watermark.write()
+        self.phases.end("watermark")
         self._failpoint("watermark")
         return written
 
@@ -246,8 +259,8 @@ class BusinessWriter:
     def _write_one(self, session: SparkSession, one: _Decoded, statistics: Any) -> list[str]:
         written = []
         if statistics["good"] and one.table.schema is not None:
-            new = self._new_events(session, one, statistics)
-            one.table.append(new)
+            with self.phases.of_table(one.table.name):
+                one.table.append(self._new_events(session, one, statistics))
             ROWS.labels(one.table.name).inc(statistics["good"])
             self._failpoint(f"event:{one.table.name}")
             written.append(one.table.name)

@@ -14,6 +14,7 @@ What fails by one topic's own trouble sets that topic aside (`set_aside`): it is
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import re
 import threading
@@ -39,6 +40,7 @@ from tidings_lakehouse.formats.json_schemas import JsonSchemas
 from tidings_lakehouse.formats.registry import SchemaSource
 from tidings_lakehouse.merge_rules import MergeRule
 from tidings_lakehouse.merging.later import Later
+from tidings_lakehouse.phases import Phases
 from tidings_lakehouse.spark.kafka import Brokers, Offsets
 from tidings_lakehouse.spark.parallel import Workers
 from tidings_lakehouse.spark.small import LocalRows
@@ -121,7 +123,10 @@ class TechnicalWriter:
         self._decoders = TopicDecoders(
             session, schemas, commits, names, local, self._renames, self._transactions, found=self._count_log
         )
-        self._tables = TablesWriter(session, failpoint, self._local)
+        self.phases = Phases(STREAM)
+        self.newest: dict[str, dt.datetime] = {}
+        """By topic, the time of its newest change that is readable."""
+        self._tables = TablesWriter(session, failpoint, self._local, self.phases)
         self._workers = Workers(session)
         self.close = self._workers.close
         self._counting = threading.Lock()
@@ -154,7 +159,9 @@ class TechnicalWriter:
             RegistryUnreachableError, KafkaUnreachableError: nothing of the batch is lost, it will be read again.
         """
         session = batch.sparkSession
+        self.phases.begin()
         with surveyed(batch, self._local, self._schemas) as (kept, topics):
+            self.phases.end("read")
             self._failpoint("survey")
             if not topics:
                 return []
@@ -170,12 +177,15 @@ class TechnicalWriter:
             self._names.assign(TECHNICAL, topics)
             self._count_held(markers, read, topics)
             self._rename(renamed, read, topics)
+            self.phases.end("markers")
             wanted = {topic: survey for topic, survey in topics.items() if topic not in self.aside}
             decoded = self._decode_all(kept, wanted, ids, read)
+            self.phases.end("decode")
             try:
                 tables, watermarks, found = self._write(session, decoded, ids, read)
                 done = [one for one in decoded if one.target.topic not in self.aside]
                 self._write_watermarks(done, watermarks, found, markers, read)
+                self.phases.end("watermark")
                 return written + tables
             finally:
                 for one in decoded:
@@ -357,6 +367,7 @@ class TechnicalWriter:
         for one, limits in unordered(decoded, found, self._transactions):
             again = functools.partial(decoded_again, one, limits)
             found |= self._attempt(one.target.topic, read, one.survey, again) or {}
+        self.phases.end("statistics")
         written: list[str] = []
         watermarks: list[Watermark] = []
         self._tables.begin()
@@ -377,8 +388,11 @@ class TechnicalWriter:
             done.append(one)
             written += tables
             watermarks += watermarks_of(one, rows, read)
-            tell_freshness(one, rows)
+            if (newest := tell_freshness(one, rows)) is not None:
+                self.newest[topic] = newest
+        self.phases.end("tables")
         put_in_quarantine(self._quarantine, done, self._tables.lacking, ids, found, self._failpoint)
+        self.phases.end("quarantine")
         self._tables.begin()
         return written, watermarks, found
 

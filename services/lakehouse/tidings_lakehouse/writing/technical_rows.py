@@ -101,12 +101,15 @@ def statistics_of_all(
     return found
 
 
-def tell_freshness(one: Decoded, rows: list[Any]) -> None:
+def tell_freshness(one: Decoded, rows: list[Any]) -> dt.datetime | None:
+    """Tell how old the newest change is that has become readable; gives its time, local as Spark gives times."""
     newest = _newest(rows)
-    if newest is not None:
-        seconds = max(0.0, (dt.datetime.now() - newest).total_seconds())  # noqa: DTZ005 - Spark gives local times
-        for table in _readable(one.target):
-            FRESHNESS.labels(table.name).set(seconds)
+    if newest is None:
+        return None
+    seconds = max(0.0, (dt.datetime.now() - newest).total_seconds())  # noqa: DTZ005
+    for table in _readable(one.target):
+        FRESHNESS.labels(table.name).set(seconds)
+    return newest
 
 
 def _newest(rows: list[Any]) -> dt.datetime | None:

@@ -30,6 +30,7 @@ from tidings_lakehouse.decoding.fills import default_value, fill_statement, lite
 from tidings_lakehouse.decoding.schemas import DecodingPlan
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
+from tidings_lakehouse.phases import Phases
 from tidings_lakehouse.spark.small import LocalRows, is_local
 from tidings_lakehouse.tables.commits import Note
 from tidings_lakehouse.tables.erased import has_read_again, without_erased
@@ -62,8 +63,9 @@ class Placed:
 class TablesWriter:
     """Writes the tables of any topic."""
 
-    def __init__(self, session: SparkSession, failpoint: Failpoint, local: LocalRows) -> None:
+    def __init__(self, session: SparkSession, failpoint: Failpoint, local: LocalRows, phases: Phases) -> None:
         self._session = session
+        self._phases = phases
         self._local = local
         self._few = FewChanges(session, local)
         self._failpoint = failpoint
@@ -92,6 +94,10 @@ class TablesWriter:
 
     def append(self, one: Decoded, rows: list[Any]) -> list[str]:
         """Append to the log what it does not hold; gives the tables that were changed."""
+        with self._phases.of_table(one.target.log.name):
+            return self._append(one, rows)
+
+    def _append(self, one: Decoded, rows: list[Any]) -> list[str]:
         log, progress = one.target.log, one.target.progress
         count = sum(row["records"] - row["failed"] for row in rows)
         if not count or log.schema is None:
@@ -120,6 +126,12 @@ class TablesWriter:
         Args:
             note: what the current state is to note in the same commit.
         """
+        with self._phases.of_table(one.target.current.name):
+            return self._merge(session, one, rows, placed, note)
+
+    def _merge(
+        self, session: SparkSession, one: Decoded, rows: list[Any], placed: Placed, note: Note | None
+    ) -> list[str]:
         target = one.target
         shape = None if target.log.schema is None else current_shape(target.log.schema)
         if shape is None or not sum(row["records"] - row["failed"] for row in rows):
