@@ -82,8 +82,8 @@ def test_a_layout_is_changed_without_loss(lake: Lake, topics: Topics, unique_nam
     for turn, (current, of_log, small) in enumerate(
         [
             ("bucket(4)", "month", True),
-            ("bucket(8) sort id", "day", False),
-            ("bucket(8) sort none", "none", True),
+            ("bucket(8) sort none", "day", False),
+            ("bucket(8) sort id", "none", True),
         ]
     ):
         at = 200 + 100 * turn
@@ -102,6 +102,8 @@ def test_a_layout_is_changed_without_loss(lake: Lake, topics: Topics, unique_nam
     maintenance.compact(state)
     check()
     assert list(specs(lake, state)) == [max(held)]
+    placed = lake.rows(f"select _file, id from {state} order by _file, _pos")
+    assert placed == sorted(placed)
     write("u", range(3), 600)
     laid_out(lake, table, "bucket(2, nothing)", "none", small=True)
     (reason,) = lake.rows(f"select reason from tidings.set_aside where topic = '{table.topic}'")[0]

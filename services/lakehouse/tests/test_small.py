@@ -19,6 +19,7 @@ from lakelab.topics import MarkerTopic, TableTopic, Topics
 
 from tidings_lakehouse.decoding.batches import surveyed
 from tidings_lakehouse.errors import SecondWriterError
+from tidings_lakehouse.layout_rules import layout_rules
 from tidings_lakehouse.maintaining.maintenance import Maintenance
 from tidings_lakehouse.spark.small import LocalRows, is_local
 from tidings_lakehouse.tables.commits import Commits
@@ -291,7 +292,9 @@ def _one_row(session: SparkSession) -> DataFrame:
         ("WRITE ORDERED BY partition, offset", True),
         ("WRITE ORDERED BY offset", False),
         ("WRITE ORDERED BY partition, offset DESC", False),
-        ("ADD PARTITION FIELD bucket(4, partition)", False),
+        ("ADD PARTITION FIELD bucket(64, partition)", True),
+        ("ADD PARTITION FIELD bucket(65, partition)", True),  # one row opens one file
+        ("ADD PARTITION FIELD partition", False),
         ("ADD COLUMN mine int", False),
     ],
 )
@@ -305,6 +308,16 @@ def test_tables_that_somebody_has_laid_out_are_spark_s(
     assert commits.append(table.name, rows, None) is is_ours
     table.append(rows)
     assert session.table(table.name).select("partition", "offset").count() == 1 + is_ours
+
+
+def test_rows_of_more_buckets_than_may_be_open_are_spark_s(session: SparkSession, unique_name: str) -> None:
+    rows = session.sql("SELECT id AS partition FROM range(65)").select("partition")
+    rows = LocalRows(session, 1000).collected(rows)
+    commits = Commits(session, layout_rules(".*=bucket(65)"))
+    table = Table(session, f"technical.{unique_name}", "t", commits)
+    table.ensure(rows.schema, keys=["partition"])
+    assert not commits.append(table.name, rows, None)
+    assert commits.append(table.name, rows.limit(64), None)
 
 
 def test_a_second_writer_and_a_compaction_before_an_append(session: SparkSession, unique_name: str) -> None:

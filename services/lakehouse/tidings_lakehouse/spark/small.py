@@ -8,6 +8,7 @@ is given the rows where a task would give them to it.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ _SMALL_BYTES = 8 << 20
 """Bytes of a small batch's keys, values and headers at most: decoded, they are several times as large."""
 _SMALL_SPAN = 31 * 86_400_000_000
 """Microseconds between its oldest and its newest record at most: a table that is partitioned by day has a file open for each."""
+_MOST_OPEN = 64
+"""Files that may be open at once because of buckets."""
+_BUCKETS = re.compile(r"bucket\[([0-9]+)\]")
 _COARSE_TIMES = ("day", "month", "year")
 _TIMES = ("timestamp", "__timestamp")
 """Columns with the time of the record."""
@@ -194,7 +198,7 @@ class FileWriter:
             for field in items(table.sortOrder().fields())
         ]
         partitions = items(table.spec().fields())
-        if not all(_is_of_few(schema, field) for field in partitions) or not _is_by_offset(order):
+        if not all(_is_of_few(schema, field, rows) for field in partitions) or not _is_by_offset(order):
             return False
         held, columns = self._schemas.convert(schema), rows._jdf.queryExecution().analyzed().schema()  # noqa: SLF001
         # Spark looks at each value of a column that may not be null.
@@ -234,10 +238,12 @@ class FileWriter:
         return self._wrap.unsafeWrapArray(execution.executedPlan().executeCollect())
 
 
-def _is_of_few(schema: Any, field: Any) -> bool:
-    """Whether a small batch's rows have few values of a partition."""
+def _is_of_few(schema: Any, field: Any, rows: DataFrame) -> bool:
+    """Whether a small batch's rows have few values of a partition: for each a file is open."""
     transform, column = str(field.transform()), str(schema.findColumnName(field.sourceId()))
-    return (transform in _COARSE_TIMES and column in _TIMES) or transform.startswith("bucket[")
+    if found := _BUCKETS.fullmatch(transform):
+        return int(found[1]) <= _MOST_OPEN or (is_local(rows) and LocalRows.count(rows) <= _MOST_OPEN)
+    return transform in _COARSE_TIMES and column in _TIMES
 
 
 def _is_by_offset(order: list[str]) -> bool:
