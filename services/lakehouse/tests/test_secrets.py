@@ -10,7 +10,7 @@ from tidings_lakehouse.settings import WarehouseSettings
 from tidings_lakehouse.spark import gateway
 from tidings_lakehouse.spark.kafka_login import KafkaLogin, refuse_remote_tokens
 from tidings_lakehouse.spark.properties import properties_text
-from tidings_lakehouse.spark.session import _conf
+from tidings_lakehouse.spark.session import session_conf
 from tidings_service import SettingsError
 from tidings_service.kafka_access import KafkaAccess
 from tidings_service.oauth import TokenSource
@@ -36,7 +36,7 @@ def test_the_catalogs_and_the_object_stores_secrets_are_no_arguments(
         lakehouse_spark_conf=f"spark.hadoop.fs.s3a.access.key={CANARY}-key",
         lakehouse_spark_conf_file=tmp_path / "spark",
     )
-    conf = _conf(settings)
+    conf = session_conf(settings)
     assert {f"{CANARY}-catalog", f"{CANARY}-store", f"{CANARY}-key"} <= set(conf.values())
     started: list[tuple[list[str], str, int]] = []
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
-from tidings_lakehouse.spark.session import prepare_warehouse
+from tidings_lakehouse.spark.gateway import executor_conf
+from tidings_lakehouse.spark.session import prepare_warehouse, session_conf
 from tidings_service import SettingsError, load_settings
 
 SETTINGS = LakehouseSettings(
@@ -88,3 +89,48 @@ def test_spark_conf_is_taken_apart() -> None:
     }
     with pytest.raises(SettingsError, match="TIDINGS_LAKEHOUSE_SPARK_CONF"):
         _ = WarehouseSettings(lakehouse_spark_conf="a=1").spark_conf
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "tasks"),
+    [
+        ("local[3]", {}, 3),
+        ("local", {}, 1),
+        ("spark://m:7077", {}, 2),
+        ("spark://m:7077", {"spark.cores.max": "8"}, 8),
+        ("spark://m:7077", {"spark.executor.instances": "3", "spark.executor.cores": "2"}, 6),
+    ],
+)
+def test_shuffles_have_as_many_parts_as_tasks_run_at_once(
+    master: str, conf: dict[str, str], tasks: int
+) -> None:
+    settings = WarehouseSettings(
+        lakehouse_master=master,
+        lakehouse_spark_conf=";".join(f"{key}={value}" for key, value in conf.items()),
+    )
+    assert session_conf(settings)["spark.sql.shuffle.partitions"] == str(tasks)
+
+
+def test_a_number_of_cores_that_is_none_is_named() -> None:
+    settings = WarehouseSettings(
+        lakehouse_master="spark://m:7077", lakehouse_spark_conf="spark.cores.max=many"
+    )
+    with pytest.raises(SettingsError, match=r"TIDINGS_LAKEHOUSE_SPARK_CONF: spark\.cores\.max: many is not"):
+        session_conf(settings)
+
+
+def test_executors_elsewhere_get_the_jars_and_the_drivers_limits_and_the_persons_options_come_last() -> None:
+    jars = [Path("/a.jar"), Path("/b.jar")]
+    assert executor_conf({"spark.master": "local[2]"}, jars) == {}
+    given = {
+        "spark.master": "spark://m:7077",
+        "spark.executor.extraJavaOptions": "-Dx=y",
+        "spark.executor.extraClassPath": "/c.jar",
+    }
+    conf = executor_conf(given, jars)
+    assert conf["spark.executor.extraClassPath"] == "/a.jar:/b.jar:/c.jar"
+    options = conf["spark.executor.extraJavaOptions"].split()
+    assert any(option.startswith("-Dorg.apache.avro.limits.bytes.maxLength=") for option in options)
+    assert options[-1] == "-Dx=y"
+    assert "spark.driver.host" not in session_conf(WarehouseSettings(lakehouse_master="spark://m:7077"))
+    assert session_conf(WarehouseSettings())["spark.driver.host"] == "127.0.0.1"

@@ -31,7 +31,8 @@ class WarehouseSettings(ServiceSettings):
     lakehouse_catalog_password_file: File = None
     """A file with the password instead."""
     lakehouse_master: str = "local[*]"
-    """Spark's master; by default as many tasks at once as the machine, or the container, has cores."""
+    """Spark's master; by default as many tasks at once as the machine, or the container, has cores. ``spark://host:port``: a standalone
+    cluster, whose machines have the installation at the same path."""
     lakehouse_heap: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")
     """Most heap of the JVM."""
     lakehouse_java_options: str = "-XX:TieredStopAtLevel=1"

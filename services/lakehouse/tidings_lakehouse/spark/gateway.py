@@ -50,8 +50,17 @@ _AVRO_LIMITS = {
     "collectionItems.maxLength": 10_000_000,
 }
 """What Avro allocates by a length that a record only claims; without them a record of 20 bytes ends the JVM."""
-_START_DEADLINE_SECONDS = 60.0
 _LOG4J = Path(__file__).with_name("log4j2.properties")
+_JVM_OPTIONS = (
+    "-Xss4m",
+    # Spark fills the 48 MB that a JVM has with only quick compilation, which then stops compiling.
+    "-XX:ReservedCodeCacheSize=256m",
+    "-Duser.timezone=UTC",
+    f"-Dlog4j2.configurationFile={_LOG4J}",
+    *(f"-Dorg.apache.avro.limits.{name}={value}" for name, value in _AVRO_LIMITS.items()),
+)
+"""Of every JVM that decodes records."""
+_START_DEADLINE_SECONDS = 60.0
 
 
 def start_gateway(
@@ -79,6 +88,7 @@ def start_gateway(
     except JvmError as error:
         raise GatewayError(str(error), hint=error.hint) from error
     jars = [*(jar for jar in fetched if not jar.name.startswith(_BUNDLED)), *more_jars]
+    conf = {**conf, **executor_conf(conf, jars)}
     home = Path(pyspark.__file__).parent
     temporary = OwnDirectory("tidings-spark-")
     atexit.register(temporary.cleanup)
@@ -118,25 +128,43 @@ def start_gateway(
     return process
 
 
+def executor_conf(conf: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:
+    """Spark's settings of executors in JVMs of their own, which find the jars where this machine has them; the person's come after
+    ours. Nothing with a local master, whose tasks run in the driver's JVM.
+
+    Args:
+        conf: all other settings, with the master.
+        jars: that pyspark does not bring.
+    """
+    if is_local(conf["spark.master"]):
+        return {}
+    given_options = conf.get("spark.executor.extraJavaOptions", "")
+    given_path = conf.get("spark.executor.extraClassPath", "")
+    return {
+        "spark.executor.extraJavaOptions": " ".join(filter(None, (*_JVM_OPTIONS, given_options))),
+        "spark.executor.extraClassPath": os.pathsep.join(filter(None, (*map(str, jars), given_path))),
+    }
+
+
+def is_local(master: str) -> bool:
+    """Whether a master runs tasks in the driver's JVM; ``local-cluster`` does not."""
+    return master == "local" or master.startswith("local[")
+
+
 def _command(java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], conf: Path) -> list[str]:
     class_path = os.pathsep.join([str(home / "jars" / "*"), *map(str, jars)])
     return [
         str(java.path),
         *more,
-        "-Xss4m",
+        *_JVM_OPTIONS,
         "-XX:+IgnoreUnrecognizedVMOptions",
         "-XX:+UseSerialGC",
-        # Spark fills the 48 MB that a JVM has with only quick compilation, which then stops compiling.
-        "-XX:ReservedCodeCacheSize=256m",
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dio.netty.noUnsafe=false",
         "--enable-native-access=ALL-UNNAMED",
         *[f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS],
         "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
-        f"-Dlog4j2.configurationFile={_LOG4J}",
-        "-Duser.timezone=UTC",
-        *[f"-Dorg.apache.avro.limits.{name}={value}" for name, value in _AVRO_LIMITS.items()],
         "-cp",
         class_path,
         "org.apache.spark.deploy.SparkSubmit",

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from tidings_jvm import records_classes
 from tidings_lakehouse.catalogs.conf import catalog_conf, catalog_kind, jar_configurations, more_jars
 from tidings_lakehouse.settings import WarehouseSettings
-from tidings_lakehouse.spark.gateway import start_gateway
+from tidings_lakehouse.spark.gateway import is_local, start_gateway
 from tidings_lakehouse.topics import CATALOG
 from tidings_service import SettingsError
 from tidings_service.kafka_access import SECRET_NAMES
@@ -98,7 +98,7 @@ def create_session(
         GatewayError: the JVM cannot be started.
         SettingsError: a setting cannot be used.
     """
-    conf = _conf(settings) | dict(conf or {})
+    conf = session_conf(settings) | dict(conf or {})
     # They log every failure of a batch, with the statement in it; the job reports it once.
     for logger in ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
@@ -175,26 +175,55 @@ def stop_gateway(session: SparkSession) -> None:
     SparkContext._jvm = None  # noqa: SLF001
 
 
-def _local_tasks(master: str) -> int:
-    """How many tasks run at once; of a cluster that is known when its executors are there (`create_session`)."""
+def _tasks(master: str, conf: Mapping[str, str]) -> int:
+    """How many tasks run at once; on a cluster as many as the settings say that executors have cores, or else two.
+
+    Raises:
+        SettingsError: a number of Spark's is not one.
+    """
     found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", master)
-    if found is None:
-        return 2
-    return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1] or 1)
+    if found is not None:
+        return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1] or 1)
+
+    def number(name: str) -> int | None:
+        value = conf.get(name)
+        if value is not None and not re.fullmatch(r"[1-9][0-9]*", value):
+            raise SettingsError(
+                f"TIDINGS_LAKEHOUSE_SPARK_CONF: {name}: {value} is not a number above 0",
+                hint="say how many cores the executors have",
+            )
+        return None if value is None else int(value)
+
+    cores = number("spark.cores.max")
+    if cores is None:
+        instances = number("spark.executor.instances")
+        cores = None if instances is None else instances * (number("spark.executor.cores") or 1)
+    return max(cores or 2, 2)
 
 
-def _conf(settings: WarehouseSettings) -> dict[str, str]:
+def _own_address(master: str) -> dict[str, str]:
+    """Nobody else has to reach a driver without executors; where it has some, Spark takes the machine's address."""
+    if not is_local(master):
+        return {}
+    return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def session_conf(settings: WarehouseSettings) -> dict[str, str]:
+    """Every setting of Spark's, but those of executors, which need the jars.
+
+    Raises:
+        SettingsError: a setting cannot be used.
+    """
     conf = {
         "spark.master": settings.lakehouse_master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **_own_address(settings.lakehouse_master),
         "spark.sql.session.timeZone": "UTC",
         # PostgreSQL's names are case sensitive.
         "spark.sql.caseSensitive": "true",
         # Batches are small and planned in advance: few partitions, no replanning between stages.
-        "spark.sql.shuffle.partitions": str(_local_tasks(settings.lakehouse_master)),
+        "spark.sql.shuffle.partitions": str(_tasks(settings.lakehouse_master, settings.spark_conf)),
         "spark.sql.adaptive.enabled": "false",
         # The keys of a batch are sent to wherever the table's are read; the table itself is never shuffled for them.
         "spark.sql.autoBroadcastJoinThreshold": str(64 << 20),
