@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,7 +12,7 @@ from urllib.parse import urlsplit
 import duckdb
 import psycopg
 import pytest
-from lakelab.apart import JobApart
+from lakelab.apart import JobApart, in_s3, job_apart
 from lakelab.readers import COLUMNS, pasted
 from lakelab.rows import order
 
@@ -64,43 +62,6 @@ def rest_catalog(s3: S3Server, unique_name: str) -> Iterator[IcebergRestServer]:
                 place, warehouse=f"s3://{s3.bucket}/{unique_name}", properties=properties
             )
         )
-
-
-def in_s3(s3: S3Server, prefix: str) -> dict[str, str]:
-    """Settings of a warehouse in the bucket, as people set them."""
-    conf = {
-        "s3.endpoint": s3.url,
-        "s3.path-style-access": "true",
-        "s3.access-key-id": "any",
-        "s3.secret-access-key": "any",
-        "client.region": "us-east-1",
-    }
-    return {
-        "lakehouse_warehouse": f"s3://{s3.bucket}/{prefix}",
-        "lakehouse_spark_conf": ";".join(
-            f"spark.sql.catalog.lake.{key}={value}" for key, value in conf.items()
-        ),
-    }
-
-
-@contextmanager
-def job_apart(settings: dict[str, str], directory: Path, **more: str) -> Iterator[JobApart]:
-    kept = {name: value for name, value in os.environ.items() if "SPARK" not in name}
-    own = {f"TIDINGS_{name.upper()}": value for name, value in {**settings, **more}.items()}
-    job = JobApart(
-        {
-            **kept,
-            **own,
-            "TIDINGS_LAKEHOUSE_CHECKPOINT": str(directory / "checkpoints"),
-            "TIDINGS_LAKEHOUSE_HEAP": "768m",
-            "TIDINGS_LAKEHOUSE_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
-        },
-        directory / "job.log",
-    )
-    try:
-        yield job
-    finally:
-        job.close()
 
 
 def fill(job: JobApart, table: TableTopic) -> None:

@@ -6,12 +6,19 @@ The process takes commands as lines of JSON, and answers each with one.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidings_service import load_settings
+
+if TYPE_CHECKING:
+    from tidings_stack.s3 import S3Server
 
 _ANSWER = "answer "
 
@@ -49,6 +56,14 @@ class JobApart:
         """Write what is on the topics."""
         self._ask("drain")
 
+    def drain_killing(self, point: str, *pids: int) -> None:
+        """Write what is on the topics, and kill other processes when a point is passed that begins so for the first time."""
+        self._ask("drain_killing", point, *pids)
+
+    def executors(self) -> int:
+        """How many executors the job has."""
+        return int(self._ask("executors"))
+
     def rows(self, statement: str) -> Any:
         """What Spark says, as columns, rows and whether each column is a number."""
         return self._ask("rows", statement)
@@ -65,7 +80,7 @@ class JobApart:
         """What the second of two jobs is told that write to a table."""
         return str(self._ask("second_writer", table))
 
-    def _ask(self, *command: str) -> Any:
+    def _ask(self, *command: str | int) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(command) + "\n")
@@ -74,6 +89,43 @@ class JobApart:
             if line.startswith(_ANSWER):
                 return json.loads(line.removeprefix(_ANSWER))
         raise AssertionError(f"{command}: the process has ended\n{self.log.read_text()[-4000:]}")
+
+
+def in_s3(s3: S3Server, prefix: str) -> dict[str, str]:
+    """Settings of a warehouse in the bucket, as people set them."""
+    conf = {
+        "s3.endpoint": s3.url,
+        "s3.path-style-access": "true",
+        "s3.access-key-id": "any",
+        "s3.secret-access-key": "any",
+        "client.region": "us-east-1",
+    }
+    return {
+        "lakehouse_warehouse": f"s3://{s3.bucket}/{prefix}",
+        "lakehouse_spark_conf": ";".join(
+            f"spark.sql.catalog.lake.{key}={value}" for key, value in conf.items()
+        ),
+    }
+
+
+@contextmanager
+def job_apart(settings: dict[str, str], directory: Path, **more: str) -> Iterator[JobApart]:
+    kept = {name: value for name, value in os.environ.items() if "SPARK" not in name}
+    own = {f"TIDINGS_{name.upper()}": value for name, value in {**settings, **more}.items()}
+    job = JobApart(
+        {
+            **kept,
+            **own,
+            "TIDINGS_LAKEHOUSE_CHECKPOINT": str(directory / "checkpoints"),
+            "TIDINGS_LAKEHOUSE_HEAP": "768m",
+            "TIDINGS_LAKEHOUSE_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        },
+        directory / "job.log",
+    )
+    try:
+        yield job
+    finally:
+        job.close()
 
 
 class _Commands:
@@ -85,9 +137,24 @@ class _Commands:
         settings = load_settings(LakehouseSettings)
         self.session = create_session(settings, "apart")
         self.lake = Lake(self.session, settings)
+        self.lake.streams = os.environ.get("STREAMS", "technical").split()
 
     def drain(self) -> None:
         self.lake.drain()
+
+    def drain_killing(self, point: str, *pids: int) -> None:
+        alive = list(pids)
+
+        def kill(passed: str) -> None:
+            while passed.startswith(point) and alive:
+                os.kill(alive.pop(), signal.SIGKILL)
+
+        self.lake.drain(kill)
+        assert not alive, f"{point} was not passed"
+
+    def executors(self) -> int:
+        status: Any = self.session.sparkContext._jsc.sc().statusTracker()
+        return len(status.getExecutorInfos()) - 1  # one is the driver
 
     def rows(self, statement: str) -> Any:
         from tidings_lakehouse.reading.query import answer
