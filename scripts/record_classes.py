@@ -18,7 +18,7 @@ from tidings_jvm.ivy import ivy_jar
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = (
     "libs/stack/tests/test_connect.py::test_debezium_streams_in_confluent_s_wire_format",
-    "services/lakehouse/tests/test_technical.py::test_rows_have_sql_types_and_the_log_has_everything",
+    "services/lakehouse/tests/writing/test_technical.py::test_rows_have_sql_types_and_the_log_has_everything",
 )
 
 

@@ -1,6 +1,6 @@
 """A generation that begins with the lakehouse's log, cut off anywhere, and goes on in the topics, which have lost their beginning.
 
-The directory is written here as ``tidings-lakehouse history`` does; services/lakehouse/tests/test_history.py shows that one.
+The directory is written here as ``tidings-lakehouse history`` does; services/lakehouse/tests/moments/test_history.py shows that one.
 """
 
 import gzip
