@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.client import BinlogStream, Endpoint
-from tidings_capture.mysql.gtid import GtidPosition
 from tidings_shop import cli
 from tidings_shop.database import TABLES, Outcome, ShopDatabase, create_database
 from tidings_shop.demo.checks import compare_table

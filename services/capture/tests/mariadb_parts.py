@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tidings_capture.mysql import events as log
-from tidings_capture.mysql.catalog import Charsets, Table, table
+from tidings_capture.mysql.binlog import events as log
+from tidings_capture.mysql.binlog.gtid import GtidPosition
+from tidings_capture.mysql.binlog.logged import decoder, fits
+from tidings_capture.mysql.binlog.row_code import TableRows, read_rows_event
+from tidings_capture.mysql.binlog.table_map import read_table_map, table_id
 from tidings_capture.mysql.client import BinlogStream, Endpoint, Session
-from tidings_capture.mysql.gtid import GtidPosition
-from tidings_capture.mysql.logged import decoder, fits
-from tidings_capture.mysql.row_code import TableRows, read_rows_event
-from tidings_capture.mysql.selected import expression, quoted, reader
-from tidings_capture.mysql.table_map import read_table_map, table_id
+from tidings_capture.mysql.encoding.selected import expression, quoted, reader
+from tidings_capture.mysql.schemas.catalog import Charsets, Table, table
 from tidings_stack.mariadb import MariaDbServer
 
 SERVER_ID = 90_001

@@ -18,7 +18,7 @@ from mariadb_values import EDGES, insert
 from side_by_side import Side, rest
 
 from tidings_capture.mysql.connector import MariaDbConnector
-from tidings_capture.mysql.ddl import definitions
+from tidings_capture.mysql.schemas.ddl import definitions
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.connect import ConnectServer
 from tidings_stack.mariadb import MariaDbServer

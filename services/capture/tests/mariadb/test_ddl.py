@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings_capture.mysql.ddl import definitions, truncated
+from tidings_capture.mysql.schemas.ddl import definitions, truncated
 
 
 @pytest.mark.parametrize(

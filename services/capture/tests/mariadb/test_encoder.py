@@ -10,15 +10,15 @@ import pytest
 from mariadb_parts import EVERY_TYPE, Database
 from mariadb_values import EDGES, insert, random_values
 
-from tidings_capture.mysql import events as log
-from tidings_capture.mysql.config import MariaDbConfig, read_config
-from tidings_capture.mysql.records import Numbers, Place, TablePlan
-from tidings_capture.mysql.row_code import RowsEvent, read_rows_event
+from tidings_capture.mysql.binlog import events as log
+from tidings_capture.mysql.binlog.row_code import RowsEvent, read_rows_event
+from tidings_capture.mysql.binlog.table_map import table_id
+from tidings_capture.mysql.encoding.records import Numbers, Place, TablePlan
+from tidings_capture.mysql.schemas.tables import Tables, Version
+from tidings_capture.mysql.settings.config import MariaDbConfig, read_config
 from tidings_capture.mysql.snapshots import snapshot as snapshot_module
 from tidings_capture.mysql.snapshots.rows import EncodedRecord
 from tidings_capture.mysql.snapshots.snapshot import Snapshot
-from tidings_capture.mysql.table_map import table_id
-from tidings_capture.mysql.tables import Tables, Version
 from tidings_connect.converters.encoding import AvroConverter, Converter, JsonConverter
 from tidings_connect.data.records import Record
 from tidings_connect.data.text import connect_text

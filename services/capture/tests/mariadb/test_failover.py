@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from mariadb_worker import failure
 
+from tidings_capture.mysql.binlog.gtid import GtidPosition
+from tidings_capture.mysql.binlog.log_check import check_position
 from tidings_capture.mysql.client import Endpoint, Session
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.errors import MariaDbError, OtherServerError
-from tidings_capture.mysql.gtid import GtidPosition
-from tidings_capture.mysql.log_check import check_position
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_jvm import SilentProgress
 from tidings_stack.mariadb import MariaDbServer, is_published

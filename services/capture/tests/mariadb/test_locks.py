@@ -8,9 +8,9 @@ import pytest
 from mariadb_parts import Database
 
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import read_config
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
+from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.snapshots.snapshot import Snapshot
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.mariadb import MariaDbServer

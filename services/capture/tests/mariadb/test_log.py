@@ -15,14 +15,14 @@ from mariadb_values import EDGES, insert, random_values
 from nacl.bindings import crypto_scalarmult_ed25519_base_noclamp, crypto_sign_open
 from pymysql import _auth
 
-from tidings_capture.mysql import events as log
-from tidings_capture.mysql.cells import MISSING, ZERO
+from tidings_capture.mysql.binlog import events as log
+from tidings_capture.mysql.binlog.cells import MISSING, ZERO
+from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.binlog.multibyte import FORMS, characters
+from tidings_capture.mysql.binlog.row_code import TableRows, read_rows_event
+from tidings_capture.mysql.binlog.table_map import read_table_map
 from tidings_capture.mysql.client import BinlogStream, Session
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
-from tidings_capture.mysql.gtid import Gtid, GtidPosition
-from tidings_capture.mysql.multibyte import FORMS, characters
-from tidings_capture.mysql.row_code import TableRows, read_rows_event
-from tidings_capture.mysql.table_map import read_table_map
 from tidings_stack.mariadb import MariaDbServer
 
 

@@ -11,8 +11,8 @@ from mariadb_values import insert, random_values
 from mariadb_worker import Config, changes, failure, topic
 
 from tidings_capture.mysql import task
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.connector import MariaDbConnector
-from tidings_capture.mysql.gtid import GtidPosition
 from tidings_capture.mysql.history.structures import kept_at, touches
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_connect.errors import OffsetError, OptionError

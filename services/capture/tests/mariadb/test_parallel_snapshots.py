@@ -10,9 +10,9 @@ from mariadb_parts import Database
 from mariadb_worker import Config, records, topic
 
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import read_config
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.errors import MariaDbError
+from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.snapshots.moment import begin_together, position_of
 from tidings_capture.mysql.snapshots.snapshot import Snapshot, Work
 from tidings_connect.testing.memory_worker import MemoryWorker

@@ -9,7 +9,7 @@ import pytest
 from mariadb_parts import Database
 
 from tidings_capture.mysql.connector import MariaDbConnector
-from tidings_capture.mysql.structure import structure
+from tidings_capture.mysql.schemas.structure import structure
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.mariadb import MariaDbServer
 

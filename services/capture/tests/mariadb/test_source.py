@@ -18,12 +18,12 @@ from mariadb_worker import (
     topic,
 )
 
-from tidings_capture.mysql.config import read_config
+from tidings_capture.mysql.binlog.statements import Kind, kind_of
 from tidings_capture.mysql.connector import MariaDbConnector
-from tidings_capture.mysql.fields import shortest_float
+from tidings_capture.mysql.encoding.fields import shortest_float
 from tidings_capture.mysql.offset import Offset, read_offset
-from tidings_capture.mysql.statements import Kind, kind_of
-from tidings_capture.mysql.stream import Stream
+from tidings_capture.mysql.settings.config import read_config
+from tidings_capture.mysql.streaming.stream import Stream
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import MemoryWorker
 

@@ -9,13 +9,13 @@ import pytest
 from mariadb_parts import Database
 from mariadb_worker import Collected
 
-from tidings_capture.mysql import prepared
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import MariaDbConfig, read_config
 from tidings_capture.mysql.errors import BinlogLostError, MariaDbError
-from tidings_capture.mysql.gtid import GtidPosition
 from tidings_capture.mysql.offset import Offset, read_offset
-from tidings_capture.mysql.stream import Stream
+from tidings_capture.mysql.settings.config import MariaDbConfig, read_config
+from tidings_capture.mysql.streaming import prepared
+from tidings_capture.mysql.streaming.stream import Stream
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.waiting import wait_for
 

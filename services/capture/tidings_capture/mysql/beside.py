@@ -10,15 +10,15 @@ from tidings_capture.cdc.incremental import IncrementalSnapshots
 from tidings_capture.cdc.notifications import INITIAL, Notifier
 from tidings_capture.cdc.signal_dispatch import SignalDispatch
 from tidings_capture.cdc.signals import Signal, SignalChannels
-from tidings_capture.mysql.catalog import tables
-from tidings_capture.mysql.cells import Cells
-from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.binlog.cells import Cells
 from tidings_capture.mysql.incremental.chunks import MariaDbChunks
 from tidings_capture.mysql.incremental.session import ChunkSession
 from tidings_capture.mysql.incremental.watermarks import MariaDbWatermarks
-from tidings_capture.mysql.observers import Observers
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.stream import Stream
+from tidings_capture.mysql.schemas.catalog import tables
+from tidings_capture.mysql.settings.config import MariaDbConfig
+from tidings_capture.mysql.streaming.observers import Observers
+from tidings_capture.mysql.streaming.stream import Stream
 from tidings_connect.task.output import Output
 from tidings_connect.transforms.record import SourceRecord
 

@@ -14,6 +14,7 @@ from pymysql.converters import encoders
 from pymysql.cursors import Cursor, SSCursor
 
 from tidings_capture.cdc.tls import tls_context
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.errors import (
     BinlogDivergedError,
     BinlogLostError,
@@ -21,7 +22,6 @@ from tidings_capture.mysql.errors import (
     OtherServerError,
     UnsupportedError,
 )
-from tidings_capture.mysql.gtid import GtidPosition
 from tidings_service.errors import Retry
 
 _COM_BINLOG_DUMP: Final = 0x12

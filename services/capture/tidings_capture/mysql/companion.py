@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from tidings_capture.mysql.binlog_distance import BinaryLogs, Distance, binary_logs, distance
 from tidings_capture.mysql.client import Endpoint, Session
-from tidings_capture.mysql.config import read_config
+from tidings_capture.mysql.settings.config import read_config
 from tidings_connect.config.plugins import connector_of
 from tidings_connect.connector import Host, RunningTask
 from tidings_connect.errors import ConnectError

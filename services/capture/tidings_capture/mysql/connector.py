@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import VERSION, read_config
-from tidings_capture.mysql.options import OBEYED, is_ours, own_problems
 from tidings_capture.mysql.server import check_server
+from tidings_capture.mysql.settings.config import VERSION, read_config
+from tidings_capture.mysql.settings.options import OBEYED, is_ours, own_problems
 from tidings_capture.mysql.task import MariaDbTask
 from tidings_connect.config.option import Option
 from tidings_connect.connector import CANNOT_CONNECT, Findings, Host

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidings_capture.cdc.incremental_state import FIELDS
-from tidings_capture.mysql.gtid import Gtid, GtidPosition, read_gtids
+from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
 from tidings_connect.errors import OffsetError
 
 _ROWS: Final = "tidings_rows"

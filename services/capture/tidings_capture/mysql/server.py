@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import UnsupportedError
-from tidings_capture.mysql.gtid import GtidPosition
 from tidings_capture.mysql.history.options import HISTORY_SERVERS, HISTORY_TOPIC
 from tidings_capture.mysql.offset import Offset
 from tidings_service import get_logger

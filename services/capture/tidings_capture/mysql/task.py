@@ -7,20 +7,20 @@ from tidings_capture.cdc.notifications import INITIAL
 from tidings_capture.cdc.signals import signal_of_json
 from tidings_capture.cdc.start import Begin, Stored, begin
 from tidings_capture.mysql.beside import Beside
+from tidings_capture.mysql.binlog.log_check import check_position
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory, open_history
 from tidings_capture.mysql.incremental.errors import is_passing
-from tidings_capture.mysql.log_check import check_position
 from tidings_capture.mysql.offset import Offset, read_offset
-from tidings_capture.mysql.schema_topic import SchemaTopic
+from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
 from tidings_capture.mysql.server import check_server, oldest_position
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_capture.mysql.snapshots.moment import position_of
 from tidings_capture.mysql.snapshots.rows import write_records
 from tidings_capture.mysql.snapshots.snapshot import Snapshot, Work
-from tidings_capture.mysql.stream import Stream
-from tidings_capture.mysql.transactions import TransactionTopic
+from tidings_capture.mysql.streaming.stream import Stream
+from tidings_capture.mysql.streaming.transactions import TransactionTopic
 from tidings_connect.task.channel import SIGNAL
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import SourceTask, StreamFigures

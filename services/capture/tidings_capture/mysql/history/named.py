@@ -4,12 +4,12 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from tidings_capture.mysql import table_map as kinds
-from tidings_capture.mysql.catalog import HIDDEN, Charsets, Column, Table
+from tidings_capture.mysql.binlog import table_map as kinds
+from tidings_capture.mysql.binlog.logged import fits
+from tidings_capture.mysql.binlog.table_map import LoggedColumn, TableMap
+from tidings_capture.mysql.encoding.fields import labels_of
 from tidings_capture.mysql.errors import UnsupportedError
-from tidings_capture.mysql.fields import labels_of
-from tidings_capture.mysql.logged import fits
-from tidings_capture.mysql.table_map import LoggedColumn, TableMap
+from tidings_capture.mysql.schemas.catalog import HIDDEN, Charsets, Column, Table
 
 _LENGTH_BYTES: Final = {"tiny": 1, "medium": 3, "long": 4}
 _FIXED: Final = {"uuid": 16, "inet6": 16, "inet4": 4}

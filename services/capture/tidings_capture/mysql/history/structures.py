@@ -15,18 +15,18 @@ from typing import Any, Final
 
 import orjson
 
-from tidings_capture.mysql import events as log
-from tidings_capture.mysql.catalog import Column, Table, table, tables
+from tidings_capture.mysql.binlog import events as log
+from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
+from tidings_capture.mysql.binlog.second_reader import events_behind
+from tidings_capture.mysql.binlog.statements import Kind, kind_of
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.ddl import definitions
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
-from tidings_capture.mysql.gtid import Gtid, GtidPosition, read_gtids
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.second_reader import events_behind
+from tidings_capture.mysql.schemas.catalog import Column, Table, table, tables
+from tidings_capture.mysql.schemas.ddl import definitions
 from tidings_capture.mysql.server import names_columns
-from tidings_capture.mysql.statements import Kind, kind_of
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.errors import OffsetError
 from tidings_service import get_logger
 

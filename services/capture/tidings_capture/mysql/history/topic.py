@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.history.options import HISTORY_TOPIC, HistoryOptions
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.schema_topic import Structure
+from tidings_capture.mysql.schemas.schema_topic import Structure
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.errors import OffsetError
 from tidings_connect.kafka.single_log import SingleLog
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings_capture.cdc.incremental_state import Key
-from tidings_capture.mysql.catalog import Column, Table
-from tidings_capture.mysql.selected import BYTES, WHOLE, expression, quoted
+from tidings_capture.mysql.encoding.selected import BYTES, WHOLE, expression, quoted
+from tidings_capture.mysql.schemas.catalog import Column, Table
 
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _FLOAT: Final = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)

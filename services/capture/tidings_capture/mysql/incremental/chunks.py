@@ -7,17 +7,17 @@ from typing import Any
 
 from tidings_capture.cdc.database import TableId
 from tidings_capture.cdc.incremental_state import Collection, Key
-from tidings_capture.mysql.catalog import Column, Table, table
-from tidings_capture.mysql.cells import Cells
-from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.binlog.cells import Cells
+from tidings_capture.mysql.encoding.records import Place
+from tidings_capture.mysql.encoding.selected import Read, reader
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
 from tidings_capture.mysql.incremental.chunk_query import chunk_query, maximum_query
 from tidings_capture.mysql.incremental.errors import asking
 from tidings_capture.mysql.incremental.session import ChunkSession
-from tidings_capture.mysql.observers import KeyWatch, Observers
-from tidings_capture.mysql.records import Place
-from tidings_capture.mysql.selected import Read, reader
+from tidings_capture.mysql.schemas.catalog import Column, Table, table
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_capture.mysql.snapshots.rows import TableWriter, write_records
+from tidings_capture.mysql.streaming.observers import KeyWatch, Observers
 from tidings_connect.task.output import Output
 from tidings_service import Retry, get_logger
 

@@ -7,12 +7,12 @@ from typing import Final
 
 from tidings_capture.cdc.incremental_state import Collection
 from tidings_capture.cdc.signal_options import SignalOptions
-from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.binlog.gtid import GtidPosition
+from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.incremental.errors import asking
 from tidings_capture.mysql.incremental.session import ChunkSession
-from tidings_capture.mysql.observers import Streamed
-from tidings_capture.mysql.selected import quoted
 from tidings_capture.mysql.snapshots.moment import log_file_of, position_of
+from tidings_capture.mysql.streaming.observers import Streamed
 
 _OPEN: Final = "snapshot-window-open"
 _CLOSE: Final = "snapshot-window-close"

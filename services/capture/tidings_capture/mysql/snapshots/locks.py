@@ -9,11 +9,11 @@ import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from tidings_capture.mysql.catalog import Found, tables
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
-from tidings_capture.mysql.selected import quoted
+from tidings_capture.mysql.schemas.catalog import Found, tables
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_service import get_logger
 from tidings_service.errors import Retry
 

@@ -9,9 +9,9 @@ transactions take to begin, where the user may do that.
 import time
 from typing import Final
 
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.client import Endpoint, Session
 from tidings_capture.mysql.errors import MariaDbError
-from tidings_capture.mysql.gtid import GtidPosition
 from tidings_capture.mysql.offset import Offset
 from tidings_service import get_logger
 

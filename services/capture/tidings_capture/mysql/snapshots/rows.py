@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
-from tidings_capture.mysql.catalog import Table
-from tidings_capture.mysql.cells import Cells
-from tidings_capture.mysql.change_encoder import SnapshotEncoder
-from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.records import Place, TablePlan
+from tidings_capture.mysql.binlog.cells import Cells
+from tidings_capture.mysql.encoding.change_encoder import SnapshotEncoder
+from tidings_capture.mysql.encoding.records import Place, TablePlan
+from tidings_capture.mysql.schemas.catalog import Table
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_connect.task.output import Output

@@ -6,17 +6,17 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidings_capture.mysql.catalog import Found, Table, table
-from tidings_capture.mysql.cells import Cells
+from tidings_capture.mysql.binlog.cells import Cells
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.encoding.records import Place
+from tidings_capture.mysql.encoding.selected import Read, expression, quoted, reader
 from tidings_capture.mysql.errors import MariaDbError
 from tidings_capture.mysql.history.structures import Structures
 from tidings_capture.mysql.history.topic import SchemaHistory
-from tidings_capture.mysql.records import Place
-from tidings_capture.mysql.schema_topic import SchemaTopic
-from tidings_capture.mysql.selected import Read, expression, quoted, reader
+from tidings_capture.mysql.schemas.catalog import Found, Table, table
+from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
 from tidings_capture.mysql.server import names_columns
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_capture.mysql.snapshots.locks import Locks, captured_tables, check_engines, has_transactions
 from tidings_capture.mysql.snapshots.moment import begin_together, position_of
 from tidings_capture.mysql.snapshots.readers import read_all

@@ -5,11 +5,11 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidings_capture.mysql import table_map as kinds
-from tidings_capture.mysql.catalog import Charsets, Column, Table
-from tidings_capture.mysql.cells import uncompressed_cell
-from tidings_capture.mysql.row_code import Decode
-from tidings_capture.mysql.table_map import BINARY, LoggedColumn
+from tidings_capture.mysql.binlog import table_map as kinds
+from tidings_capture.mysql.binlog.cells import uncompressed_cell
+from tidings_capture.mysql.binlog.row_code import Decode
+from tidings_capture.mysql.binlog.table_map import BINARY, LoggedColumn
+from tidings_capture.mysql.schemas.catalog import Charsets, Column, Table
 
 _TYPES: Final = {
     kinds.TINY: {"tinyint"},

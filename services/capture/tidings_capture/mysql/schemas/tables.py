@@ -4,24 +4,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tidings_capture.mysql import table_map as kinds
-from tidings_capture.mysql.catalog import Charsets, Column, Table, table
-from tidings_capture.mysql.change_encoder import ChangeEncoder
+from tidings_capture.mysql.binlog import table_map as kinds
+from tidings_capture.mysql.binlog.events import HEADER_BYTES, Event
+from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.binlog.logged import decoder, fits, is_ambiguous
+from tidings_capture.mysql.binlog.row_code import TableRows
+from tidings_capture.mysql.binlog.table_map import BINARY, LoggedColumn, TableMap, read_table_map, table_name
+from tidings_capture.mysql.binlog.versioned import Versioned, versioned
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import MariaDbConfig
+from tidings_capture.mysql.encoding.change_encoder import ChangeEncoder
+from tidings_capture.mysql.encoding.records import Place, TablePlan
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
-from tidings_capture.mysql.events import HEADER_BYTES, Event
-from tidings_capture.mysql.gtid import Gtid, GtidPosition
 from tidings_capture.mysql.history.named import named
 from tidings_capture.mysql.history.structures import Structures
 from tidings_capture.mysql.history.topic import SchemaHistory
-from tidings_capture.mysql.logged import decoder, fits, is_ambiguous
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.records import Place, TablePlan
-from tidings_capture.mysql.row_code import TableRows
-from tidings_capture.mysql.schema_topic import SchemaTopic
-from tidings_capture.mysql.table_map import BINARY, LoggedColumn, TableMap, read_table_map, table_name
-from tidings_capture.mysql.versioned import Versioned, versioned
+from tidings_capture.mysql.schemas.catalog import Charsets, Column, Table, table
+from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger

@@ -12,11 +12,11 @@ from typing import Final
 import orjson
 
 from tidings_capture.cdc.snippets import LOOK_AGAIN
-from tidings_capture.mysql import table_map as kinds
-from tidings_capture.mysql.cells import ZERO, Cells, unscaled_cell
-from tidings_capture.mysql.fields import RowField, StructFields, millis, same
-from tidings_capture.mysql.row_code import Code, Decode, cell_lines, one_cell
-from tidings_capture.mysql.table_map import LoggedColumn
+from tidings_capture.mysql.binlog import table_map as kinds
+from tidings_capture.mysql.binlog.cells import ZERO, Cells, unscaled_cell
+from tidings_capture.mysql.binlog.row_code import Code, Decode, cell_lines, one_cell
+from tidings_capture.mysql.binlog.table_map import LoggedColumn
+from tidings_capture.mysql.encoding.fields import RowField, StructFields, millis, same
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.errors import RecordError
 from tidings_envelope.avro_codec import bytes_avro, long_avro, present_branch, string_avro

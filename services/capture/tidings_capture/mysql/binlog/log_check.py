@@ -8,9 +8,9 @@ What a server has logged is ``gtid_binlog_state``: the last transaction of each 
 
 from collections.abc import Iterable
 
+from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import BinlogDivergedError, MariaDbError, OtherServerError
-from tidings_capture.mysql.gtid import Gtid, GtidPosition, read_gtids
 from tidings_service import get_logger
 
 _log = get_logger(__name__)

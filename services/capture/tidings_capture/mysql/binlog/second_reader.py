@@ -4,11 +4,11 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from tidings_capture.mysql.binlog.events import Event, EventReader
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.client import BinlogStream
-from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import MariaDbError
-from tidings_capture.mysql.events import Event, EventReader
-from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.settings.config import MariaDbConfig
 
 _SILENT_SECONDS: Final = 60.0
 _TURN_SECONDS: Final = 0.5

@@ -18,12 +18,12 @@ from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePre
 from tidings_capture.cdc.signal_options import SignalOptions, read_signal_options
 from tidings_capture.cdc.snapshot_options import SnapshotOptions, select_overrides
 from tidings_capture.cdc.sql_fragment import enclosed_mariadb
-from tidings_capture.mysql.catalog import SYSTEM
 from tidings_capture.mysql.client import Endpoint
-from tidings_capture.mysql.fields import FieldOptions
+from tidings_capture.mysql.encoding.fields import FieldOptions
 from tidings_capture.mysql.history.options import HISTORY, HistoryOptions, read_history
-from tidings_capture.mysql.options import OBEYED
-from tidings_capture.mysql.snapshot_option_table import BASED
+from tidings_capture.mysql.schemas.catalog import SYSTEM
+from tidings_capture.mysql.settings.options import OBEYED
+from tidings_capture.mysql.settings.snapshot_option_table import BASED
 
 VERSION: Final = "3.5.0.Final"
 """The release whose records these are; stands in ``source.version``."""

@@ -7,9 +7,9 @@ alone, and behind it what was set; of a new row, what the statement has named. A
 
 from collections.abc import Sequence
 
-from tidings_capture.mysql import table_map as kinds
-from tidings_capture.mysql.cells import MISSING, Cells
-from tidings_capture.mysql.table_map import LoggedColumn
+from tidings_capture.mysql.binlog import table_map as kinds
+from tidings_capture.mysql.binlog.cells import MISSING, Cells
+from tidings_capture.mysql.binlog.table_map import LoggedColumn
 
 
 def completed(op: str, rows: Sequence[Cells], columns: Sequence[LoggedColumn]) -> list[Cells]:

@@ -7,11 +7,11 @@ that sets this time; and rows of the past as they are made or removed. Reference
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tidings_capture.mysql import table_map as kinds
-from tidings_capture.mysql.catalog import HIDDEN, Table
-from tidings_capture.mysql.cells import MISSING, Cells
+from tidings_capture.mysql.binlog import table_map as kinds
+from tidings_capture.mysql.binlog.cells import MISSING, Cells
+from tidings_capture.mysql.binlog.table_map import LoggedColumn, TableMap
 from tidings_capture.mysql.errors import UnsupportedError
-from tidings_capture.mysql.table_map import LoggedColumn, TableMap
+from tidings_capture.mysql.schemas.catalog import HIDDEN, Table
 
 _NO_END: Final = frozenset({2_147_483_647_999_999, 4_294_967_295_999_999})
 """The last TIMESTAMP(6), up to MariaDB 11.4 and later: the row is one of now."""

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidings_capture.mysql.catalog import Table
-from tidings_capture.mysql.cells import MISSING, Cells
-from tidings_capture.mysql.config import VERSION, MariaDbConfig
+from tidings_capture.mysql.binlog.cells import MISSING, Cells
+from tidings_capture.mysql.encoding.fields import RowField, StructFields, row_field
 from tidings_capture.mysql.errors import UnsupportedError
-from tidings_capture.mysql.fields import RowField, StructFields, row_field
+from tidings_capture.mysql.schemas.catalog import Table
+from tidings_capture.mysql.settings.config import VERSION, MariaDbConfig
 from tidings_connect.data.text import struct_text
 from tidings_connect.errors import RecordError
 from tidings_connect.transforms.record import Header, SourceRecord

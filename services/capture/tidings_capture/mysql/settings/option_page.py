@@ -1,9 +1,9 @@
-"""Writes the tables of options in ``docs/mariadb.md``: ``python -m tidings_capture.mysql.option_page docs/mariadb.md``."""
+"""Writes the tables of options in ``docs/mariadb.md``: ``python -m tidings_capture.mysql.settings.option_page docs/mariadb.md``."""
 
 import sys
 from typing import Final
 
-from tidings_capture.mysql.options import FIXED, IGNORED, REFUSED, REFUSED_PREFIXES, SECTIONS
+from tidings_capture.mysql.settings.options import FIXED, IGNORED, REFUSED, REFUSED_PREFIXES, SECTIONS
 from tidings_connect.config.framework import FRAMEWORK_TARGETS
 from tidings_connect.config.option import Passed
 from tidings_connect.config.option_page import Page, main
@@ -14,7 +14,7 @@ PAGE: Final = Page(
     fixed=FIXED,
     refused=(*REFUSED, *(Passed(prefix) for prefix in REFUSED_PREFIXES)),
 )
-COMMAND: Final = "python -m tidings_capture.mysql.option_page"
+COMMAND: Final = "python -m tidings_capture.mysql.settings.option_page"
 
 if __name__ == "__main__":
     sys.exit(main(PAGE, COMMAND))

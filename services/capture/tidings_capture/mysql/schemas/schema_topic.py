@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidings_capture.mysql.catalog import SYSTEM, tables
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import VERSION, MariaDbConfig
-from tidings_capture.mysql.ddl import Definition, definitions
+from tidings_capture.mysql.encoding.records import SOURCE, Place
+from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.records import SOURCE, Place
-from tidings_capture.mysql.selected import quoted
-from tidings_capture.mysql.structure import CHANGE, change, structure
+from tidings_capture.mysql.schemas.catalog import SYSTEM, tables
+from tidings_capture.mysql.schemas.ddl import Definition, definitions
+from tidings_capture.mysql.schemas.structure import CHANGE, change, structure
+from tidings_capture.mysql.settings.config import VERSION, MariaDbConfig
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope import semantic
 

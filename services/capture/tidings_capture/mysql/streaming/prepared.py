@@ -10,13 +10,13 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tidings_capture.mysql import events as log
+from tidings_capture.mysql.binlog import events as log
+from tidings_capture.mysql.binlog.events import Event, GtidEvent
+from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.binlog.second_reader import Events, events_behind
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.config import MariaDbConfig
 from tidings_capture.mysql.errors import BinlogLostError, UnsupportedError
-from tidings_capture.mysql.events import Event, GtidEvent
-from tidings_capture.mysql.gtid import Gtid, GtidPosition
-from tidings_capture.mysql.second_reader import Events, events_behind
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_service import get_logger
 
 _log = get_logger(__name__)

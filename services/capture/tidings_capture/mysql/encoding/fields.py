@@ -15,10 +15,8 @@ from typing import Any, Final
 
 from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePrecision
 from tidings_capture.cdc.types.iso_times import iso_timestamp
-from tidings_capture.mysql.catalog import Column
-from tidings_capture.mysql.cells import DAY_MICROS, MICROS, ZERO
-from tidings_capture.mysql.errors import UnsupportedError
-from tidings_capture.mysql.selected import (
+from tidings_capture.mysql.binlog.cells import DAY_MICROS, MICROS, ZERO
+from tidings_capture.mysql.encoding.selected import (
     BYTES,
     GEOMETRIES,
     TEXTS,
@@ -26,6 +24,8 @@ from tidings_capture.mysql.selected import (
     datetime_of_text,
     time_of_text,
 )
+from tidings_capture.mysql.errors import UnsupportedError
+from tidings_capture.mysql.schemas.catalog import Column
 from tidings_connect.errors import RecordError
 from tidings_envelope import semantic
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType

@@ -5,25 +5,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from tidings_capture.mysql import events as log
-from tidings_capture.mysql.cells import Cells
+from tidings_capture.mysql.binlog import events as log
+from tidings_capture.mysql.binlog.cells import Cells
+from tidings_capture.mysql.binlog.events import Event, EventReader
+from tidings_capture.mysql.binlog.gtid import GtidPosition, read_gtids
+from tidings_capture.mysql.binlog.row_code import RowsEvent, read_rows_event
+from tidings_capture.mysql.binlog.statements import Kind, kind_of, refuse_rows
+from tidings_capture.mysql.binlog.table_map import table_id
 from tidings_capture.mysql.client import BinlogStream
-from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.definitions import Definition, DefinitionWriter
+from tidings_capture.mysql.encoding.records import Numbers, Place, TablePlan
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
-from tidings_capture.mysql.events import Event, EventReader
-from tidings_capture.mysql.gtid import GtidPosition, read_gtids
 from tidings_capture.mysql.history.topic import SchemaHistory
-from tidings_capture.mysql.observers import Observers, Streamed
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.prepared import Prepared
-from tidings_capture.mysql.progress import Progress
-from tidings_capture.mysql.records import Numbers, Place, TablePlan
-from tidings_capture.mysql.row_code import RowsEvent, read_rows_event
-from tidings_capture.mysql.statements import Kind, kind_of, refuse_rows
-from tidings_capture.mysql.table_map import table_id
-from tidings_capture.mysql.tables import Tables, Version
-from tidings_capture.mysql.transactions import TransactionTopic
+from tidings_capture.mysql.schemas.definitions import Definition, DefinitionWriter
+from tidings_capture.mysql.schemas.tables import Tables, Version
+from tidings_capture.mysql.settings.config import MariaDbConfig
+from tidings_capture.mysql.streaming.observers import Observers, Streamed
+from tidings_capture.mysql.streaming.prepared import Prepared
+from tidings_capture.mysql.streaming.progress import Progress
+from tidings_capture.mysql.streaming.transactions import TransactionTopic
 from tidings_connect.data.records import Record
 from tidings_connect.task.output import Output
 from tidings_service import get_logger

@@ -7,9 +7,9 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
+from tidings_capture.mysql.binlog.gtid import Gtid
+from tidings_capture.mysql.binlog.reader import Reader
 from tidings_capture.mysql.errors import BinlogError
-from tidings_capture.mysql.gtid import Gtid
-from tidings_capture.mysql.reader import Reader
 
 HEADER_BYTES: Final = 19
 _CHECKSUM_BYTES: Final = 4

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tidings_capture.mysql.catalog import Table, table
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.selected import GEOMETRIES, TEXTS
+from tidings_capture.mysql.encoding.selected import GEOMETRIES, TEXTS
+from tidings_capture.mysql.schemas.catalog import Table, table
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType
 

@@ -2,16 +2,16 @@
 
 from typing import NamedTuple
 
-from tidings_capture.mysql import events as log
-from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.ddl import truncated
-from tidings_capture.mysql.gtid import read_gtids
+from tidings_capture.mysql.binlog import events as log
+from tidings_capture.mysql.binlog.gtid import read_gtids
+from tidings_capture.mysql.encoding.records import Numbers, Place
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.records import Numbers, Place
-from tidings_capture.mysql.schema_topic import SchemaTopic
-from tidings_capture.mysql.tables import Tables
-from tidings_capture.mysql.transactions import TransactionTopic
+from tidings_capture.mysql.schemas.ddl import truncated
+from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
+from tidings_capture.mysql.schemas.tables import Tables
+from tidings_capture.mysql.settings.config import MariaDbConfig
+from tidings_capture.mysql.streaming.transactions import TransactionTopic
 from tidings_connect.task.output import Output
 from tidings_service import get_logger
 

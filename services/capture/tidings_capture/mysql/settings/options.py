@@ -19,7 +19,7 @@ from tidings_capture.mysql.history.options import (
     HISTORY_TOPIC,
     history_problems,
 )
-from tidings_capture.mysql.snapshot_option_table import SNAPSHOTS
+from tidings_capture.mysql.settings.snapshot_option_table import SNAPSHOTS
 from tidings_connect.config.framework import override_problem, unknown_option
 from tidings_connect.config.option import Option, Passed, worded
 from tidings_connect.config.option_checks import (

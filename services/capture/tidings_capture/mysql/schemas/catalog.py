@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tidings_capture.mysql.binlog.multibyte import FORMS, server_decoder
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import UnsupportedError
-from tidings_capture.mysql.multibyte import FORMS, server_decoder
 
 SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _COLUMNS: Final = """

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tidings_capture.mysql.cells import Cells
-from tidings_capture.mysql.records import SOURCE, Numbers, Place, TablePlan, source_of
-from tidings_capture.mysql.row_code import Decode, RowsEvent
-from tidings_capture.mysql.row_encoder import IRREGULAR, CellEncoder, EncodedRow, RowEncoder
-from tidings_capture.mysql.table_map import TableMap
+from tidings_capture.mysql.binlog.cells import Cells
+from tidings_capture.mysql.binlog.row_code import Decode, RowsEvent
+from tidings_capture.mysql.binlog.table_map import TableMap
+from tidings_capture.mysql.encoding.records import SOURCE, Numbers, Place, TablePlan, source_of
+from tidings_capture.mysql.encoding.row_encoder import IRREGULAR, CellEncoder, EncodedRow, RowEncoder
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic

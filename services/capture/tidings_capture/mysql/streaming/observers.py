@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable, Iterable, MutableMapping, Sequen
 from typing import Any, NamedTuple, Protocol
 
 from tidings_capture.cdc.database import TableId
-from tidings_capture.mysql.cells import Cells
-from tidings_capture.mysql.gtid import GtidPosition
+from tidings_capture.mysql.binlog.cells import Cells
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_connect.data.records import Record
 from tidings_connect.transforms.record import SourceRecord
 

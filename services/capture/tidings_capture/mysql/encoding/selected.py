@@ -5,9 +5,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from tidings_capture.mysql.catalog import Column
-from tidings_capture.mysql.cells import DAY_MICROS, MICROS, ZERO, Zero, days_of
+from tidings_capture.mysql.binlog.cells import DAY_MICROS, MICROS, ZERO, Zero, days_of
 from tidings_capture.mysql.errors import UnsupportedError
+from tidings_capture.mysql.schemas.catalog import Column
 
 Read = Callable[[Any], Any]
 WHOLE: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})

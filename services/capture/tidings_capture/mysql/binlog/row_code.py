@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tidings_capture.mysql import table_map as kinds
-from tidings_capture.mysql.cells import (
+from tidings_capture.mysql.binlog import table_map as kinds
+from tidings_capture.mysql.binlog.cells import (
     MISSING,
     Cells,
     date_cell,
@@ -20,10 +20,10 @@ from tidings_capture.mysql.cells import (
     timestamp_cell,
     year_cell,
 )
+from tidings_capture.mysql.binlog.events import MOST_BYTES, ROWS, Event, decompressed
+from tidings_capture.mysql.binlog.row_images import completed
+from tidings_capture.mysql.binlog.table_map import LoggedColumn, TableMap
 from tidings_capture.mysql.errors import BinlogError
-from tidings_capture.mysql.events import MOST_BYTES, ROWS, Event, decompressed
-from tidings_capture.mysql.row_images import completed
-from tidings_capture.mysql.table_map import LoggedColumn, TableMap
 
 Decode = Callable[[bytes], Any]
 """Makes a cell of its bytes."""

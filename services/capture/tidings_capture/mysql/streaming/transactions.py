@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tidings_capture.mysql.config import MariaDbConfig
-from tidings_capture.mysql.records import Numbers
+from tidings_capture.mysql.encoding.records import Numbers
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope import semantic
 from tidings_envelope.java_hash_order import java_hash_order

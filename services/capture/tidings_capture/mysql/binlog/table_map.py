@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tidings_capture.mysql.binlog.events import Event
+from tidings_capture.mysql.binlog.reader import Reader
 from tidings_capture.mysql.errors import UnsupportedError
-from tidings_capture.mysql.events import Event
-from tidings_capture.mysql.reader import Reader
 
 TINY: Final = 1
 SHORT: Final = 2

@@ -1,0 +1,1 @@
+"""The binary log: its events, the rows in them, and places in it."""

@@ -1,0 +1,1 @@
+"""From cells to records, and from the log's bytes straight to encoded ones."""

@@ -1,0 +1,1 @@
+"""The connector's options, checked and typed."""

@@ -1,0 +1,1 @@
+"""From the log to records: transactions, prepared ones, and who looks on."""
