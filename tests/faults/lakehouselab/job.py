@@ -27,8 +27,8 @@ POINTS = ("survey", "transactions", "staged", "log", "current", "watermark", "ba
 _LAYOUTS = (
     "",
     r".*_log=month;technical\.(things|shorts)_.*=bucket(4)",
-    r".*_log=hour sort none;technical\..*=bucket(3), bucket(2, n)",
-    r"technical\..*_log=day sort partition, offset;technical\..*=none sort id",
+    r".*_log=hour sort none;technical\.(things|shorts|pulse)_.*=bucket(3), bucket(2, n)",
+    r"technical\..*_log=day sort partition, offset;technical\.(things|shorts|pulse)_.*=none sort id",
 )
 """Of `TIDINGS_LAKEHOUSE_LAYOUT`."""
 _LOOK_AGAIN_SECONDS = 0.4

@@ -111,3 +111,22 @@ def test_a_layout_is_changed_without_loss(lake: Lake, topics: Topics, unique_nam
     assert "nothing" in reason
     laid_out(lake, table, "none", "none", small=False)
     check()
+
+
+def test_a_new_table_that_lacks_a_column_of_its_layout_is_set_aside_by_name(
+    lake: Lake, topics: Topics, unique_name: str
+) -> None:
+    table = topics.table(f"{unique_name}.public.new_{unique_name}")
+    table.change("c", order(1), 10, 11)
+    topics.flush()
+    lake.settings = lake.settings.model_copy(
+        update={"lakehouse_layout": rf"technical\.new_{unique_name}.*=bucket(2, nothing)"}
+    )
+    lake.drain()
+    (reason,) = lake.rows(f"select reason from tidings.set_aside where topic = '{table.topic}'")[0]
+    assert reason.startswith("TIDINGS_LAKEHOUSE_LAYOUT: technical.new_")
+    assert "nothing" in reason
+    lake.settings = lake.settings.model_copy(update={"lakehouse_layout": ""})
+    lake.forget()
+    lake.drain()
+    assert lake.rows(f"select id from {table.table}") == [(1,)]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 
 from tidings_lakehouse.errors import TableConflictError
 from tidings_lakehouse.layout_rules import Layout, LayoutRule, Partition, layout_of
@@ -196,12 +197,11 @@ def _transform(one: Partition) -> str:
 def _explained(table: str) -> Iterator[None]:
     try:
         yield
+    except IllegalArgumentException as error:  # pyspark has made it of Java's
+        raise _refused(table, str(error).splitlines()[0]) from error
     except Py4JJavaError as error:
         kind = str(error.java_exception.getClass().getName())
-        if kind not in {
-            "java.lang.IllegalArgumentException",
-            "org.apache.iceberg.exceptions.ValidationException",
-        }:
+        if kind != "org.apache.iceberg.exceptions.ValidationException":
             raise
         raise _refused(table, str(error.java_exception.getMessage()).splitlines()[0]) from error
 
