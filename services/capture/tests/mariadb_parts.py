@@ -37,6 +37,19 @@ def endpoint(server: MariaDbServer) -> Endpoint:
     return Endpoint("127.0.0.1", server.port, "admin", server.password)
 
 
+def connector_options(server: MariaDbServer, database: str) -> dict[str, str]:
+    """Of a connector that captures one database as its superuser, under the prefix ``p``."""
+    return {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(server.port),
+        "database.user": "admin",
+        "database.password": server.password,
+        "database.include.list": database,
+        "topic.prefix": "p",
+        "include.schema.changes": "false",
+    }
+
+
 class Database:
     """A database of a test's own."""
 

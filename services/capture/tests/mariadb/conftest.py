@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from mariadb_parts import Database
+from mariadb_parts import Database, connector_options
 from mariadb_worker import Config
 
 from tidings_stack.mariadb import MariaDbServer
@@ -19,14 +19,7 @@ def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
 
 @pytest.fixture
 def config(mariadb: MariaDbServer, unique_name: str) -> Config:
-    return {
-        "database.hostname": "127.0.0.1",
-        "database.port": str(mariadb.port),
-        "database.user": "admin",
-        "database.password": mariadb.password,
-        "database.include.list": unique_name,
-        "topic.prefix": "p",
-        "include.schema.changes": "false",
+    return connector_options(mariadb, unique_name) | {
         "snapshot.locking.mode": "none",
         "provide.transaction.metadata": "true",
     }

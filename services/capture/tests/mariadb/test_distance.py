@@ -68,11 +68,9 @@ class Host:
 
 
 @pytest.fixture
-def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
-    made = Database(mariadb, unique_name)
-    yield made
-    made.run("SET GLOBAL binlog_expire_logs_seconds = 0")
-    made.close()
+def database(database: Database) -> Iterator[Database]:
+    yield database
+    database.run("SET GLOBAL binlog_expire_logs_seconds = 0")
 
 
 def test_a_connector_that_stands_still_is_seen_until_its_log_is_gone(

@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -24,7 +23,6 @@ from tidings_connect.data.records import Record
 from tidings_connect.data.text import connect_text
 from tidings_connect.transforms.encoding import Encoding
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec
-from tidings_stack.mariadb import MariaDbServer
 
 NOW: Final = 1_795_000_000_123_456_789
 
@@ -46,14 +44,6 @@ def converters(form: str) -> tuple[Converter, Converter]:
     numeric = JsonCodec(decimal_format=DecimalFormat.NUMERIC, replace_null_with_default=False)
     key = JsonConverter(JsonCodec(), schemas_enable=form == "schemas")
     return key, JsonConverter(numeric if form == "numeric" else JsonCodec(), schemas_enable=form == "schemas")
-
-
-@pytest.fixture
-def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
-    made = Database(mariadb, unique_name)
-    made.run("SET SESSION sql_mode = ''")
-    yield made
-    made.close()
 
 
 @pytest.fixture(autouse=True)

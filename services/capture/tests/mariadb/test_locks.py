@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from mariadb_parts import Database
+from mariadb_parts import Database, connector_options
 
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.connector import MariaDbConnector
@@ -21,24 +21,15 @@ LOCK_TIMED_OUT = 1205
 
 
 @pytest.fixture
-def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
-    made = Database(mariadb, unique_name)
-    made.run("CREATE TABLE a (n INT)", "CREATE TABLE z (n INT)")
-    made.run("INSERT INTO a VALUES (1), (2), (3)", "INSERT INTO z VALUES (1), (2)")
-    yield made
-    made.close()
+def database(database: Database) -> Database:
+    database.run("CREATE TABLE a (n INT)", "CREATE TABLE z (n INT)")
+    database.run("INSERT INTO a VALUES (1), (2), (3)", "INSERT INTO z VALUES (1), (2)")
+    return database
 
 
 @pytest.fixture
 def config(mariadb: MariaDbServer, unique_name: str) -> Config:
-    return {
-        "database.hostname": "127.0.0.1",
-        "database.port": str(mariadb.port),
-        "database.user": "admin",
-        "database.password": mariadb.password,
-        "database.include.list": unique_name,
-        "topic.prefix": "p",
-        "include.schema.changes": "false",
+    return connector_options(mariadb, unique_name) | {
         "snapshot.fetch.size": "1",
         "snapshot.lock.timeout.ms": "1000",
     }

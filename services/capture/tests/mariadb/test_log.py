@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import random
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,14 +22,6 @@ from tidings_capture.mysql.binlog.row_code import TableRows, read_rows_event
 from tidings_capture.mysql.binlog.table_map import read_table_map
 from tidings_capture.mysql.client import BinlogStream, Session
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
-from tidings_stack.mariadb import MariaDbServer
-
-
-@pytest.fixture
-def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
-    made = Database(mariadb, unique_name)
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])

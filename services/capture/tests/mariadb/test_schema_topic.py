@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from mariadb_parts import Database
+from mariadb_parts import Database, connector_options
 
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.schemas.structure import structure
@@ -18,21 +18,9 @@ STORE = "schema.history.internal.store.only.captured"
 
 
 @pytest.fixture
-def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
-    made = Database(mariadb, unique_name)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def config(mariadb: MariaDbServer, unique_name: str) -> Config:
-    return {
-        "database.hostname": "127.0.0.1",
-        "database.port": str(mariadb.port),
-        "database.user": "admin",
-        "database.password": mariadb.password,
-        "database.include.list": unique_name,
-        "topic.prefix": "p",
+    return connector_options(mariadb, unique_name) | {
+        "include.schema.changes": "true",
         f"{STORE}.databases.ddl": "true",
     }
 

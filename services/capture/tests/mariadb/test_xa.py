@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mariadb_parts import Database
+from mariadb_parts import Database, connector_options
 from mariadb_worker import Collected
 
 from tidings_capture.mysql.binlog.gtid import GtidPosition
@@ -24,27 +24,19 @@ _NOT_KNOWN = 1397
 
 
 @pytest.fixture
-def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
-    made = Database(mariadb, unique_name)
-    made.run("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
-    yield made
-    for _, length, _, data in made.run("XA RECOVER"):
+def database(database: Database, unique_name: str) -> Iterator[Database]:
+    database.run("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    yield database
+    for _, length, _, data in database.run("XA RECOVER"):
         if data.startswith(unique_name):
-            finish(made, data[int(length) :], "ROLLBACK")
-    made.close()
+            finish(database, data[int(length) :], "ROLLBACK")
 
 
 @pytest.fixture
 def config(mariadb: MariaDbServer, unique_name: str) -> MariaDbConfig:
     return read_config(
-        {
-            "database.hostname": "127.0.0.1",
-            "database.port": str(mariadb.port),
-            "database.user": "admin",
-            "database.password": mariadb.password,
-            "database.include.list": unique_name,
-            "topic.prefix": "p",
-            "include.schema.changes": "false",
+        connector_options(mariadb, unique_name)
+        | {
             "provide.transaction.metadata": "true",
             "max.batch.size": "1",
         }
