@@ -1,8 +1,8 @@
 """The versions of tables that the log speaks of: what reads their rows, and what makes records of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tidings_capture.mysql.binlog import table_map as kinds
 from tidings_capture.mysql.binlog.events import HEADER_BYTES, Event
@@ -27,6 +27,7 @@ from tidings_connect.transforms.record import SourceRecord
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
+T = TypeVar("T")
 _ID_BYTES: Final = 6
 _NOWHERE: Final = Offset(GtidPosition())
 _MOST: Final = 5_000
@@ -101,11 +102,7 @@ class Tables:
         Raises:
             MariaDbError: the server cannot be asked.
         """
-        try:
-            return list(topic.streamed(self._asked()[0], statement, database, place, ended))
-        except MariaDbError:  # as in `_find`
-            self.close()
-            return list(topic.streamed(self._asked()[0], statement, database, place, ended))
+        return self._asking(lambda: list(topic.streamed(self._asked()[0], statement, database, place, ended)))
 
     def plan(self, database: str, name: str) -> TablePlan | None:
         """What makes records of a table, as it is now or, where it is gone, as it was last; None: nobody knows it.
@@ -114,11 +111,7 @@ class Tables:
             UnsupportedError: the table holds what is not read.
             MariaDbError: the server cannot be asked.
         """
-        try:
-            now = table(self._asked()[0], database, name)
-        except MariaDbError:  # as in `_find`
-            self.close()
-            now = table(self._asked()[0], database, name)
+        now = self._asking(lambda: table(self._asked()[0], database, name))
         if now is None:
             former = [known for known in self._former if (known.database, known.name) == (database, name)]
             return self._former[former[-1]] if former else None
@@ -140,32 +133,23 @@ class Tables:
 
     def define(self, statement: str, database: str, gtid: Gtid, place: Offset) -> Mapping[str, Any]:
         """See `Structures.define`."""
-        try:
-            return self.structures.define(statement, database, gtid, place)
-        except MariaDbError:  # as in `_find`
-            self.close()
-            return self.structures.define(statement, database, gtid, place)
+        return self._asking(lambda: self.structures.define(statement, database, gtid, place))
 
     def _find(self, event: Event, place: Offset) -> Version | None:
         if not self._config.captures(*table_name(event)):
             return None
-        mapped = read_table_map(event)
-        has_names = mapped.has_names
-        try:
-            mapped, now, charsets = self._ask(mapped, place)
-        except MariaDbError:  # the connection may have been idle for too long
-            self.close()
-            mapped, now, charsets = self._ask(mapped, place)
+        logged = read_table_map(event)
+        mapped, now, charsets = self._asking(lambda: self._ask(logged, place))
         past = versioned(mapped, now)
         visible = mapped if past is None else past.visible(mapped)
         if now is None or not fits(visible.columns, now, charsets):
             _log.info("rows of a former version of a table: its defaults are not known", table=mapped.name)
             now = _from_log(visible, charsets)
-        elif has_names:
+        elif logged.has_names:
             _check_ambiguous(visible, now, event.timestamp)
         decoders = [
-            decoder(logged, column.type, charsets)
-            for logged, column in zip(visible.columns, now.columns, strict=True)
+            decoder(one, column.type, charsets)
+            for one, column in zip(visible.columns, now.columns, strict=True)
         ]
         decoders += [None] * (len(mapped.columns) - len(visible.columns))
         plan = self._planned(now)
@@ -173,6 +157,14 @@ class Tables:
         if self._converters is not None and not self._config.skipped & {"c", "u", "d"} and past is None:
             encoder = ChangeEncoder(mapped, decoders, plan, self._converters)
         return Version(TableRows(mapped, decoders), plan, encoder, past)
+
+    def _asking(self, ask: Callable[[], T]) -> T:
+        """What is asked of the server; once more by a new connection, as this one may have been idle for too long."""
+        try:
+            return ask()
+        except MariaDbError:
+            self.close()
+            return ask()
 
     def _ask(self, mapped: TableMap, place: Offset) -> tuple[TableMap, Table | None, Charsets]:
         session, charsets = self._asked()
