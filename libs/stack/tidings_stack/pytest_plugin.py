@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidings_stack.provision.provider import Provider
     from tidings_stack.s3 import S3Server
     from tidings_stack.secured.servers import SecuredServers
+    from tidings_stack.stack import Stack
 
 MEMBER_OF_FIXTURE = {
     "pg_url": "pg",
@@ -165,97 +166,89 @@ def connect_server(tidings_servers: Provider) -> Callable[..., OwnedServer]:
 @pytest.fixture(scope="session")
 def secured_servers(request: pytest.FixtureRequest) -> Iterator[SecuredServers]:
     """A broker and a PostgreSQL that ask for TLS, and the authority of their certificates; processes in any case."""
-    from tidings_jvm import PlainProgress  # noqa: PLC0415
     from tidings_stack.secured.servers import SecuredServers  # noqa: PLC0415
-    from tidings_stack.stack import Stack  # noqa: PLC0415
 
-    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+    with _alone(request) as stack:
         yield SecuredServers.start(stack)
 
 
 @pytest.fixture(scope="session")
 def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaDbServer]:
     """A MariaDB with a binary log; a process in any case. Tests of it are skipped where it is not published."""
-    from tidings_jvm import PlainProgress  # noqa: PLC0415
     from tidings_stack.mariadb import MariaDbServer, is_published  # noqa: PLC0415
-    from tidings_stack.stack import Stack  # noqa: PLC0415
 
     if not is_published():
         pytest.skip("MariaDB's binaries are published for Linux on x86-64 only")
-    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+    with _alone(request) as stack:
         yield stack.add(MariaDbServer)
 
 
 @pytest.fixture(scope="session")
 def s3(request: pytest.FixtureRequest) -> Iterator[S3Server]:
     """A server of S3's protocol with an empty bucket; a process in any case."""
-    from tidings_jvm import PlainProgress  # noqa: PLC0415
     from tidings_stack.s3 import S3Server  # noqa: PLC0415
-    from tidings_stack.stack import Stack  # noqa: PLC0415
 
-    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+    with _alone(request) as stack:
         yield stack.add(S3Server)
 
 
 @pytest.fixture(scope="session")
 def opensearch(request: pytest.FixtureRequest) -> Iterator[OpenSearchServer]:
     """An OpenSearch without indexes; a process in any case."""
-    from tidings_jvm import PlainProgress  # noqa: PLC0415
     from tidings_stack.opensearch import OpenSearchServer  # noqa: PLC0415
-    from tidings_stack.stack import Stack  # noqa: PLC0415
 
-    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+    with _alone(request) as stack:
         yield stack.add(OpenSearchServer)
 
 
 @pytest.fixture(scope="session")
 def elasticsearch(request: pytest.FixtureRequest) -> Iterator[ElasticsearchServer]:
     """An Elasticsearch without indexes; a process in any case."""
-    from tidings_jvm import PlainProgress  # noqa: PLC0415
     from tidings_stack.opensearch import ElasticsearchServer  # noqa: PLC0415
-    from tidings_stack.stack import Stack  # noqa: PLC0415
 
-    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+    with _alone(request) as stack:
         yield stack.add(ElasticsearchServer)
 
 
 @pytest.fixture(scope="session")
 def neo4j(request: pytest.FixtureRequest) -> Iterator[Neo4jServer]:
     """An empty Neo4j; a process in any case."""
-    from tidings_jvm import PlainProgress  # noqa: PLC0415
     from tidings_stack.neo4j import Neo4jServer  # noqa: PLC0415
-    from tidings_stack.stack import Stack  # noqa: PLC0415
 
-    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+    with _alone(request) as stack:
         yield stack.add(Neo4jServer)
 
 
 @pytest.fixture(scope="session")
 def mongo(request: pytest.FixtureRequest) -> Iterator[MongoServer]:
     """A small server of MongoDB's protocol, in memory; a process in any case."""
-    from tidings_jvm import PlainProgress  # noqa: PLC0415
     from tidings_stack.mongo import MongoServer  # noqa: PLC0415
-    from tidings_stack.stack import Stack  # noqa: PLC0415
 
-    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+    with _alone(request) as stack:
         yield stack.add(MongoServer)
 
 
 @pytest.fixture(scope="session")
 def ferretdb(request: pytest.FixtureRequest, pg_url: str) -> Iterator[FerretServer]:
     """A FerretDB that keeps its data in a database of the stack's PostgreSQL; skips where there is none."""
-    from tidings_jvm import PlainProgress  # noqa: PLC0415
     from tidings_stack.mongo import FerretServer, ferretdb_program  # noqa: PLC0415
     from tidings_stack.postgres import create_database, drop_database  # noqa: PLC0415
-    from tidings_stack.stack import Stack  # noqa: PLC0415
 
     if ferretdb_program() is None:
         pytest.skip("there is no FerretDB: run `scripts/tools.sh ferretdb` (needs Go)")
     name = f"ferretdb_{secrets.token_hex(4)}"
     database = create_database(pg_url, name)
-    with Stack(members=(), progress=PlainProgress(_speaker(request))) as stack:
+    with _alone(request) as stack:
         yield stack.add(lambda place: FerretServer(place, database=database))
     drop_database(pg_url, name)
+
+
+def _alone(request: pytest.FixtureRequest) -> Stack:
+    """A stack for servers that the ones of `tidings_servers` have nothing to do with."""
+    from tidings_jvm import PlainProgress  # noqa: PLC0415
+    from tidings_stack.stack import Stack  # noqa: PLC0415
+
+    return Stack(members=(), progress=PlainProgress(_speaker(request)))
 
 
 def _speaker(request: pytest.FixtureRequest) -> Callable[[str], None]:
