@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from lakelab.apart import in_s3, job_apart
-from lakelab.rows import order
+from lakelab.rows import event_headers, order
 
 from tidings_jvm import PlainProgress
 from tidings_stack.spark import SparkMaster, SparkWorker
@@ -30,19 +30,6 @@ PLACED: dict[str, Any] = {
     "name": "Placed",
     "fields": [{"name": "order_id", "type": "long"}],
 }
-
-
-def headers(number: int) -> list[tuple[str, bytes]]:
-    """What makes a record an event."""
-    attributes = {
-        "ce_id": f"e{number}",
-        "ce_source": "/shop",
-        "ce_type": "shop.placed.v1",
-        "ce_subject": "1",
-        "ce_time": "2024-01-01T00:00:00Z",
-        "ce_specversion": "1.0",
-    }
-    return [(name, value.encode()) for name, value in attributes.items()]
 
 
 @pytest.fixture
@@ -81,19 +68,18 @@ def test_a_worker_is_killed_amid_a_batch_and_every_record_is_there_once(
     master, workers = cluster
     monkeypatch.setenv("STREAMS", "technical business")
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    tables = [topics.table(f"{unique_name}.public.o_{unique_name}")]
+    table = topics.table(f"{unique_name}.public.o_{unique_name}")
     event = f"{unique_name}.placed-{unique_name}.v1"
     topics.create(event)
     schema = topics.register(f"{event}-value", PLACED)
 
-    for table in tables:
-        for number in range(CHANGES):
-            table.change("c", order(number), 10, 20 + number)
-        for number in range(0, CHANGES, 4):
-            table.change("u", order(number, "changed"), 100, 110 + number)
-            table.change("d", {"id": number + 1}, 200, 210 + number)
     for number in range(CHANGES):
-        topics.produce(event, b"1", topics.encode(schema, {"order_id": number}), headers(number))
+        table.change("c", order(number), 10, 20 + number)
+    for number in range(0, CHANGES, 4):
+        table.change("u", order(number, "changed"), 100, 110 + number)
+        table.change("d", {"id": number + 1}, 200, 210 + number)
+    for number in range(CHANGES):
+        topics.produce(event, b"1", topics.encode(schema, {"order_id": number}), event_headers(f"e{number}"))
     topics.flush()
     with psycopg.connect(pg_database) as database:
         user, password = database.info.user, database.info.password
@@ -126,8 +112,8 @@ def test_a_worker_is_killed_amid_a_batch_and_every_record_is_there_once(
         lake.streams = ["technical", "business"]
         lake.drain()
         for name, columns, count in [
-            *((table.table, "id, note", 30) for table in tables),
-            *((f"{table.table}_log", "offset, op", 70) for table in tables),
+            (table.table, "id, note", 30),
+            (f"{table.table}_log", "offset, op", 70),
             (f"business.placed_{unique_name}_v1", "ce_id, order_id", CHANGES),
         ]:
             statement = f"select {columns} from {name} order by 1, 2"

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lakelab.rows import event_headers
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
@@ -43,20 +44,6 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def headers(event_id: str | None, **more: str) -> list[tuple[str, bytes]]:
-    attributes = {
-        "ce_source": "/shop",
-        "ce_type": "shop.order-placed.v1",
-        "ce_subject": "1",
-        "ce_time": "2024-01-01T00:00:00.5Z",
-        "ce_specversion": "1.0",
-        **more,
-    }
-    if event_id is not None:
-        attributes["ce_id"] = event_id
-    return [(name, value.encode()) for name, value in attributes.items()]
-
-
 def payload(number: int) -> dict[str, Any]:
     return {
         "order_id": number,
@@ -77,7 +64,7 @@ def test_an_event_is_a_row_with_its_attributes(
     lake: Lake, topics: Topics, placed: tuple[str, str, int]
 ) -> None:
     topic, table, schema = placed
-    topics.produce(topic, b"1", topics.encode(schema, payload(1)), headers("e1", ce_generation="7"))
+    topics.produce(topic, b"1", topics.encode(schema, payload(1)), event_headers("e1", ce_generation="7"))
     topics.flush()
     lake.drain()
     columns = "ce_id, ce_source, ce_type, ce_subject, cast(ce_time as string), ce_extensions, order_id, lines[0].price, cast(placed_at as string)"
@@ -101,11 +88,11 @@ def test_an_id_is_one_row_however_often_it_comes(
 ) -> None:
     topic, table, schema = placed
     for event in ("e1", "e2", "e1"):
-        topics.produce(topic, b"1", topics.encode(schema, payload(1)), headers(event))
+        topics.produce(topic, b"1", topics.encode(schema, payload(1)), event_headers(event))
     topics.flush()
     lake.drain()
-    topics.produce(topic, b"1", topics.encode(schema, payload(1)), headers("e2"))
-    topics.produce(topic, b"1", topics.encode(schema, payload(1)), headers("e3"))
+    topics.produce(topic, b"1", topics.encode(schema, payload(1)), event_headers("e2"))
+    topics.produce(topic, b"1", topics.encode(schema, payload(1)), event_headers("e3"))
     topics.flush()
     lake.drain()
     assert lake.rows(f"select ce_id from {table} order by ce_id") == [("e1",), ("e2",), ("e3",)]
@@ -116,11 +103,11 @@ def test_crashes_behind_every_write_lose_and_repeat_nothing(
 ) -> None:
     topic, table, schema = placed
     for event in ("e1", None, "e2"):
-        topics.produce(topic, b"1", topics.encode(schema, payload(1)), headers(event))
+        topics.produce(topic, b"1", topics.encode(schema, payload(1)), event_headers(event))
     topics.flush()
     for point in ("survey", f"event:{table}", "quarantine", "watermark", "batch:business"):
         lake.drain_and_crash(point)
-    topics.produce(topic, b"1", topics.encode(schema, payload(1)), headers("e3"))
+    topics.produce(topic, b"1", topics.encode(schema, payload(1)), event_headers("e3"))
     topics.flush()
     lake.forget()
     lake.drain()
@@ -135,7 +122,7 @@ def test_an_aborted_transaction_is_not_read(lake: Lake, topics: Topics, placed: 
     producer = topics.transactional()
     for event, commits in (("aborted", False), ("committed", True)):
         producer.begin_transaction()
-        producer.produce(topic, topics.encode(schema, payload(1)), b"1", headers=headers(event))
+        producer.produce(topic, topics.encode(schema, payload(1)), b"1", headers=event_headers(event))
         producer.flush(20)
         if commits:
             producer.commit_transaction(20)
@@ -158,8 +145,8 @@ def test_versions_of_a_schema_are_read_each_by_its_own(
         ],
     }
     newer = topics.register(f"{topic}-value", wider)
-    topics.produce(topic, b"1", topics.encode(newer, {**payload(1), "note": "new"}), headers("e1"))
-    topics.produce(topic, b"1", topics.encode(schema, payload(2)), headers("e2"))
+    topics.produce(topic, b"1", topics.encode(newer, {**payload(1), "note": "new"}), event_headers("e1"))
+    topics.produce(topic, b"1", topics.encode(schema, payload(2)), event_headers("e2"))
     topics.flush()
     lake.drain()
     assert lake.rows(f"select ce_id, order_id, note from {table} order by ce_id") == [
