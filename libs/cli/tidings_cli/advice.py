@@ -181,6 +181,7 @@ OF_WARNINGS: Final = {
     "stopped without a last offset": "Nothing: the next start repeats at most a second's records.",
     "tables were added to the publication: earlier changes of them are not streamed": "Read them with an incremental snapshot.",
     "this connector does not look for deleted rows": "Compare the keys yourself; `find-deleted-rows` is a signal of PostgreSQL's connector.",
+    "this connector does not take the signal repair-rows": "Read the rows anew with an incremental snapshot.",
     "the connectors' slots could not be found; the next look follows": "Nothing, if it was once; else see whether the worker's stores answer.",
     "the deleted connector's replication slot and publication stay in its database, and the slot retains WAL until somebody "
     "drops it": "Drop the slot: `SELECT pg_drop_replication_slot('<slot>')`.",

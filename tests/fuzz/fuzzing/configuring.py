@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from fuzzing.making import json_value, mutated, text
 from fuzzing.running import CANARY, said
+from tidings_capture.cdc.incremental_requests import wanted_keys
 from tidings_capture.cdc.signals import condition_for, signal_of_json, signal_of_row, table_pattern
 from tidings_capture.cdc.sql_fragment import enclosed_mariadb
 from tidings_capture.postgres.settings.config import read_connector_config
@@ -117,6 +118,7 @@ _TYPES = (
     "resume-snapshot",
     "log",
     "find-deleted-rows",
+    "repair-rows",
     "x",
 )
 
@@ -127,6 +129,8 @@ def signals(rng: Random) -> None:
         "data-collections": rng.choice(([text(rng)], [], json_value(rng))),
         "additional-conditions": rng.choice(([{"data-collection": text(rng), "filter": text(rng)}], json_value(rng))),
         "type": rng.choice(("incremental", "blocking", text(rng))),
+        "data-collection": rng.choice(("public.a", json_value(rng))),
+        "keys": rng.choice(([{"id": text(rng)}], json_value(rng))),
         "password": CANARY,
     }  # fmt: skip
     whole = {
@@ -144,6 +148,8 @@ def signals(rng: Random) -> None:
             for name in signal.names() or []:
                 with contextlib.suppress(ConnectError):
                     table_pattern(name, re.IGNORECASE).fullmatch("public.a_table_of_many_letters")
+            with contextlib.suppress(ConnectError):
+                wanted_keys(signal)
             with contextlib.suppress(ConnectError):
                 condition_for(signal, "public.a")
             with contextlib.suppress(ConnectError):

@@ -5,7 +5,7 @@ then the same for every database.
 """
 
 from collections.abc import Hashable, Iterable, MutableMapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.incremental_state import Collection, Key
@@ -16,6 +16,14 @@ TableId = tuple[str, str]
 """Schema and name; of a database whose tables have no schemas, database and name."""
 R = TypeVar("R")
 """A row that was read."""
+
+
+class LookedUp(NamedTuple):
+    """What a table has for a key."""
+
+    is_there: bool
+    cells: Cells
+    """Of the row; of one that is not there, those of the key's columns, as the stream would write them."""
 
 
 class Database(Protocol):
@@ -59,6 +67,10 @@ class Database(Protocol):
 
     def gone(self, table: Table, columns: Sequence[Column], keys: Sequence[Key]) -> list[int]:
         """The numbers of the keys that no row of the table has."""
+        ...
+
+    def look_up(self, table: Table, columns: Sequence[Column], keys: Sequence[Key]) -> list[LookedUp]:
+        """What the table has for each of these keys, as of one moment."""
         ...
 
 

@@ -27,10 +27,11 @@ from tidings_capture.cdc.database import ChangeStream, ChunkSource, GoneRows, R,
 from tidings_capture.cdc.errors import DatabaseError
 from tidings_capture.cdc.fault_points import reached
 from tidings_capture.cdc.incremental_notices import IncrementalNotices
+from tidings_capture.cdc.incremental_requests import wanted_keys, wanted_tables
 from tidings_capture.cdc.incremental_state import Collection, IncrementalState, expanded, restored_state
 from tidings_capture.cdc.notifications import Notifier
 from tidings_capture.cdc.signal_options import SignalOptions
-from tidings_capture.cdc.signals import Signal, condition_for, table_pattern
+from tidings_capture.cdc.signals import Signal, table_pattern
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)
@@ -44,6 +45,7 @@ class IncrementalSnapshots(Generic[R]):
         captured: the tables that the filters choose now.
         rows: reads the rows that are there.
         deleted: finds the rows that are gone; None: nobody does.
+        given: looks up the keys that signals name; None: nobody does.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class IncrementalSnapshots(Generic[R]):
         rows: ChunkSource[R],
         deleted: GoneRows[R] | None,
         notifier: Notifier,
+        given: ChunkSource[R] | None = None,
     ) -> None:
         self._options = options
         self._name = name
@@ -63,6 +66,7 @@ class IncrementalSnapshots(Generic[R]):
         self._table: ChunkSource[R] = rows
         self._rows = rows
         self._deleted = deleted
+        self._given = given
         self._state = IncrementalState()
         self._notices = IncrementalNotices(notifier, brief=options.brief)
         self._stream: ChangeStream | None = None
@@ -140,23 +144,29 @@ class IncrementalSnapshots(Generic[R]):
         if deleted and self._deleted is None:
             _log.warning("this connector does not look for deleted rows", signal=signal.id)
             return
+        self._ask(
+            signal,
+            wanted_tables(signal, names, self._captured(), self._options.enclose, deleted=deleted),
+        )
+
+    def repair(self, signal: Signal) -> None:
+        """Tell the topic what the database has for the keys of a signal.
+
+        Raises:
+            ConnectError: the signal is not of its form.
+        """
+        if self._given is None:
+            _log.warning("this connector does not take the signal repair-rows", signal=signal.id)
+        else:
+            self._ask(signal, [wanted_keys(signal)])
+
+    def _ask(self, signal: Signal, new: list[Collection]) -> None:
         if self._options.table is None and not self._options.read_only:
             _log.warning(
                 "an incremental snapshot needs signal.data.collection, or read.only=true", signal=signal.id
             )
             return
-        key = signal.text("surrogate-key")
-        new = [
-            Collection(
-                name,
-                condition_for(signal, name, self._options.enclose),
-                key if key.strip() else "",
-                signal.id,
-                deleted=deleted,
-            )
-            for name in expanded(names, self._captured())
-        ]
-        idle = not self._state.running
+        idle, names = not self._state.running, [one.name for one in new]
         self._state.collections = [*self._state.collections, *new]
         self._state.correlation_id = signal.id
         _log.info("incremental snapshot asked for", connector=self._name, signal=signal.id, tables=names)
@@ -279,7 +289,7 @@ class IncrementalSnapshots(Generic[R]):
     def _next_rows(self) -> str | None:
         """Fill the window from the current table; else why the table is done."""
         collection, state = self._state.collections[0], self._state
-        self._table = self._deleted if collection.deleted and self._deleted is not None else self._rows
+        self._table = self._source_of(collection)
         try:
             status = self._table.find(collection)
             if status is None and state.maximum is None:
@@ -298,6 +308,11 @@ class IncrementalSnapshots(Generic[R]):
             )
             return "SQL_EXCEPTION"
         return status
+
+    def _source_of(self, collection: Collection) -> ChunkSource[R]:
+        if collection.keys and self._given is not None:
+            return self._given
+        return self._deleted if collection.deleted and self._deleted is not None else self._rows
 
     def _fill_window(self) -> bool:
         state = self._state

@@ -20,6 +20,7 @@ Key = list[str | None]
 _COLLECTIONS: Final = "incremental_snapshot_collections"
 _CORRELATION: Final = "incremental_snapshot_correlation_id"
 _DELETED: Final = "tidings_deleted_rows"
+_GIVEN: Final = "tidings_given_keys"
 _KEYS: Final = "tidings_incremental_snapshot_keys"
 FIELDS: Final = (_COLLECTIONS, _CORRELATION, _KEYS)
 
@@ -38,6 +39,8 @@ class Collection:
     """The signal that asked for it."""
     deleted: bool = False
     """Not the rows that are there are wanted, but those that are gone (`deleted_rows`)."""
+    keys: tuple[Mapping[str, str], ...] = ()
+    """Only these keys are wanted, by column: rows that are there, and the deletes of those that are not (`given_keys`)."""
 
     @property
     def tables(self) -> list[tuple[str, str]]:
@@ -87,8 +90,9 @@ class IncrementalState:
                 f"{_COLLECTIONS}_additional_condition": c.condition or None,
                 f"{_COLLECTIONS}_surrogate_key": c.surrogate_key or None,
                 f"{_COLLECTIONS}_correlation_id": c.correlation_id,
-                # Whoever does not know it reads the table's rows, which repeats them and loses none.
+                # Whoever does not know these reads the table's rows, which repeats them and loses none.
                 **({_DELETED: True} if c.deleted else {}),
+                **({_GIVEN: c.keys} if c.keys else {}),
             }
             for c in self.collections
         ]
@@ -126,6 +130,7 @@ def restored_state(fields: Mapping[str, Any] | None) -> IncrementalState:
             item.get(f"{prefix}surrogate_key") or "",
             item.get(f"{prefix}correlation_id"),
             deleted=bool(item.get(_DELETED)),
+            keys=tuple(item.get(_GIVEN) or ()),
         )
         for item in orjson.loads(fields[_COLLECTIONS])
     ]

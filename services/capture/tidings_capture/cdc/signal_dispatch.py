@@ -12,6 +12,7 @@ from tidings_capture.cdc.row_format import RowFormat
 from tidings_capture.cdc.signal_options import SignalOptions
 from tidings_capture.cdc.signals import Signal, SignalChannels, signal_of_row, signal_of_texts
 from tidings_connect.errors import ConnectError
+from tidings_envelope import repair as _repair
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)
@@ -103,6 +104,8 @@ class SignalDispatch:
                 self._incremental.execute(signal)
             case "find-deleted-rows":
                 self._incremental.execute(signal, deleted=True)
+            case _repair.SIGNAL:
+                self._incremental.repair(signal)
             case "stop-snapshot" if kind == "incremental":
                 self._incremental.stop(signal)
             case "pause-snapshot":

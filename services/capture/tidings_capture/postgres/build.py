@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from tidings_capture.cdc.blocking_snapshots import BlockingSnapshots
 from tidings_capture.cdc.chunks import ChunkTable
 from tidings_capture.cdc.deleted_rows import DeletedRows
+from tidings_capture.cdc.given_keys import GivenKeys
 from tidings_capture.cdc.incremental import IncrementalSnapshots
 from tidings_capture.cdc.markers import compile_markers
 from tidings_capture.cdc.notifications import EncodedNotifications, Notifier
@@ -124,6 +125,7 @@ def build_task(context: TaskContext, config: ConnectorConfig) -> TaskRun:
             tombstones=config.conversion.tombstones_on_delete,
         ),
         notifier,
+        GivenKeys(database, routes, config.name, output.send, counts=False),
     )
     opened.callback(incremental.close)
     positions.incremental = incremental.state

@@ -60,6 +60,27 @@ def gone_query(table: Table, columns: Sequence[Column], types: Sequence[str], ke
     )
 
 
+def look_up_query(table: Table, columns: Sequence[Column], types: Sequence[str], keys: Sequence[Key]) -> str:
+    """COPY of a line a key: whether no row has it, the key's columns, and all columns of the row.
+
+    Args:
+        types: with their modifiers: a key that a type cuts is looked for as it is cut.
+    """
+    names = [f"k{place}" for place in range(len(columns))]
+    raw = ", ".join(f"({', '.join(map(_nullable, key))})" for key in keys)
+    cast = ", ".join(f"CAST({name} AS {type_}) AS {name}" for name, type_ in zip(names, types, strict=True))
+    equal = " AND ".join(
+        f"t.{quote(column.name)} {'=' if column.not_null else 'IS NOT DISTINCT FROM'} v.{name}"
+        for column, name in zip(columns, names, strict=True)
+    )
+    shown = [*(f"v.{name}" for name in names), *(f"t.{quote(column.name)}" for column in table.columns)]
+    return (
+        f"COPY (SELECT t.tableoid IS NULL, {', '.join(shown)} "  # noqa: S608
+        f"FROM (SELECT {cast} FROM (VALUES {raw}) AS raw({', '.join(names)})) AS v "
+        f"LEFT JOIN {_table(table)} t ON {equal}) TO STDOUT"
+    )
+
+
 def _beyond(columns: Sequence[Column], key: Key) -> str:
     """Rows whose key is larger; nulls are larger than everything, as ORDER BY has them."""
     if all(column.not_null for column in columns):

@@ -7,12 +7,19 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.database import LookedUp
 from tidings_capture.cdc.incremental_state import Key
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.errors import PostgresError
 from tidings_capture.postgres.server.catalog import Catalog
-from tidings_capture.postgres.server.chunk_query import chunk_query, count_query, gone_query, maximum_query
+from tidings_capture.postgres.server.chunk_query import (
+    chunk_query,
+    count_query,
+    gone_query,
+    look_up_query,
+    maximum_query,
+)
 from tidings_capture.postgres.server.setup import captured_tables, server_lsn
 from tidings_capture.postgres.settings.config import ConnectorConfig
 from tidings_capture.postgres.wire.copy_format import parse_copy_line
@@ -126,6 +133,18 @@ class PostgresDatabase:
             self._compared = (table, columns)
         query = gone_query(table, columns, self._types, keys)
         return [number for (number,) in self.session.rows(query)]
+
+    def look_up(self, table: Table, columns: Sequence[Column], keys: Sequence[Key]) -> list[LookedUp]:
+        """See `Database`."""
+        types = self.catalog().type_names([(column.type_oid, column.typmod) for column in columns])
+        found = []
+        for line in self._lines(look_up_query(table, columns, types, keys), ""):
+            is_missing, *cells = parse_copy_line(line)
+            width = len(columns)
+            found.append(
+                LookedUp(False, cells[:width]) if is_missing == b"t" else LookedUp(True, cells[width:])
+            )
+        return found
 
     def _lines(self, statement: str, condition: str) -> list[bytes]:
         with self._reading(condition):
