@@ -20,7 +20,7 @@ from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Column
 from tidings_capture.postgres.encoding.fast_json import snippet
 from tidings_capture.postgres.types.selection import conversion_for
-from tidings_envelope.java_numbers import double_json
+from tidings_envelope.java.numbers import double_json
 from tidings_stack import Stack
 
 CELLS = 100_000

@@ -48,7 +48,7 @@ from tidings_capture.postgres.wire.pgoutput import (
 )
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.data.records import Record
-from tidings_envelope.left_out import HEADER as LEFT_OUT
+from tidings_envelope.headers.left_out import HEADER as LEFT_OUT
 from tidings_jvm import PlainProgress
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import REST_HEADERS, ConnectServer, connector_settings

@@ -11,8 +11,8 @@ from tidings_domain import Domain
 from tidings_domain.evaluation.evaluate import Evaluator
 from tidings_domain.routing.router import Router
 from tidings_domain.routing.transactions import SnapshotRow
-from tidings_envelope.as_of import as_of
 from tidings_envelope.decode import EnvelopeDecoder
+from tidings_envelope.headers.as_of import as_of
 from tidings_envelope.registry import RegistryClient
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.assembler import Assembler

@@ -23,7 +23,7 @@ import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tidings_envelope.as_of import HEADER as AS_OF
+from tidings_envelope.headers.as_of import HEADER as AS_OF
 from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_stack.capture import call
 from tidings_stack.connect import POSTGRES_CONNECTOR, connector_settings

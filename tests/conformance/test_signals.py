@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from side_by_side import Pair, Side, until
 
-from tidings_envelope.as_of import HEADER as AS_OF
+from tidings_envelope.headers.as_of import HEADER as AS_OF
 
 SETUP = """
     CREATE TABLE a (id int PRIMARY KEY, t text);

@@ -20,7 +20,7 @@ from translatorlab.store import TABLES, Customers, create_store
 from translatorlab.truth import count, expected_events
 
 from tidings_domain import load_domain
-from tidings_envelope.as_of import as_of
+from tidings_envelope.headers.as_of import as_of
 from tidings_stack.connect import connector_settings
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"

@@ -13,7 +13,7 @@ from tidings_domain.changes import decode_change_set
 from tidings_domain.errors import ChangeSetError
 from tidings_domain.testing.recording import RecordingError, decode_recording
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
-from tidings_envelope.left_out import left_out
+from tidings_envelope.headers.left_out import left_out
 from tidings_envelope.registry import RegistryClient
 
 

@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 
 from tidings_envelope import semantic
-from tidings_envelope.avro_codec import AvroCodec
-from tidings_envelope.avro_schema import avro_schema_json
+from tidings_envelope.avro.codec import AvroCodec
+from tidings_envelope.avro.schema import avro_schema_json
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.schema import ConnectSchema, ConnectType

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidings_envelope.as_of import HEADER, as_of
 from tidings_envelope.errors import DecodeError
+from tidings_envelope.headers.as_of import HEADER, as_of
 
 
 def test_the_position_is_found_among_other_headers() -> None:

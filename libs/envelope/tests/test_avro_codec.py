@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings_envelope import semantic
-from tidings_envelope.avro_codec import AvroCodec, long_avro
-from tidings_envelope.avro_schema import avro_schema_json
+from tidings_envelope.avro.codec import AvroCodec, long_avro
+from tidings_envelope.avro.schema import avro_schema_json
 from tidings_envelope.errors import SchemaError
 from tidings_envelope.schema import ConnectSchema, ConnectType
 

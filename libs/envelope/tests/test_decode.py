@@ -6,7 +6,7 @@ import pytest
 from envelope_samples import ENVELOPE, EVENT, MARKER, OneSchemaRegistry, avro, json_with_schema
 
 from tidings_envelope import semantic
-from tidings_envelope.avro_codec import AvroCodec
+from tidings_envelope.avro.codec import AvroCodec
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import CollectionCount, lsn_of, txid_of
 from tidings_envelope.errors import DecodeError

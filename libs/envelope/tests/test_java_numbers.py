@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_envelope.java_numbers import double_json, float_json
+from tidings_envelope.java.numbers import double_json, float_json
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidings_envelope import semantic
-from tidings_envelope.avro_codec import AvroCodec
+from tidings_envelope.avro.codec import AvroCodec
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import lsn_of, txid_of
 from tidings_envelope.errors import DecodeError, RegistryError

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import fastavro
 import msgspec
 
-from tidings_envelope.avro_shape import MAX_DEPTH, check_bounded, envelope_of
+from tidings_envelope.avro.logical_types import without_temporal_types
+from tidings_envelope.avro.shape import MAX_DEPTH, check_bounded, envelope_of
 from tidings_envelope.decimals import RowConversion, row_conversion
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, TransactionRef
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
-from tidings_envelope.logical_types import without_temporal_types
 from tidings_envelope.mariadb import CONNECTOR as MARIADB
 from tidings_envelope.mariadb import MariaDbEnvelope, OneDomain, with_position
 from tidings_envelope.registry import RegistryClient

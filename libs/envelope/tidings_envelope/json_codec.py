@@ -16,7 +16,7 @@ import orjson
 from tidings_envelope.codec import Encoder, Frame, with_null
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_to_bytes
 from tidings_envelope.errors import SchemaError
-from tidings_envelope.java_numbers import double_json, float_json
+from tidings_envelope.java.numbers import double_json, float_json
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 
 NULL: Final = b"null"

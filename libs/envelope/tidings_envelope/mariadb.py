@@ -118,7 +118,7 @@ def with_position(envelope: MariaDbEnvelope, domain: OneDomain) -> Envelope:
 
 
 def read_as_of(envelope: Envelope, position: int) -> Envelope:
-    """A row that a snapshot of MariaDB has read, at the position that its record's header gives (`tidings_envelope.as_of`)."""
+    """A row that a snapshot of MariaDB has read, at the position that its record's header gives (`tidings_envelope.headers.as_of`)."""
     source = envelope.source
     if source.connector != CONNECTOR or source.lsn is not None:
         return envelope

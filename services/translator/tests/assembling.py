@@ -10,7 +10,7 @@ from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import lsn_of
 from tidings_envelope.errors import DecodeError
-from tidings_envelope.left_out import LeftOut
+from tidings_envelope.headers.left_out import LeftOut
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.assembler import Assembler
 from tidings_translator.sequencer.assembly.progress import Progress

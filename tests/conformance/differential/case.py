@@ -10,7 +10,7 @@ from differential import chains, settings
 from differential.tables import World
 from side_by_side import Pair, Side, until
 
-from tidings_envelope.left_out import HEADER as LEFT_OUT
+from tidings_envelope.headers.left_out import HEADER as LEFT_OUT
 
 TABLES = 16
 STEPS = 3

@@ -23,12 +23,12 @@ from tidings_domain.testing.recording import (
     encode_recording,
 )
 from tidings_envelope import semantic
-from tidings_envelope.avro_schema import avro_schema_json
+from tidings_envelope.avro.schema import avro_schema_json
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import lsn_of, txid_of
 from tidings_envelope.errors import EnvelopeError
+from tidings_envelope.headers.left_out import left_out
 from tidings_envelope.json_codec import JsonCodec
-from tidings_envelope.left_out import left_out
 from tidings_envelope.registry import RegistryClient
 from tidings_service import TidingsError
 

@@ -1,6 +1,6 @@
 """Avro schemas as Connect schemas, and values read by fastavro as Connect's: what ``AvroData.toConnectData`` does.
 
-Specified by ``io.confluent.connect.avro.AvroData`` with its default settings; the other way: `tidings_envelope.avro_schema`.
+Specified by ``io.confluent.connect.avro.AvroData`` with its default settings; the other way: `tidings_envelope.avro.schema`.
 """
 
 import io
@@ -12,10 +12,10 @@ import fastavro
 
 from tidings_connect.converters.decoding import Decoded, text_parameters
 from tidings_connect.data.errors import DataError
-from tidings_envelope.avro_shape import check_bounded
+from tidings_envelope.avro.logical_types import without_temporal_types
+from tidings_envelope.avro.shape import check_bounded
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
-from tidings_envelope.logical_types import without_temporal_types
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 from tidings_envelope.wire import HEADER_BYTES, split

@@ -21,8 +21,8 @@ from tidings_connect.converters.plain import (
 )
 from tidings_connect.converters.registry_login import RegistryLogin, apicurio_login, confluent_login
 from tidings_connect.registered import registered
-from tidings_envelope.avro_codec import AvroCodec
-from tidings_envelope.avro_schema import avro_schema_json
+from tidings_envelope.avro.codec import AvroCodec
+from tidings_envelope.avro.schema import avro_schema_json
 from tidings_envelope.codec import Codec, Frame
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec
 from tidings_envelope.schema import ConnectSchema

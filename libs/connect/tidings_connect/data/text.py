@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from tidings_connect.data.schemas import get
-from tidings_envelope.java_numbers import double_json, float_json
+from tidings_envelope.java.numbers import double_json, float_json
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -10,7 +10,7 @@ from tidings_connect.converters.plain import PlainConverter
 from tidings_connect.data.schemas import same_text
 from tidings_connect.transforms.checking import compile_check
 from tidings_connect.transforms.record import DataError
-from tidings_envelope.java_numbers import double_json
+from tidings_envelope.java.numbers import double_json
 from tidings_envelope.json_codec import string_json
 from tidings_envelope.schema import ConnectSchema
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tidings_envelope.avro_codec import AvroCodec, long_avro, present_branch
+from tidings_envelope.avro.codec import AvroCodec, long_avro, present_branch
 from tidings_envelope.codec import Codec, Encoder, Frame
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType

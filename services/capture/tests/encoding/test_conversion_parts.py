@@ -21,7 +21,7 @@ from tidings_connect.converters.encoding import (
 from tidings_connect.converters.options import ConverterError, Options
 from tidings_connect.data.text import struct_text
 from tidings_envelope import semantic
-from tidings_envelope.java_hash_order import java_hash_order
+from tidings_envelope.java.hash_order import java_hash_order
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
 PLAIN = {

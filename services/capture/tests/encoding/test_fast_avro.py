@@ -14,7 +14,7 @@ from tidings_capture.cdc.tables import Column
 from tidings_capture.cdc.types.conversion import Conversion, UnknownLabelError
 from tidings_capture.postgres.encoding.fast_avro import snippet
 from tidings_capture.postgres.types.selection import conversion_for
-from tidings_envelope.avro_codec import AvroCodec
+from tidings_envelope.avro.codec import AvroCodec
 from tidings_envelope.schema import NO_DEFAULT
 
 NUMERIC_10_2 = (10 << 16 | 2) + 4

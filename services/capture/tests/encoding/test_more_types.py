@@ -24,7 +24,7 @@ from tidings_capture.postgres.encoding.rows import TYPES
 from tidings_capture.postgres.types.selection import conversion_for
 from tidings_capture.postgres.types.source_types import length_and_scale, source_type_parameters
 from tidings_connect.java.regex import compile_java
-from tidings_envelope.avro_codec import AvroCodec
+from tidings_envelope.avro.codec import AvroCodec
 from tidings_envelope.json_codec import JsonCodec
 
 

@@ -31,8 +31,8 @@ from tidings_capture.postgres.encoding.plan import Plan, compile_plan
 from tidings_capture.postgres.server.catalog import Catalog
 from tidings_capture.postgres.wire.pgoutput import DecodeError, Insert, Relation, decode_message
 from tidings_connect.converters.encoding import JsonConverter
-from tidings_envelope.avro_codec import AvroCodec
-from tidings_envelope.avro_schema import avro_schema_json
+from tidings_envelope.avro.codec import AvroCodec
+from tidings_envelope.avro.schema import avro_schema_json
 from tidings_envelope.codec import Codec, Frame
 from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.schema import ConnectSchema

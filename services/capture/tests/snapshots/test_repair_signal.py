@@ -11,7 +11,7 @@ from tidings_capture.cdc.incremental_requests import wanted_keys
 from tidings_capture.cdc.incremental_state import Collection, IncrementalState, restored_state
 from tidings_capture.cdc.signals import Signal
 from tidings_connect.errors import ConnectError
-from tidings_envelope.repair import HEADER, MOST_KEYS
+from tidings_envelope.headers.repair import HEADER, MOST_KEYS
 
 
 def repair(table, keys, id_="r1"):

@@ -14,7 +14,7 @@ from tidings_capture.cdc.incremental_state import Collection, IncrementalState, 
 from tidings_capture.cdc.signals import signal_of_json, signal_of_row
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.server.chunk_query import chunk_query, literal
-from tidings_envelope.java_hash_order import copied_map_order
+from tidings_envelope.java.hash_order import copied_map_order
 
 
 @pytest.fixture

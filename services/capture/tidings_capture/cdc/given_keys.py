@@ -14,7 +14,7 @@ from tidings_capture.cdc.database import LookedUp
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.incremental_state import Collection, Key
 from tidings_connect.data.records import Record
-from tidings_envelope.repair import HEADER
+from tidings_envelope.headers.repair import HEADER
 
 
 class GivenKeys(ChunkTable):

@@ -7,7 +7,7 @@ from tidings_capture.cdc.database import TableId
 from tidings_capture.cdc.incremental_state import Collection, expanded
 from tidings_capture.cdc.signals import Signal, condition_for
 from tidings_connect.errors import ConnectError
-from tidings_envelope.repair import MOST_KEYS
+from tidings_envelope.headers.repair import MOST_KEYS
 
 
 def wanted_tables(

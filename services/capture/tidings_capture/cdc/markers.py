@@ -7,7 +7,7 @@ from tidings_capture.cdc.options import ConversionOptions
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic
-from tidings_envelope.java_hash_order import java_hash_order
+from tidings_envelope.java.hash_order import java_hash_order
 
 
 class MarkerPlan:

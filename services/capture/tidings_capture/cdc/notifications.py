@@ -13,7 +13,7 @@ from tidings_capture.cdc.signal_options import SignalOptions
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic
-from tidings_envelope.java_hash_order import copied_map_order
+from tidings_envelope.java.hash_order import copied_map_order
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_service import get_logger
 

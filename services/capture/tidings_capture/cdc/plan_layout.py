@@ -8,7 +8,7 @@ from tidings_capture.cdc.snippets import Shape, Snippet
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.cdc.type_map import TypeMap
 from tidings_capture.cdc.types.conversion import ConversionError
-from tidings_envelope.avro_codec import AvroCodec
+from tidings_envelope.avro.codec import AvroCodec
 from tidings_envelope.codec import Codec
 from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.schema import ConnectSchema

@@ -12,7 +12,7 @@ from tidings_capture.cdc.row_format import RowFormat
 from tidings_capture.cdc.signal_options import SignalOptions
 from tidings_capture.cdc.signals import Signal, SignalChannels, signal_of_row, signal_of_texts
 from tidings_connect.errors import ConnectError
-from tidings_envelope import repair as _repair
+from tidings_envelope.headers import repair as _repair
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tidings_envelope.avro_schema import avro_schema_json
+from tidings_envelope.avro.schema import avro_schema_json
 from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 from tidings_lakehouse.decoding.fills import required_defaults, required_fields, row_fields

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from tidings_envelope.as_of import HEADER
 from tidings_envelope.gtid import MAX_SEQUENCE, PATTERN, ROWS
+from tidings_envelope.headers.as_of import HEADER
 from tidings_lakehouse.formats.avro_nodes import DECODED_FIELD, Node
 
 _WHOLE = rf"\A{PATTERN}\z"

@@ -11,7 +11,7 @@ from transaction_parts import MARKERS, PREFIX, TABLES, History, Row, random_hist
 from tidings_connect.data.subscription import Consumed, Reach, TopicPartition
 from tidings_connect.task.sink import LeftOut, SinkRecord
 from tidings_connect.transforms.record import Header
-from tidings_envelope.left_out import HEADER
+from tidings_envelope.headers.left_out import HEADER
 from tidings_sinks.errors import TransactionError
 from tidings_sinks.transactions.assembly import Assembly
 from tidings_sinks.transactions.options import TransactionSettings, read_transaction_settings

@@ -15,8 +15,8 @@ from tidings_connect.converters.encoding import JsonConverter
 from tidings_connect.data.errors import DataError
 from tidings_connect.transforms.checking import compile_check
 from tidings_connect.transforms.encoding import Encoding
-from tidings_envelope.avro_codec import AvroCodec, long_avro
-from tidings_envelope.avro_schema import avro_schema_json
+from tidings_envelope.avro.codec import AvroCodec, long_avro
+from tidings_envelope.avro.schema import avro_schema_json
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec
 from tidings_envelope.schema import ConnectSchema, ConnectType

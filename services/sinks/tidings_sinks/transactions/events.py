@@ -12,7 +12,7 @@ from tidings_connect.task.sink import SinkRecord
 from tidings_envelope.envelope import lsn_of, txid_of
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.gtid import ROWS
-from tidings_envelope.left_out import HEADER, LeftOut, left_out
+from tidings_envelope.headers.left_out import HEADER, LeftOut, left_out
 from tidings_envelope.mariadb import OneDomain
 from tidings_sinks.errors import TransactionError
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from tidings_domain.routing.transactions import CompleteTransaction
 from tidings_envelope.errors import DecodeError
-from tidings_envelope.left_out import HEADER, LeftOut, left_out
+from tidings_envelope.headers.left_out import HEADER, LeftOut, left_out
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.transactions import LostTransaction
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidings_domain.errors import RowError, SequenceError
-from tidings_envelope.as_of import as_of
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError, EnvelopeError
-from tidings_envelope.left_out import HEADER as LEFT_OUT
-from tidings_envelope.left_out import LeftOut, left_out
+from tidings_envelope.headers.as_of import as_of
+from tidings_envelope.headers.left_out import HEADER as LEFT_OUT
+from tidings_envelope.headers.left_out import LeftOut, left_out
 from tidings_envelope.mariadb import read_as_of
 from tidings_envelope.wire import HEADER_BYTES
 from tidings_translator.base.records import FetchedRecord, Output, Partition

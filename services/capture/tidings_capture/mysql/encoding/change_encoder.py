@@ -12,7 +12,7 @@ from tidings_capture.mysql.encoding.row_encoder import IRREGULAR, CellEncoder, E
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic
-from tidings_envelope.avro_codec import long_avro
+from tidings_envelope.avro.codec import long_avro
 from tidings_envelope.json_codec import JsonCodec
 
 _ROW: Final = next(index for index, field in enumerate(SOURCE.fields) if field.name == "row")

@@ -19,7 +19,7 @@ from tidings_capture.mysql.binlog.table_map import LoggedColumn
 from tidings_capture.mysql.encoding.fields import RowField, StructFields, millis, same
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.errors import RecordError
-from tidings_envelope.avro_codec import bytes_avro, long_avro, present_branch, string_avro
+from tidings_envelope.avro.codec import bytes_avro, long_avro, present_branch, string_avro
 from tidings_envelope.codec import Codec
 from tidings_envelope.decimals import CONNECT_DECIMAL, int_to_bytes
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec, bytes_json, string_json

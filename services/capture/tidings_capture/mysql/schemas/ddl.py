@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from tidings_envelope.java_hash_order import java_hash_order
+from tidings_envelope.java.hash_order import java_hash_order
 
 _TOKEN: Final = re.compile(
     r"(?P<space>\s+|/\*(?!!|M!).*?\*/|/\*M?!\d*|\*/|--(?:\s[^\n]*|$)|#[^\n]*)"

@@ -14,8 +14,8 @@ from tidings_connect.data.records import Record
 from tidings_connect.task.output import Output
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope import semantic
-from tidings_envelope.as_of import HEADER as AS_OF
 from tidings_envelope.gtid import ROWS
+from tidings_envelope.headers.as_of import HEADER as AS_OF
 
 
 class EncodedRecord(NamedTuple):

@@ -23,7 +23,7 @@ from tidings_capture.mysql.snapshots.readers import read_all
 from tidings_capture.mysql.snapshots.rows import TableWriter, Written
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.transforms.record import SourceRecord
-from tidings_envelope.java_hash_order import java_hash_order
+from tidings_envelope.java.hash_order import java_hash_order
 from tidings_service import get_logger
 
 _log = get_logger(__name__)

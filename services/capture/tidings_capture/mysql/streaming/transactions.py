@@ -6,7 +6,7 @@ from tidings_capture.mysql.encoding.records import Numbers
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope import semantic
-from tidings_envelope.java_hash_order import java_hash_order
+from tidings_envelope.java.hash_order import java_hash_order
 
 
 class TransactionTopic:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tidings_capture.cdc.snippets import Snippet
 from tidings_capture.cdc.types.conversion import Conversion, Kind
 from tidings_capture.postgres.encoding.fast_json import EPOCH, MINUTES, Memory
-from tidings_envelope.avro_codec import ENDS, PAIRS, AvroCodec, long_avro, present_branch
+from tidings_envelope.avro.codec import ENDS, PAIRS, AvroCodec, long_avro, present_branch
 from tidings_envelope.schema import ConnectSchema
 
 _ZONED_BYTES: Final = 27

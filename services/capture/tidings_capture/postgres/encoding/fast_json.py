@@ -17,7 +17,7 @@ from tidings_capture.cdc.types.conversion import Conversion, Kind
 from tidings_capture.postgres.types.numbers import convert_boolean, convert_decimal
 from tidings_capture.postgres.types.temporal import convert_date, convert_timestamp_us, zoned_timestamp
 from tidings_envelope.decimals import decimal_to_bytes
-from tidings_envelope.java_numbers import double_json
+from tidings_envelope.java.numbers import double_json
 from tidings_envelope.json_codec import FALSE, TRUE, bytes_json, string_json
 
 _POINT: Final = ord(".")

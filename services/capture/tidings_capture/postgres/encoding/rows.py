@@ -18,7 +18,7 @@ from tidings_capture.postgres.types.selection import conversion_for
 from tidings_capture.postgres.types.source_types import source_type_parameters
 from tidings_capture.postgres.wire.copy_format import parse_copy_line
 from tidings_capture.postgres.wire.pgoutput import Delete, Insert, Update, decode_message
-from tidings_envelope.avro_codec import AvroCodec
+from tidings_envelope.avro.codec import AvroCodec
 from tidings_envelope.codec import Codec
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec
 from tidings_envelope.schema import ConnectSchema

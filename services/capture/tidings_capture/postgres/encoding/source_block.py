@@ -11,7 +11,7 @@ from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Table
 from tidings_envelope import semantic
-from tidings_envelope.avro_codec import long_avro
+from tidings_envelope.avro.codec import long_avro
 from tidings_envelope.codec import Codec
 from tidings_envelope.json_codec import JsonCodec, string_json
 

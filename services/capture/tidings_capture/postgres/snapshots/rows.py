@@ -13,7 +13,7 @@ from typing import Final
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.route import Route
 from tidings_connect.data.records import Record
-from tidings_envelope.as_of import HEADER
+from tidings_envelope.headers.as_of import HEADER
 
 _LINES_AT_ONCE: Final = 250
 """Lines that are converted before they are handed to Kafka's queue: with its schema a record may have 10 kB."""
@@ -32,7 +32,7 @@ class SnapshotPoint:
     last_commit_lsn: int | None = None
     """The first part of ``source.sequence``, within the stream."""
     follows: bool = False
-    """Something was sent before: each row says that it is as of `lsn`, up to which the stream was (`tidings_envelope.as_of`)."""
+    """Something was sent before: each row says that it is as of `lsn`, up to which the stream was (`tidings_envelope.headers.as_of`)."""
 
 
 class TableRows:

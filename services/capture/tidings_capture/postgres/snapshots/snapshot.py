@@ -50,7 +50,7 @@ from tidings_capture.postgres.settings.config import ConnectorConfig
 from tidings_capture.postgres.snapshots.readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.postgres.snapshots.rows import SnapshotPoint, SnapshotRows, TableRows
 from tidings_connect.task.checkpoints import Checkpoints
-from tidings_envelope.java_hash_order import java_hash_order
+from tidings_envelope.java.hash_order import java_hash_order
 from tidings_envelope.position import lsn_from_text, lsn_to_text
 from tidings_service import Retry, get_logger
 

@@ -11,7 +11,7 @@ from typing import Final
 from tidings_capture.cdc.options import BinaryHandling, ConversionOptions, HstoreHandling
 from tidings_capture.cdc.types.conversion import CellError, Conversion, Kind, UnknownLabelError
 from tidings_envelope import semantic
-from tidings_envelope.java_hash_order import java_hash_order
+from tidings_envelope.java.hash_order import java_hash_order
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
 LTREE: Final = ConnectSchema(ConnectType.STRING, name="io.debezium.data.Ltree", version=1)

@@ -6,7 +6,7 @@ Cells: pgvector's README: ``[1,2,3]``, and ``{1:1.5,3:2}/5`` with indices from 1
 from typing import Any, Final
 
 from tidings_capture.cdc.types.conversion import CellError, Conversion, NoRepresentationError
-from tidings_envelope.java_hash_order import java_map_order
+from tidings_envelope.java.hash_order import java_map_order
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 
 _INT16: Final = ConnectSchema(ConnectType.INT16)

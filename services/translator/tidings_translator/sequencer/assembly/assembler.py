@@ -35,7 +35,7 @@ from pathlib import Path
 from tidings_domain.errors import RowError
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope, TransactionMarker, lsn_of, txid_of
-from tidings_envelope.left_out import LeftOut
+from tidings_envelope.headers.left_out import LeftOut
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.back_pressure import BackPressure
 from tidings_translator.sequencer.assembly.buffer import Buffer
@@ -123,7 +123,7 @@ class Assembler:
         key: bytes | None = None,
         as_of: int | None = None,
     ) -> None:
-        """A change event of a technical topic; `key` is its record's, `as_of` what its headers say (`tidings_envelope.as_of`).
+        """A change event of a technical topic; `key` is its record's, `as_of` what its headers say (`tidings_envelope.headers.as_of`).
 
         Raises:
             RowError: it has no transaction.

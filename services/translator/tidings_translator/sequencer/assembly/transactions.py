@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import TransactionMarker
-from tidings_envelope.left_out import LeftOut
+from tidings_envelope.headers.left_out import LeftOut
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.kept_snapshots import KeptSnapshots

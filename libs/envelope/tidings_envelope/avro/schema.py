@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_to_bytes
 from tidings_envelope.errors import SchemaError
-from tidings_envelope.java_numbers import double_json, float_json
+from tidings_envelope.java.numbers import double_json, float_json
 from tidings_envelope.json_codec import string_json
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tidings_envelope.codec import Encoder, with_null
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_to_bytes
 from tidings_envelope.errors import SchemaError
-from tidings_envelope.java_hash_order import java_hash_order
+from tidings_envelope.java.hash_order import java_hash_order
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 
 _FIRST: Final = b"\x00"

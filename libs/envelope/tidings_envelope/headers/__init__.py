@@ -1,0 +1,1 @@
+"""Headers that capture adds to records."""

@@ -1,0 +1,1 @@
+"""What Java does that Connect's bytes depend on."""
