@@ -71,7 +71,7 @@ check-rest: $(STAMP)
 	@$(BIN)/python -m tidings_cli.error_reference docs/errors.md --check
 	@$(BIN)/python -m tidings_capture.postgres.settings.option_page docs/debezium-compatibility.md --check
 	@$(MAKE) --no-print-directory docs
-	@$(BIN)/python -m tidings_connect.config.worker_page docs/worker-properties.md --check
+	@$(BIN)/python -m tidings_connect.config.properties.page docs/worker-properties.md --check
 	@$(BIN)/python -m tidings_capture.mysql.settings.option_page docs/mariadb.md --check
 	@$(BIN)/python -m tidings_capture.query.option_page docs/query-sources.md --check
 	@$(BIN)/python -m tidings_connect.rest.page docs/rest.md --check

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tidings_capture.postgres.settings.worker_options import spool_bounds
-from tidings_connect.config.rest_security import read_rest_security
+from tidings_connect.config.rest.security import read_rest_security
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.limits import ConnectorLimits, read_limits
 from tidings_stack.secured.authority import Authority

@@ -6,7 +6,7 @@ import pytest
 
 from tidings_capture.cdc.signals import Signal, condition_for
 from tidings_capture.postgres.settings.options import check_options
-from tidings_connect.config.rest_security import read_rest_security
+from tidings_connect.config.rest.security import read_rest_security
 from tidings_connect.data.sizes import parse_size
 from tidings_connect.errors import ConnectError, WorkerConfigError
 from tidings_domain.changes import decode_change_set

@@ -12,17 +12,17 @@ from typing import Final
 from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING
 from tidings_connect.config.override_policy import read_override_policy
 from tidings_connect.config.plugins import worker_options
-from tidings_connect.config.property_values import OFFSET_FILE, PropertyValues
-from tidings_connect.config.providers import ConfigProviders, is_provider_property, read_config_providers
-from tidings_connect.config.rest_headers import RestHeaders, read_rest_headers
-from tidings_connect.config.rest_security import RestSecurity, is_rest_property, read_rest_security
-from tidings_connect.config.worker_properties import (
+from tidings_connect.config.properties.table import (
     MOST_CONNECTORS,
     PROPERTIES,
     REPORT_TIMEOUT,
     REST_SECRETS,
     WITHOUT_MEANING,
 )
+from tidings_connect.config.properties.values import OFFSET_FILE, PropertyValues
+from tidings_connect.config.providers import ConfigProviders, is_provider_property, read_config_providers
+from tidings_connect.config.rest.headers import RestHeaders, read_rest_headers
+from tidings_connect.config.rest.security import RestSecurity, is_rest_property, read_rest_security
 from tidings_connect.errors import ConnectError, WorkerConfigError
 from tidings_connect.kafka.settings import (
     CLIENT_SETTINGS,

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from tidings_connect.config.override_policy import check_overrides
 from tidings_connect.config.plugins import connector_of
+from tidings_connect.config.properties.table import MOST_CONNECTORS
 from tidings_connect.config.secrets import with_stored_secrets
 from tidings_connect.config.worker import WorkerConfig
-from tidings_connect.config.worker_properties import MOST_CONNECTORS
 from tidings_connect.errors import ConflictError, NotFoundError, NotStoppedError, TooManyConnectorsError
 from tidings_connect.group.worker_group import AloneGroup, Group, KafkaGroup
 from tidings_connect.herder.fencing import Fencing

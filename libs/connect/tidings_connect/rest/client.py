@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
-from tidings_connect.config.rest_security import RestSecurity
+from tidings_connect.config.rest.security import RestSecurity
 from tidings_connect.config.worker import WorkerConfig
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.errors import ConnectError

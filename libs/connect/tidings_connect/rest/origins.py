@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from tidings_connect.config.rest_headers import ALLOWED_ORIGINS, Origins
+from tidings_connect.config.rest.headers import ALLOWED_ORIGINS, Origins
 from tidings_connect.rest.errors import error_response
 
 _HARMLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tidings_connect.config.rest_headers import read_rest_headers
+from tidings_connect.config.rest.headers import read_rest_headers
 from tidings_connect.errors import WorkerConfigError
 from tidings_service import serve_application
 

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tidings_connect.config.rest_guesses import Guesses
-from tidings_connect.config.rest_security import authentication, read_rest_security
+from tidings_connect.config.rest.guesses import Guesses
+from tidings_connect.config.rest.security import authentication, read_rest_security
 from tidings_connect.config.worker import read_worker_config
 from tidings_connect.errors import WorkerConfigError
 from tidings_connect.herder.herder import Herder

@@ -6,10 +6,10 @@ import pytest
 
 from tidings_connect.config.override_policy import check_overrides
 from tidings_connect.config.plugins import worker_options
-from tidings_connect.config.rest_security import OF_REST
+from tidings_connect.config.properties.page import main
+from tidings_connect.config.properties.table import PROPERTIES
+from tidings_connect.config.rest.security import OF_REST
 from tidings_connect.config.worker import read_worker_config
-from tidings_connect.config.worker_page import main
-from tidings_connect.config.worker_properties import PROPERTIES
 from tidings_connect.errors import OptionError, WorkerConfigError
 from tidings_connect.kafka.settings import refused_settings, translate_client_settings
 

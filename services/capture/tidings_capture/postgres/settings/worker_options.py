@@ -6,7 +6,7 @@ from typing import Final
 from tidings_capture.cdc.spool import FREE_DISK, MOST_DISK
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import size_problem
-from tidings_connect.config.property_values import PropertyValues
+from tidings_connect.config.properties.values import PropertyValues
 from tidings_service.disk import DEFAULT_FREE_BYTES
 
 WAL_INTERVAL: Final = "tidings.wal.interval.ms"

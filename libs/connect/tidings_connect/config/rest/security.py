@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from tidings_connect.config.rest_guesses import Guesses
+from tidings_connect.config.rest.guesses import Guesses
 from tidings_connect.errors import WorkerConfigError
 from tidings_connect.java.properties import load_properties
 

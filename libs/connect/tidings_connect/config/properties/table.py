@@ -1,6 +1,6 @@
 """The worker's properties: the name, type, default, values and meaning of each, and whether it is a secret, in one place.
 
-`config.worker` reads them by these; ``docs/worker-properties.md`` shows them (`worker_page`). Those of Kafka Connect have its
+`config.worker` reads them by these; ``docs/worker-properties.md`` shows them (`page`). Those of Kafka Connect have its
 meaning (Apache Kafka documentation, "Kafka Connect Configs"); where a default is another one, the remark says why.
 """
 
@@ -10,10 +10,10 @@ from typing import Final
 from tidings_connect.config.exactly_once import DISABLED, WORKER_SETTING, WORKER_VALUES
 from tidings_connect.config.option import Family, Option
 from tidings_connect.config.override_policy import OVERRIDE_POLICY
-from tidings_connect.config.property_values import OFFSET_FILE
+from tidings_connect.config.properties.values import OFFSET_FILE
 from tidings_connect.config.providers import CONFIG_PROVIDERS
-from tidings_connect.config.rest_headers import ALLOWED_METHODS, ALLOWED_ORIGINS, RESPONSE_HEADERS
-from tidings_connect.config.rest_security import ADMIN_LISTENERS, CREDENTIALS_FILE, DEFAULT_PORT, HTTPS_PREFIX
+from tidings_connect.config.rest.headers import ALLOWED_METHODS, ALLOWED_ORIGINS, RESPONSE_HEADERS
+from tidings_connect.config.rest.security import ADMIN_LISTENERS, CREDENTIALS_FILE, DEFAULT_PORT, HTTPS_PREFIX
 from tidings_connect.kafka.topic_bounds import DEFAULT_MOST_TOPICS, MOST_TOPICS
 from tidings_connect.limits import BACKTRACKING, SIGNAL_DIRECTORY, TRANSFORM_MODULES
 

@@ -1,4 +1,4 @@
-"""Writes the page of the worker's properties: ``python -m tidings_connect.config.worker_page docs/worker-properties.md``.
+"""Writes the page of the worker's properties: ``python -m tidings_connect.config.properties.page docs/worker-properties.md``.
 
 With ``--check`` it writes nothing and fails when the page is not what the code says.
 """
@@ -11,13 +11,13 @@ from typing import Final
 
 from tidings_connect.config.option_page import table
 from tidings_connect.config.plugins import worker_options
-from tidings_connect.config.worker_properties import SECTIONS, WITHOUT_MEANING
+from tidings_connect.config.properties.table import SECTIONS, WITHOUT_MEANING
 from tidings_service.generated import put_page
 
-_COMMAND: Final = "python -m tidings_connect.config.worker_page"
+_COMMAND: Final = "python -m tidings_connect.config.properties.page"
 _HEAD: Final = """# Properties of the capture worker
 
-<!-- Generated from the code: .venv/bin/python -m tidings_connect.config.worker_page docs/worker-properties.md -->
+<!-- Generated from the code: .venv/bin/python -m tidings_connect.config.properties.page docs/worker-properties.md -->
 
 A Kafka Connect worker's file of properties works unchanged. What is below is obeyed; a property that is neither here nor a
 setting of Kafka's clients is named in a warning when the worker starts, and does nothing else. A value may be a reference to a
