@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from tidings_connect.data.subscription import Consumed
-from tidings_connect.task.sink_records import Records
-from tidings_connect.task.sink_task import SinkRecord
+from tidings_connect.task.sink.records import Records
+from tidings_connect.task.sink.task import SinkRecord
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 

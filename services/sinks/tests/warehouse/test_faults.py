@@ -13,7 +13,7 @@ from sink_targets import Sink
 from warehouse_parts import ask
 
 from tidings_connect.errors import BrokerError
-from tidings_connect.task.letters import Letters
+from tidings_connect.task.sink.letters import Letters
 
 POINTS = ("warehouse.staged", "warehouse.merged", "warehouse.committed")
 UPSERT = {"pk_mode": "record_key", "insert_mode": "upsert", "auto_create": "true", "delete_enabled": "true"}

@@ -1,4 +1,4 @@
-"""What a sink connector is. See ``docs/connectors.md``."""
+"""What a sink connector is: its options, its tasks and their loop."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,30 +7,11 @@ from typing import ClassVar
 from tidings_connect.config.option import Option
 from tidings_connect.config.sink_options import SINK_OPTIONS, check_sink
 from tidings_connect.connector import Connector, Kind
-from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.diagnosis import Diagnosis
 from tidings_connect.errors import OptionError
-from tidings_connect.task.sink_loop import SinkLoop
-from tidings_connect.task.sink_task import (
-    LeftOut,
-    RetriableError,
-    SinkContext,
-    SinkRecord,
-    SinkTask,
-    SlowError,
-)
+from tidings_connect.task.sink.loop import SinkLoop
+from tidings_connect.task.sink.task import SinkContext, SinkTask
 from tidings_connect.task.transport import TaskContext
-
-__all__ = [
-    "LeftOut",
-    "RetriableError",
-    "SinkConnector",
-    "SinkContext",
-    "SinkRecord",
-    "SinkTask",
-    "SlowError",
-    "TopicPartition",
-]
 
 
 class SinkConnector(Connector):

@@ -23,13 +23,13 @@ from tidings_connect.data.subscription import Consumed, Reach, Subscribe, TopicP
 from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
 from tidings_connect.task.channel import SIGNAL, Report
-from tidings_connect.task.commit_time import committed_ms
-from tidings_connect.task.kept_records import KeptRecords
-from tidings_connect.task.letters import PUT, Letters
 from tidings_connect.task.patience import Patience
-from tidings_connect.task.sink_progress import SinkProgress
-from tidings_connect.task.sink_records import Records
-from tidings_connect.task.sink_task import (
+from tidings_connect.task.sink.commit_time import committed_ms
+from tidings_connect.task.sink.kept_records import KeptRecords
+from tidings_connect.task.sink.letters import PUT, Letters
+from tidings_connect.task.sink.progress import SinkProgress
+from tidings_connect.task.sink.records import Records
+from tidings_connect.task.sink.task import (
     LeftOut,
     RetriableError,
     SinkContext,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from tidings_connect.task.sink_task import SinkRecord
+from tidings_connect.task.sink.task import SinkRecord
 
 _UNITS = (("ts_us", 1000), ("ts_ms", 1), ("ts_ns", 1_000_000))
 """Of an envelope's source, how many of them a millisecond has; microseconds first, as the more exact."""

@@ -4,7 +4,7 @@ refuses only then."""
 from collections.abc import Iterable
 
 from tidings_connect.data.subscription import Consumed, TopicPartition
-from tidings_connect.task.sink_task import SinkRecord
+from tidings_connect.task.sink.task import SinkRecord
 
 
 class KeptRecords:

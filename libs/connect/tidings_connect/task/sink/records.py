@@ -10,9 +10,9 @@ from tidings_connect.data.errors import DataError
 from tidings_connect.data.parse import parse_text
 from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.channel import TaskJob
-from tidings_connect.task.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
 from tidings_connect.task.patience import Patience
-from tidings_connect.task.sink_task import LeftOut, SinkRecord
+from tidings_connect.task.sink.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
+from tidings_connect.task.sink.task import LeftOut, SinkRecord
 from tidings_connect.transforms.chain import TransformError, make_chain
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope.errors import EnvelopeError
