@@ -16,7 +16,7 @@ import orjson
 import psycopg
 from tests.bench.conversion import PASSES
 
-from tidings_capture.cdc.options import ConversionOptions
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.tables import Column
 from tidings_capture.postgres.encoding.fast_json import snippet
 from tidings_capture.postgres.types.selection import conversion_for

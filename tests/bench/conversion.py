@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.encoding.plan import Plan, compile_plan
 from tidings_capture.postgres.wire.pgoutput import Insert, decode_message

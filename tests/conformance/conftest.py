@@ -22,10 +22,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from side_by_side import Pair, Side, rest, until
 
-from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.filters import ColumnFilter, TableFilter, compile_list
-from tidings_capture.cdc.markers import compile_markers
-from tidings_capture.cdc.options import (
+from tidings_capture.cdc.encoding.markers import compile_markers
+from tidings_capture.cdc.encoding.options import (
     BinaryHandling,
     ConversionOptions,
     DecimalHandling,
@@ -33,6 +31,8 @@ from tidings_capture.cdc.options import (
     IntervalHandling,
     TimePrecision,
 )
+from tidings_capture.cdc.event_context import EventContext
+from tidings_capture.cdc.filters import ColumnFilter, TableFilter, compile_list
 from tidings_capture.postgres.client import Endpoint, Session
 from tidings_capture.postgres.encoding.plan import Plan, compile_plan
 from tidings_capture.postgres.server.catalog import Catalog

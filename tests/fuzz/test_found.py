@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tidings_capture.cdc.signals import Signal, condition_for
+from tidings_capture.cdc.signals.channels import Signal, condition_for
 from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.config.rest.security import read_rest_security
 from tidings_connect.data.sizes import parse_size

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.encoding.plan import Plan, compile_plan
 from tidings_connect.converters.encoding import Converter, make_converter

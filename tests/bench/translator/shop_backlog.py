@@ -13,9 +13,9 @@ from zlib import crc32
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tidings_capture.cdc.encoding.markers import MarkerPlan
+from tidings_capture.cdc.encoding.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.markers import MarkerPlan
-from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.encoding.plan import compile_plan
 from tidings_connect.converters.encoding import AvroConverter, Converter, JsonConverter

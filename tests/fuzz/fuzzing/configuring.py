@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from fuzzing.making import json_value, mutated, text
 from fuzzing.running import CANARY, said
-from tidings_capture.cdc.incremental_requests import wanted_keys
-from tidings_capture.cdc.signals import condition_for, signal_of_json, signal_of_row, table_pattern
+from tidings_capture.cdc.incremental.requests import wanted_keys
+from tidings_capture.cdc.signals.channels import condition_for, signal_of_json, signal_of_row, table_pattern
 from tidings_capture.cdc.sql_fragment import enclosed_mariadb
 from tidings_capture.postgres.settings.config import read_connector_config
 from tidings_capture.postgres.settings.option_table import OPTIONS

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from tidings_capture.cdc.column_mappers import mapper_problem, read_mappers
+from tidings_capture.cdc.encoding.column_mappers import mapper_problem, read_mappers
 from tidings_capture.cdc.tables import Column
 
 TEXT = Column("t", 25, -1, "text", not_null=False)

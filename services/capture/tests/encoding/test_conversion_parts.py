@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tidings_capture.cdc.encoding.markers import MarkerPlan, compile_markers
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.markers import MarkerPlan, compile_markers
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_connect.converters.encoding import (
     APICURIO_AVRO_CONVERTER,
     CONFLUENT_AVRO_CONVERTER,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
+from tidings_capture.cdc.encoding.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.tables import Column, ElementType
 from tidings_capture.cdc.types.conversion import Conversion
 from tidings_capture.postgres.types.defaults import default_for

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings_capture.cdc.options import ConversionOptions
-from tidings_capture.cdc.snippets import ASTRAL, CONTROL
+from tidings_capture.cdc.encoding.options import ConversionOptions
+from tidings_capture.cdc.encoding.snippets import ASTRAL, CONTROL
 from tidings_capture.cdc.tables import Column
 from tidings_capture.cdc.types.conversion import Conversion, Kind, UnknownLabelError
 from tidings_capture.postgres.encoding.fast_json import snippet

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_capture.cdc.options import (
+from tidings_capture.cdc.encoding.options import (
     ConversionOptions,
     DecimalHandling,
     FailureHandling,
     HstoreHandling,
     TimePrecision,
 )
-from tidings_capture.cdc.plan_columns import ColumnEncoder, converted_column
+from tidings_capture.cdc.encoding.plan_columns import ColumnEncoder, converted_column
 from tidings_capture.cdc.tables import Column, ElementType, Table
 from tidings_capture.cdc.types.conversion import CellError, Conversion, ConversionError, NoRepresentationError
 from tidings_capture.postgres.encoding.rows import TYPES

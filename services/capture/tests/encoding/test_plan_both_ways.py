@@ -21,8 +21,8 @@ from plan_parts import (
 )
 
 from tidings_capture.cdc.cells import UNCHANGED, Cells
+from tidings_capture.cdc.encoding.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.types.conversion import ConversionError
 from tidings_capture.postgres.encoding.plan import Plan, compile_plan
 from tidings_capture.postgres.wire.pgoutput import DecodeError

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from plan_parts import NUMERIC_10_2, OID, column, context, converters, insert_message, plan_for
 
 from tidings_capture.cdc.cells import UNCHANGED, Cells
-from tidings_capture.cdc.column_mappers import read_mappers
-from tidings_capture.cdc.options import ConversionOptions
+from tidings_capture.cdc.encoding.column_mappers import read_mappers
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.tables import Table
 from tidings_capture.cdc.types.conversion import ConversionError
 from tidings_capture.postgres.encoding import row_reader as plan_match

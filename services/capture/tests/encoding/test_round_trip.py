@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.filters import ColumnFilter
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.types.conversion import ConversionError
 from tidings_capture.postgres.client import Endpoint, Session
 from tidings_capture.postgres.encoding.plan import Plan, compile_plan

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_capture.cdc.options import (
+from tidings_capture.cdc.encoding.options import (
     BinaryHandling,
     ConversionOptions,
     DecimalHandling,

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tidings_capture.cdc.snapshot_options import SnapshotOptions
+from tidings_capture.cdc.snapshots.options import SnapshotOptions
 from tidings_capture.cdc.start import Begin, Stored, begin, rest_of
 
 INITIAL, ALWAYS = SnapshotOptions("initial"), SnapshotOptions("always")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from raw_topics import read_raw
 
-from tidings_capture.cdc.signals import consumer_settings
+from tidings_capture.cdc.signals.channels import consumer_settings
 from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.errors import PostgresError
 from tidings_capture.postgres.settings.config import read_connector_config, read_endpoint

@@ -6,7 +6,7 @@ import os
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tidings_capture.cdc.live_keys import LiveKeys
+from tidings_capture.cdc.incremental.live_keys import LiveKeys
 from tidings_service.disk import OwnDirectory, remove_abandoned
 from tidings_stack.kafka import arrived
 

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tidings_capture.cdc.chunks import ChunkTable
 from tidings_capture.cdc.errors import DatabaseError
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.incremental import IncrementalSnapshots
+from tidings_capture.cdc.incremental.chunks import ChunkTable
+from tidings_capture.cdc.incremental.snapshot import IncrementalSnapshots
 from tidings_capture.cdc.route import Route
-from tidings_capture.cdc.signal_options import SignalOptions
-from tidings_capture.cdc.signals import Signal
+from tidings_capture.cdc.signals.channels import Signal
+from tidings_capture.cdc.signals.options import SignalOptions
 from tidings_capture.cdc.tables import Column, Table
 from tidings_service import Retry
 

@@ -7,9 +7,9 @@ import signal
 import pytest
 from snapshots.test_deleted_rows import MANY_KEYS, ROW
 
-from tidings_capture.cdc.incremental_requests import wanted_keys
-from tidings_capture.cdc.incremental_state import Collection, IncrementalState, restored_state
-from tidings_capture.cdc.signals import Signal
+from tidings_capture.cdc.incremental.requests import wanted_keys
+from tidings_capture.cdc.incremental.state import Collection, IncrementalState, restored_state
+from tidings_capture.cdc.signals.channels import Signal
 from tidings_connect.errors import ConnectError
 from tidings_envelope.headers.repair import HEADER, MOST_KEYS
 

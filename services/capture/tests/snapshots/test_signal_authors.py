@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tidings_capture.cdc.signal_file import MOST_BYTES, SignalFile
+from tidings_capture.cdc.signals.file import MOST_BYTES, SignalFile
 from tidings_capture.cdc.sql_fragment import enclosed, enclosed_mariadb
 from tidings_connect.errors import ConnectError
 from tidings_connect.limits import ConnectorLimits, limited

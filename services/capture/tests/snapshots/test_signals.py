@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from tidings_capture.cdc.incremental_state import Collection, IncrementalState, restored_state
-from tidings_capture.cdc.signals import signal_of_json, signal_of_row
+from tidings_capture.cdc.incremental.state import Collection, IncrementalState, restored_state
+from tidings_capture.cdc.signals.channels import signal_of_json, signal_of_row
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.server.chunk_query import chunk_query, literal
 from tidings_envelope.java.hash_order import copied_map_order

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidings_capture.cdc.notifications import EncodedNotifications, Notifier
+from tidings_capture.cdc.signals.notifications import EncodedNotifications, Notifier
 from tidings_capture.cdc.start import SnapshotWork, rest_of
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.encoding.output import TaskOutput

@@ -24,8 +24,8 @@ from stream_parts import (
     xlog,
 )
 
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.left_out import HEADER
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.cdc.types.conversion import ConversionError
 from tidings_capture.postgres.encoding.plan import compile_plan

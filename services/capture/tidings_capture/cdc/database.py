@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, MutableMapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.incremental_state import Collection, Key
+from tidings_capture.cdc.incremental.state import Collection, Key
 from tidings_capture.cdc.route import Route
 from tidings_capture.cdc.tables import Column, Table
 

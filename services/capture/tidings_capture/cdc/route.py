@@ -1,6 +1,6 @@
 """A captured table's plan and topic."""
 
-from tidings_capture.cdc.plan import Plan
+from tidings_capture.cdc.encoding.plan import Plan
 from tidings_capture.cdc.tables import Table
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, Generic, TypeVar
 
-from tidings_capture.cdc.snapshot_options import SnapshotOptions
+from tidings_capture.cdc.snapshots.options import SnapshotOptions
 
 P = TypeVar("P")
 

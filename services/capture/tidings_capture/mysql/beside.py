@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tidings_capture.cdc import notifications
-from tidings_capture.cdc.blocking_snapshots import BlockingSnapshots
 from tidings_capture.cdc.database import TableId
-from tidings_capture.cdc.incremental import IncrementalSnapshots
-from tidings_capture.cdc.notifications import INITIAL, Notifier
-from tidings_capture.cdc.signal_dispatch import SignalDispatch
-from tidings_capture.cdc.signals import Signal, SignalChannels
+from tidings_capture.cdc.incremental.snapshot import IncrementalSnapshots
+from tidings_capture.cdc.signals.channels import Signal, SignalChannels
+from tidings_capture.cdc.signals.dispatch import SignalDispatch
+from tidings_capture.cdc.signals.notifications import INITIAL, KEY, VALUE, Notifier
+from tidings_capture.cdc.snapshots.blocking import BlockingSnapshots
 from tidings_capture.mysql.binlog.cells import Cells
 from tidings_capture.mysql.incremental.chunks import MariaDbChunks
 from tidings_capture.mysql.incremental.session import ChunkSession
@@ -26,7 +25,7 @@ _SOON_SECONDS = 0.02
 
 
 class Beside:
-    """Of one task. Errors are those of `cdc.incremental` and `cdc.signal_dispatch`."""
+    """Of one task. Errors are those of `cdc.incremental.snapshot` and `cdc.signals.dispatch`."""
 
     def __init__(self, config: MariaDbConfig, output: Output) -> None:
         options = config.signals
@@ -98,6 +97,4 @@ class Beside:
     def _write_notification(self, value: dict[str, Any]) -> None:
         key = {"id": value["id"]}
         topic = self._config.signals.notification_topic
-        self._output.write(
-            SourceRecord(topic, None, notifications.KEY, key, notifications.VALUE, value, None, [])
-        )
+        self._output.write(SourceRecord(topic, None, KEY, key, VALUE, value, None, []))

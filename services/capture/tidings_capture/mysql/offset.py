@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tidings_capture.cdc.incremental_state import FIELDS
+from tidings_capture.cdc.incremental.state import FIELDS
 from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
 from tidings_connect.errors import OffsetError
 
@@ -41,7 +41,7 @@ class Offset:
     parts: Mapping[str, int] = field(default_factory=dict)
     """Rows that were read, by the transaction's GTID."""
     incremental: Mapping[str, Any] | None = None
-    """The fields of an incremental snapshot that is under way (`cdc.incremental_state`)."""
+    """The fields of an incremental snapshot that is under way (`cdc.incremental.state`)."""
     done: tuple[str, ...] = ()
     """Tables that a snapshot which is under way has sent as a whole, as ``database.table``."""
     prepared: Mapping[str, tuple[Gtid, GtidPosition]] = field(default_factory=dict)

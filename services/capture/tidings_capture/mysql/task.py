@@ -3,8 +3,8 @@
 import time
 from dataclasses import replace
 
-from tidings_capture.cdc.notifications import INITIAL
-from tidings_capture.cdc.signals import signal_of_json
+from tidings_capture.cdc.signals.channels import signal_of_json
+from tidings_capture.cdc.signals.notifications import INITIAL
 from tidings_capture.cdc.start import Begin, Stored, begin
 from tidings_capture.mysql.beside import Beside
 from tidings_capture.mysql.binlog.log_check import check_position

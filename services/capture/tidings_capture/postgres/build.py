@@ -2,15 +2,15 @@
 
 from contextlib import ExitStack
 
-from tidings_capture.cdc.blocking_snapshots import BlockingSnapshots
-from tidings_capture.cdc.chunks import ChunkTable
-from tidings_capture.cdc.deleted_rows import DeletedRows
-from tidings_capture.cdc.given_keys import GivenKeys
-from tidings_capture.cdc.incremental import IncrementalSnapshots
-from tidings_capture.cdc.markers import compile_markers
-from tidings_capture.cdc.notifications import EncodedNotifications, Notifier
-from tidings_capture.cdc.signal_dispatch import SignalDispatch
-from tidings_capture.cdc.signals import SignalChannels
+from tidings_capture.cdc.encoding.markers import compile_markers
+from tidings_capture.cdc.incremental.chunks import ChunkTable
+from tidings_capture.cdc.incremental.deleted_rows import DeletedRows
+from tidings_capture.cdc.incremental.given_keys import GivenKeys
+from tidings_capture.cdc.incremental.snapshot import IncrementalSnapshots
+from tidings_capture.cdc.signals.channels import SignalChannels
+from tidings_capture.cdc.signals.dispatch import SignalDispatch
+from tidings_capture.cdc.signals.notifications import EncodedNotifications, Notifier
+from tidings_capture.cdc.snapshots.blocking import BlockingSnapshots
 from tidings_capture.cdc.spool import Spool
 from tidings_capture.postgres.encoding.output import TaskOutput
 from tidings_capture.postgres.encoding.routes import Routes

@@ -6,8 +6,8 @@ Its parts are made in `build`. Every error leaves `TaskRun.run`; whoever runs it
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from tidings_capture.cdc.blocking_snapshots import BlockingSnapshots
-from tidings_capture.cdc.notifications import INITIAL, Notifier
+from tidings_capture.cdc.signals.notifications import INITIAL, Notifier
+from tidings_capture.cdc.snapshots.blocking import BlockingSnapshots
 from tidings_capture.postgres.offsets.offset import SourceOffset
 from tidings_capture.postgres.offsets.progress import TaskProgress
 from tidings_capture.postgres.offsets.start import TaskStart

@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.incremental import IncrementalSnapshots
+from tidings_capture.cdc.incremental.snapshot import IncrementalSnapshots
 from tidings_capture.postgres.encoding.routes import Routes
 from tidings_capture.postgres.encoding.tolerance import Tolerance
 from tidings_capture.postgres.offsets.loss_recovery import CORRELATION

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from tidings_capture.cdc.signals import Signal, signal_of_json
+from tidings_capture.cdc.signals.channels import Signal, signal_of_json
 from tidings_capture.postgres.streaming.slot_feedback import SlotFeedback
 from tidings_capture.postgres.wal.options import GUARD_LEVEL
 from tidings_capture.postgres.wal.task_guard import TaskGuard

@@ -13,7 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePrecision
+from tidings_capture.cdc.encoding.options import BinaryHandling, DecimalHandling, TimePrecision
 from tidings_capture.cdc.types.iso_times import iso_timestamp
 from tidings_capture.mysql.binlog.cells import DAY_MICROS, MICROS, ZERO
 from tidings_capture.mysql.encoding.selected import (

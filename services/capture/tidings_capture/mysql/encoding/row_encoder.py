@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from tidings_capture.cdc.snippets import LOOK_AGAIN
+from tidings_capture.cdc.encoding.snippets import LOOK_AGAIN
 from tidings_capture.mysql.binlog import table_map as kinds
 from tidings_capture.mysql.binlog.cells import ZERO, Cells, unscaled_cell
 from tidings_capture.mysql.binlog.row_code import Code, Decode, cell_lines, one_cell
@@ -32,7 +32,7 @@ IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, TypeError, struct.
 _ReadRow = Callable[[bytes, int], tuple[int, bytes, bytes | None]]
 _INTEGERS: Final = frozenset({ConnectType.INT16, ConnectType.INT32, ConnectType.INT64})
 _LOOK_AGAIN: Final = "ESCAPE in row and CONTROL in row or not row.isascii() and ASTRAL(row)"
-"""What `cdc.snippets.LOOK_AGAIN` looks for."""
+"""What `cdc.encoding.snippets.LOOK_AGAIN` looks for."""
 _MOST_SETS: Final = 64
 """Sets of nulls with a function of their own."""
 

@@ -1,1 +1,1 @@
-"""Incremental snapshots of MariaDB: what `cdc.incremental` asks of a database."""
+"""Incremental snapshots of MariaDB: what `cdc.incremental.snapshot` asks of a database."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidings_capture.cdc.incremental_state import Key
+from tidings_capture.cdc.incremental.state import Key
 from tidings_capture.mysql.encoding.selected import BYTES, WHOLE, expression, quoted
 from tidings_capture.mysql.schemas.catalog import Column, Table
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidings_capture.cdc.database import TableId
-from tidings_capture.cdc.incremental_state import Collection, Key
+from tidings_capture.cdc.incremental.state import Collection, Key
 from tidings_capture.mysql.binlog.cells import Cells
 from tidings_capture.mysql.encoding.records import Place
 from tidings_capture.mysql.encoding.selected import Read, reader

@@ -5,8 +5,8 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-from tidings_capture.cdc.incremental_state import Collection
-from tidings_capture.cdc.signal_options import SignalOptions
+from tidings_capture.cdc.incremental.state import Collection
+from tidings_capture.cdc.signals.options import SignalOptions
 from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.incremental.errors import asking
@@ -22,7 +22,7 @@ _PATIENCE_SECONDS: Final = 0.2
 
 
 class MariaDbWatermarks:
-    """Sets the watermarks around the reading of a chunk, as `cdc.incremental` says."""
+    """Sets the watermarks around the reading of a chunk, as `cdc.incremental.snapshot` says."""
 
     def __init__(self, options: SignalOptions, session: ChunkSession) -> None:
         self._options = options

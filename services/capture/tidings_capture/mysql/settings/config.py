@@ -6,6 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidings_capture.cdc.encoding.options import (
+    BinaryHandling,
+    DecimalHandling,
+    TimePrecision,
+    placeholder_bytes,
+)
 from tidings_capture.cdc.filters import (
     ColumnFilter,
     KeyColumns,
@@ -14,9 +20,8 @@ from tidings_capture.cdc.filters import (
     compile_list,
 )
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY, TopicNames
-from tidings_capture.cdc.options import BinaryHandling, DecimalHandling, TimePrecision, placeholder_bytes
-from tidings_capture.cdc.signal_options import SignalOptions, read_signal_options
-from tidings_capture.cdc.snapshot_options import SnapshotOptions, select_overrides
+from tidings_capture.cdc.signals.options import SignalOptions, read_signal_options
+from tidings_capture.cdc.snapshots.options import SnapshotOptions, select_overrides
 from tidings_capture.cdc.sql_fragment import enclosed_mariadb
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.encoding.fields import FieldOptions

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from tidings_capture.cdc.encoding.options import placeholder_bytes
 from tidings_capture.cdc.filters import compile_keys, compile_list
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY
-from tidings_capture.cdc.options import placeholder_bytes
-from tidings_capture.cdc.signal_option_table import OPTIONS as SIGNALS
-from tidings_capture.cdc.signal_option_table import missing_partners
-from tidings_capture.cdc.signal_options import SIGNAL_CONSUMER
-from tidings_capture.cdc.snapshot_options import OVERRIDES, select_overrides
+from tidings_capture.cdc.signals.option_table import OPTIONS as SIGNALS
+from tidings_capture.cdc.signals.option_table import missing_partners
+from tidings_capture.cdc.signals.options import SIGNAL_CONSUMER
+from tidings_capture.cdc.snapshots.options import OVERRIDES, select_overrides
 from tidings_capture.cdc.tls import MODES as TLS_MODES
 from tidings_capture.mysql.history.options import (
     HISTORY,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tidings_capture.cdc.parallel_reads import ParallelReads, Reader
+from tidings_capture.cdc.snapshots.parallel_reads import ParallelReads, Reader
 from tidings_capture.mysql.client import Session
 
 Rows = Sequence[Sequence[Any]]

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tidings_capture.cdc.snippets import Snippet
+from tidings_capture.cdc.encoding.snippets import Snippet
 from tidings_capture.cdc.types.conversion import Conversion, Kind
 from tidings_capture.postgres.encoding.fast_json import EPOCH, MINUTES, Memory
 from tidings_envelope.avro.codec import ENDS, PAIRS, AvroCodec, long_avro, present_branch

@@ -11,7 +11,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from tidings_capture.cdc.snippets import TEXT, Snippet
+from tidings_capture.cdc.encoding.snippets import TEXT, Snippet
 from tidings_capture.cdc.types.civil import days_from_civil
 from tidings_capture.cdc.types.conversion import Conversion, Kind
 from tidings_capture.postgres.types.numbers import convert_boolean, convert_decimal

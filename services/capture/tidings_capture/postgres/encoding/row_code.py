@@ -1,7 +1,7 @@
 """Generates a relation version's functions from PostgreSQL's tuples to the encoded row and key.
 
 `RowFunctions.read` walks pgoutput's TupleData in a message once, column after column without a loop;
-`RowFunctions.lines` takes lines of COPY. Cells are replaced by what `cdc.plan_code` generates.
+`RowFunctions.lines` takes lines of COPY. Cells are replaced by what `cdc.encoding.plan_code` generates.
 """
 
 import struct
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.plan_code import (
+from tidings_capture.cdc.encoding.plan_code import (
     CellCode,
     ColumnCode,
     EncodedRow,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from tidings_capture.cdc.plan_code import (
+from tidings_capture.cdc.encoding.plan_code import (
     ColumnCode,
     EncodedRow,
     Piece,
@@ -25,8 +25,8 @@ from tidings_capture.cdc.plan_code import (
     key_variable,
     present_lines,
 )
-from tidings_capture.cdc.plan_columns import ColumnEncoder
-from tidings_capture.cdc.snippets import LOOK_AGAIN, TEXT, Shape
+from tidings_capture.cdc.encoding.plan_columns import ColumnEncoder
+from tidings_capture.cdc.encoding.snippets import LOOK_AGAIN, TEXT, Shape
 from tidings_capture.postgres.encoding.row_code import RowFunctions
 
 _ANY: Final = Shape(rb"([^\0]*)", always=True)

@@ -1,13 +1,13 @@
-"""PostgreSQL's types and rows, as the table plan asks for them (`cdc.row_format`)."""
+"""PostgreSQL's types and rows, as the table plan asks for them (`cdc.encoding.row_format`)."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.options import ConversionOptions
-from tidings_capture.cdc.plan_code import ColumnCode, RowLayout
+from tidings_capture.cdc.encoding.options import ConversionOptions
+from tidings_capture.cdc.encoding.plan_code import ColumnCode, RowLayout
+from tidings_capture.cdc.encoding.snippets import Shape, Snippet
 from tidings_capture.cdc.row_change import RowChange
-from tidings_capture.cdc.snippets import Shape, Snippet
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.cdc.types.conversion import Conversion, ConversionError
 from tidings_capture.postgres.encoding import fast_avro, fast_json, json_shapes

@@ -7,8 +7,8 @@ and the time once per reading of the clock; an event adds its LSN and its number
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Table
 from tidings_envelope import semantic
 from tidings_envelope.avro.codec import long_avro
@@ -54,7 +54,7 @@ def source_of(
 
 
 class PostgresSourceWriter(ABC):
-    """Writes what follows ``after`` in the values of one table; see `cdc.source_block`."""
+    """Writes what follows ``after`` in the values of one table; see `cdc.encoding.source_block`."""
 
     def __init__(
         self,

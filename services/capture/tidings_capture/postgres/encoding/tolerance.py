@@ -15,7 +15,7 @@ from typing import Final
 import orjson
 
 from tidings_capture.cdc.cells import UNCHANGED, Cells
-from tidings_capture.cdc.column_mappers import ColumnMappers
+from tidings_capture.cdc.encoding.column_mappers import ColumnMappers
 from tidings_capture.cdc.tables import Table
 from tidings_capture.postgres.wire.pgoutput import Delete, Insert, Update, decode_message
 from tidings_connect.data.records import Record

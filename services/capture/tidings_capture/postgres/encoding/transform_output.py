@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from tidings_capture.cdc.encoding.plan import NEW_KEY_HEADER, OLD_KEY_HEADER
 from tidings_capture.cdc.left_out import LeftOut
-from tidings_capture.cdc.plan import NEW_KEY_HEADER, OLD_KEY_HEADER
 from tidings_capture.postgres.encoding.tolerance import Tolerance
 from tidings_capture.postgres.streaming.logical_messages import COLLECTION
 from tidings_connect.converters.encoding import Converter

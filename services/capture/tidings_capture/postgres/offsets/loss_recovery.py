@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidings_capture.cdc.chunks import chunk_columns
-from tidings_capture.cdc.incremental_state import Collection, restored_state
-from tidings_capture.cdc.notifications import LOSS, Notifier
+from tidings_capture.cdc.incremental.chunks import chunk_columns
+from tidings_capture.cdc.incremental.state import Collection, restored_state
+from tidings_capture.cdc.signals.notifications import LOSS, Notifier
 from tidings_capture.cdc.start import SnapshotWork, Start
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.errors import LossError, PublicationError

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from tidings_capture.cdc.incremental_state import FIELDS as INCREMENTAL_FIELDS
+from tidings_capture.cdc.incremental.state import FIELDS as INCREMENTAL_FIELDS
 from tidings_capture.postgres.offsets.history import History, history_of
 from tidings_connect.errors import OffsetError
 
@@ -54,7 +54,7 @@ class SourceOffset:
     does not know the field it is stored in, sees an initial snapshot that was interrupted and takes a new one."""
 
     incremental: Mapping[str, Any] | None = None
-    """The fields of an incremental snapshot that is under way (`incremental_state`)."""
+    """The fields of an incremental snapshot that is under way (`cdc.incremental.state`)."""
 
     history: History | None = None
     """The server and publication that this is a position of; None in Debezium's offsets."""

@@ -14,7 +14,7 @@ from tidings_capture.postgres.offsets.offset import SourceOffset
 from tidings_connect.task.checkpoints import Checkpoints
 
 Incremental = Mapping[str, Any] | None
-"""The fields of an incremental snapshot (`cdc.incremental_state`)."""
+"""The fields of an incremental snapshot (`cdc.incremental.state`)."""
 
 
 def position_at(lsn: int) -> SourceOffset:

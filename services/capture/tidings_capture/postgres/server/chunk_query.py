@@ -5,7 +5,7 @@ Keys come as the text that PostgreSQL wrote, and go back as literals whose type 
 
 from collections.abc import Sequence
 
-from tidings_capture.cdc.incremental_state import Key
+from tidings_capture.cdc.incremental.state import Key
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.sql_text import quote
 

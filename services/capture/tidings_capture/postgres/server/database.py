@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.database import LookedUp
-from tidings_capture.cdc.incremental_state import Key
+from tidings_capture.cdc.incremental.state import Key
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.errors import PostgresError

@@ -4,17 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidings_capture.cdc.column_mappers import read_mappers
-from tidings_capture.cdc.filters import (
-    ColumnFilter,
-    KeyColumns,
-    MessageFilter,
-    TableFilter,
-    compile_keys,
-    compile_list,
-)
-from tidings_capture.cdc.naming import NameAdjustment, TopicNames
-from tidings_capture.cdc.options import (
+from tidings_capture.cdc.encoding.column_mappers import read_mappers
+from tidings_capture.cdc.encoding.options import (
     BinaryHandling,
     ConversionOptions,
     DecimalHandling,
@@ -24,8 +15,17 @@ from tidings_capture.cdc.options import (
     TimePrecision,
     placeholder_bytes,
 )
-from tidings_capture.cdc.signal_options import SignalOptions, read_signal_options, table_name
-from tidings_capture.cdc.snapshot_options import SnapshotOptions, select_overrides
+from tidings_capture.cdc.filters import (
+    ColumnFilter,
+    KeyColumns,
+    MessageFilter,
+    TableFilter,
+    compile_keys,
+    compile_list,
+)
+from tidings_capture.cdc.naming import NameAdjustment, TopicNames
+from tidings_capture.cdc.signals.options import SignalOptions, read_signal_options, table_name
+from tidings_capture.cdc.snapshots.options import SnapshotOptions, select_overrides
 from tidings_capture.postgres.client import Endpoint
 from tidings_capture.postgres.encoding.tolerance import ToleranceOptions
 from tidings_capture.postgres.server.replica_identities import IdentityRule, compile_identities

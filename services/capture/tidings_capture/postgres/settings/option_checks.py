@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
+from tidings_capture.cdc.encoding.options import placeholder_bytes
 from tidings_capture.cdc.filters import compile_keys, compile_list
-from tidings_capture.cdc.options import placeholder_bytes
 from tidings_capture.postgres.server.replica_identities import compile_identities
 from tidings_capture.postgres.wal.options import parse_limit
 from tidings_connect.config.option_checks import refused_by

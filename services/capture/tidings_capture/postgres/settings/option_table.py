@@ -7,8 +7,8 @@ accepted without effect because one value is the only behaviour (`FIXED`: any ot
 
 from typing import Final
 
-from tidings_capture.cdc.signal_option_table import OPTIONS as SIGNALS
-from tidings_capture.cdc.signal_options import SIGNAL_CONSUMER
+from tidings_capture.cdc.signals.option_table import OPTIONS as SIGNALS
+from tidings_capture.cdc.signals.options import SIGNAL_CONSUMER
 from tidings_capture.postgres.settings.option_tables import (
     captured,
     connection,

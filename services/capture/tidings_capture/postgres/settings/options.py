@@ -6,10 +6,10 @@ An option that is in none of the table's kinds is an error that names the neares
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tidings_capture.cdc.column_mappers import PREFIXES, mapper_problem
+from tidings_capture.cdc.encoding.column_mappers import PREFIXES, mapper_problem
 from tidings_capture.cdc.naming import topic_option_problems
-from tidings_capture.cdc.signal_option_table import missing_partners
-from tidings_capture.cdc.snapshot_options import OVERRIDES, select_overrides
+from tidings_capture.cdc.signals.option_table import missing_partners
+from tidings_capture.cdc.snapshots.options import OVERRIDES, select_overrides
 from tidings_capture.postgres.settings.option_table import (
     FIXED,
     NOT_IMPLEMENTED,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from tidings_capture.cdc.parallel_reads import ParallelReads, Reader
+from tidings_capture.cdc.snapshots.parallel_reads import ParallelReads, Reader
 from tidings_capture.cdc.sql_fragment import enclosed
 from tidings_capture.cdc.tables import Table
 from tidings_capture.postgres.client import Endpoint, Session, quote

@@ -34,7 +34,7 @@ from functools import partial
 from typing import Final
 
 from tidings_capture.cdc.fault_points import reached
-from tidings_capture.cdc.notifications import INITIAL, Notifier
+from tidings_capture.cdc.signals.notifications import INITIAL, Notifier
 from tidings_capture.cdc.start import SnapshotWork
 from tidings_capture.postgres.client import Replication, Session
 from tidings_capture.postgres.encoding.output import TaskOutput

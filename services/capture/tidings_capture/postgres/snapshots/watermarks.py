@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from tidings_capture.cdc.incremental_state import Collection
-from tidings_capture.cdc.signal_options import SignalOptions
+from tidings_capture.cdc.incremental.state import Collection
+from tidings_capture.cdc.signals.options import SignalOptions
 from tidings_capture.postgres.server.chunk_query import literal
 from tidings_capture.postgres.server.database import PostgresDatabase
 from tidings_capture.postgres.server.setup import server_lsn

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
+from tidings_capture.cdc.encoding.markers import MarkerPlan
 from tidings_capture.cdc.heartbeat_lag import HeartbeatLag
-from tidings_capture.cdc.markers import MarkerPlan
 from tidings_capture.postgres.server.database import PostgresDatabase
 from tidings_capture.postgres.settings.config import ConnectorConfig
 from tidings_capture.postgres.wal.task_guard import TaskGuard

@@ -8,8 +8,8 @@ import base64
 from collections.abc import Callable
 from typing import Any, Final
 
+from tidings_capture.cdc.encoding.options import BinaryHandling
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.options import BinaryHandling
 from tidings_capture.postgres.encoding.source_block import source_of
 from tidings_capture.postgres.server.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.postgres.settings.config import ConnectorConfig

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidings_capture.cdc.blocking_snapshots import BlockingSnapshots
 from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.fault_points import reached
-from tidings_capture.cdc.incremental import IncrementalSnapshots
-from tidings_capture.cdc.signal_dispatch import SignalDispatch
+from tidings_capture.cdc.incremental.snapshot import IncrementalSnapshots
+from tidings_capture.cdc.signals.dispatch import SignalDispatch
+from tidings_capture.cdc.snapshots.blocking import BlockingSnapshots
 from tidings_capture.cdc.spool import Spool
 from tidings_capture.postgres.client import Replication
 from tidings_capture.postgres.errors import PostgresError

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tidings_capture.cdc.encoding.markers import MarkerPlan
 from tidings_capture.cdc.event_context import EventContext
 from tidings_capture.cdc.left_out import LeftOut
-from tidings_capture.cdc.markers import MarkerPlan
 from tidings_capture.cdc.types.conversion import ConversionError
 from tidings_capture.postgres.client import parse_keepalive
 from tidings_capture.postgres.encoding.routes import Routes

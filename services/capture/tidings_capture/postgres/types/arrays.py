@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidings_capture.cdc.options import BinaryHandling, ConversionOptions, TimePrecision
+from tidings_capture.cdc.encoding.options import BinaryHandling, ConversionOptions, TimePrecision
 from tidings_capture.cdc.types.conversion import CellError, Conversion, NoRepresentationError
 from tidings_capture.postgres.types.texts import placeholder_uuid
 from tidings_envelope import semantic

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from tidings_capture.cdc.options import ConversionOptions, DecimalHandling, TimePrecision
+from tidings_capture.cdc.encoding.options import ConversionOptions, DecimalHandling, TimePrecision
 from tidings_capture.cdc.tables import Column
 from tidings_capture.cdc.types.conversion import Conversion
 from tidings_capture.cdc.types.iso_times import iso_timestamp

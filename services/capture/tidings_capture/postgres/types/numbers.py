@@ -4,7 +4,7 @@ import re
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
-from tidings_capture.cdc.options import ConversionOptions, DecimalHandling
+from tidings_capture.cdc.encoding.options import ConversionOptions, DecimalHandling
 from tidings_capture.cdc.types.conversion import CellError, Conversion, Kind, NoRepresentationError
 from tidings_envelope import semantic
 from tidings_envelope.decimals import EXACT, int_from_digits, int_to_bytes

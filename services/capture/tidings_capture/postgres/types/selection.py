@@ -8,7 +8,7 @@ schema; those of extensions have no fixed oid.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tidings_capture.cdc.options import ConversionOptions
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.tables import Column, ElementType
 from tidings_capture.cdc.types.conversion import Conversion
 from tidings_capture.postgres.types import arrays, geometric, numbers, temporal, texts, vectors

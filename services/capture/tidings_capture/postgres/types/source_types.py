@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from tidings_capture.cdc.column_sizes import length_and_scale
+from tidings_capture.cdc.encoding.column_sizes import length_and_scale
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.filters import matches
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Column, Table
 
 _SERIALS: Final = {"int2": "smallserial", "int4": "serial", "int8": "bigserial"}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from decimal import ROUND_DOWN, Decimal
 from typing import Any, Final
 
-from tidings_capture.cdc.options import ConversionOptions, IntervalHandling, TimePrecision
+from tidings_capture.cdc.encoding.options import ConversionOptions, IntervalHandling, TimePrecision
 from tidings_capture.cdc.types import structured_times as structured
 from tidings_capture.cdc.types.civil import days_from_civil
 from tidings_capture.cdc.types.conversion import CellError, Conversion, Kind

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from tidings_capture.cdc.options import BinaryHandling, ConversionOptions, HstoreHandling
+from tidings_capture.cdc.encoding.options import BinaryHandling, ConversionOptions, HstoreHandling
 from tidings_capture.cdc.types.conversion import CellError, Conversion, Kind, UnknownLabelError
 from tidings_envelope import semantic
 from tidings_envelope.java.hash_order import java_hash_order

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from tidings_capture.cdc.signal_options import SIGNAL_CONSUMER
-from tidings_capture.cdc.snapshot_options import OVERRIDES
+from tidings_capture.cdc.signals.options import SIGNAL_CONSUMER
+from tidings_capture.cdc.snapshots.options import OVERRIDES
 from tidings_connect.config.option import Family, Option, Passed
 
 FAMILIES: Final = (

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from tidings_capture.cdc.signal_option_table import INCREMENTAL
-from tidings_capture.cdc.snapshot_options import OVERRIDES
+from tidings_capture.cdc.signals.option_table import INCREMENTAL
+from tidings_capture.cdc.snapshots.options import OVERRIDES
 from tidings_capture.postgres.settings.option_checks import patterns_problem
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import (

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tidings_capture.cdc.cells import UNCHANGED, Cells
+from tidings_capture.cdc.encoding.key_cells import NoWayBackError, cell_of
+from tidings_capture.cdc.encoding.options import ConversionOptions, FailureHandling
+from tidings_capture.cdc.encoding.plan_code import IRREGULAR, EncodedRow, RowLayout
+from tidings_capture.cdc.encoding.plan_columns import ColumnEncoder, converted_column, mapped_column
+from tidings_capture.cdc.encoding.plan_layout import column_codes, fields, key_columns
+from tidings_capture.cdc.encoding.row_format import RowFormat
+from tidings_capture.cdc.encoding.source_block import SourceBlock
+from tidings_capture.cdc.encoding.type_map import TypeMap
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.key_cells import NoWayBackError, cell_of
 from tidings_capture.cdc.naming import KeyField, adjusted
-from tidings_capture.cdc.options import ConversionOptions, FailureHandling
-from tidings_capture.cdc.plan_code import IRREGULAR, EncodedRow, RowLayout
-from tidings_capture.cdc.plan_columns import ColumnEncoder, converted_column, mapped_column
-from tidings_capture.cdc.plan_layout import column_codes, fields, key_columns
-from tidings_capture.cdc.row_format import RowFormat
-from tidings_capture.cdc.source_block import SourceBlock
 from tidings_capture.cdc.tables import Table
-from tidings_capture.cdc.type_map import TypeMap
 from tidings_capture.cdc.types.conversion import ConversionError, UnknownLabelError
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Header, Record

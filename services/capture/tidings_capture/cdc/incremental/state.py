@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from tidings_capture.cdc.signals import table_pattern
+from tidings_capture.cdc.signals.channels import table_pattern
 
 Key = list[str | None]
 """A row's key as PostgreSQL writes it."""

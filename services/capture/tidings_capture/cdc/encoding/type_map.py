@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
-from tidings_capture.cdc.options import ConversionOptions
-from tidings_capture.cdc.snippets import Shape, Snippet
+from tidings_capture.cdc.encoding.options import ConversionOptions
+from tidings_capture.cdc.encoding.snippets import Shape, Snippet
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.cdc.types.conversion import Conversion
 from tidings_envelope.codec import Codec

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tidings_capture.cdc.column_mappers import ColumnMappers
+from tidings_capture.cdc.encoding.column_mappers import ColumnMappers
 from tidings_capture.cdc.naming import NameAdjustment
 from tidings_connect.java.regex import JavaPattern
 from tidings_envelope.toast import UNAVAILABLE

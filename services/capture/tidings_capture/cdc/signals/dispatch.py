@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.incremental import IncrementalSnapshots
-from tidings_capture.cdc.observers import SignalPlan
+from tidings_capture.cdc.encoding.row_format import RowFormat
+from tidings_capture.cdc.incremental.observers import SignalPlan
+from tidings_capture.cdc.incremental.snapshot import IncrementalSnapshots
 from tidings_capture.cdc.route import Route
-from tidings_capture.cdc.row_format import RowFormat
-from tidings_capture.cdc.signal_options import SignalOptions
-from tidings_capture.cdc.signals import Signal, SignalChannels, signal_of_row, signal_of_texts
+from tidings_capture.cdc.signals.channels import Signal, SignalChannels, signal_of_row, signal_of_texts
+from tidings_capture.cdc.signals.options import SignalOptions
 from tidings_connect.errors import ConnectError
 from tidings_envelope.headers import repair as _repair
 from tidings_service import Retry, get_logger

@@ -5,8 +5,8 @@ The table plan (`plan`) knows where these bytes go; what stands in them is the d
 
 from typing import Protocol
 
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_capture.cdc.tables import Table
 from tidings_envelope.codec import Codec
 from tidings_envelope.schema import ConnectSchema

@@ -2,8 +2,8 @@
 
 import math
 
-from tidings_capture.cdc.incremental_state import IncrementalState
-from tidings_capture.cdc.notifications import INCREMENTAL, Notifier
+from tidings_capture.cdc.incremental.state import IncrementalState
+from tidings_capture.cdc.signals.notifications import INCREMENTAL, Notifier
 
 
 class IncrementalNotices:

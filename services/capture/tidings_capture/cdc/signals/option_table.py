@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from tidings_capture.cdc.signal_file import DEFAULT_FILE, signal_file_problem
-from tidings_capture.cdc.signal_options import table_name
+from tidings_capture.cdc.signals.file import DEFAULT_FILE, signal_file_problem
+from tidings_capture.cdc.signals.options import table_name
 from tidings_connect.config.option import Option, worded
 from tidings_connect.config.option_checks import (
     at_least_one_problem,

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tidings_capture.cdc.signal_options import SignalOptions
+from tidings_capture.cdc.signals.options import SignalOptions
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic

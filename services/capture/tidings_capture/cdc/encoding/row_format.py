@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.plan_code import ColumnCode, EncodedRow, RowLayout
+from tidings_capture.cdc.encoding.plan_code import ColumnCode, EncodedRow, RowLayout
 from tidings_capture.cdc.row_change import RowChange
 
 

@@ -26,12 +26,12 @@ from typing import Any, Generic
 from tidings_capture.cdc.database import ChangeStream, ChunkSource, GoneRows, R, TableId, Watch, Watermarks
 from tidings_capture.cdc.errors import DatabaseError
 from tidings_capture.cdc.fault_points import reached
-from tidings_capture.cdc.incremental_notices import IncrementalNotices
-from tidings_capture.cdc.incremental_requests import wanted_keys, wanted_tables
-from tidings_capture.cdc.incremental_state import Collection, IncrementalState, expanded, restored_state
-from tidings_capture.cdc.notifications import Notifier
-from tidings_capture.cdc.signal_options import SignalOptions
-from tidings_capture.cdc.signals import Signal, table_pattern
+from tidings_capture.cdc.incremental.notices import IncrementalNotices
+from tidings_capture.cdc.incremental.requests import wanted_keys, wanted_tables
+from tidings_capture.cdc.incremental.state import Collection, IncrementalState, expanded, restored_state
+from tidings_capture.cdc.signals.channels import Signal, table_pattern
+from tidings_capture.cdc.signals.notifications import Notifier
+from tidings_capture.cdc.signals.options import SignalOptions
 from tidings_service import Retry, get_logger
 
 _log = get_logger(__name__)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final, TypeAlias
 
-from tidings_capture.cdc.plan_columns import ColumnEncoder
-from tidings_capture.cdc.snippets import LOOK_AGAIN, Shape, Snippet
+from tidings_capture.cdc.encoding.plan_columns import ColumnEncoder
+from tidings_capture.cdc.encoding.snippets import LOOK_AGAIN, Shape, Snippet
 from tidings_capture.cdc.types.conversion import ConversionError
 
 IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, struct.error, ConversionError)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any
 
 from tidings_capture.cdc.cells import Cells
+from tidings_capture.cdc.encoding.plan import Plan
+from tidings_capture.cdc.encoding.row_format import RowFormat
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.plan import Plan
 from tidings_capture.cdc.route import Route
-from tidings_capture.cdc.row_format import RowFormat
 from tidings_connect.data.records import Record
 
 

@@ -9,10 +9,10 @@ the header `tidings.repair` with the signal's id, by which readers tell it from 
 from collections.abc import Mapping, Sequence
 
 from tidings_capture.cdc.cells import Cell, Cells
-from tidings_capture.cdc.chunks import ChunkTable
 from tidings_capture.cdc.database import LookedUp
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.incremental_state import Collection, Key
+from tidings_capture.cdc.incremental.chunks import ChunkTable
+from tidings_capture.cdc.incremental.state import Collection, Key
 from tidings_connect.data.records import Record
 from tidings_envelope.headers.repair import HEADER
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, MutableMapping
 from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.database import Database, TableId, TableRoutes
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.incremental_state import Collection, Key
-from tidings_capture.cdc.observers import WatchingPlan
+from tidings_capture.cdc.incremental.observers import WatchingPlan
+from tidings_capture.cdc.incremental.state import Collection, Key
 from tidings_capture.cdc.route import Route
 from tidings_capture.cdc.tables import Column, Table
 from tidings_connect.data.records import Record

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.chunks import ChunkTable
 from tidings_capture.cdc.database import Database, TableRoutes
+from tidings_capture.cdc.encoding.key_cells import NoWayBackError
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.incremental_state import Collection, Key
-from tidings_capture.cdc.key_cells import NoWayBackError
-from tidings_capture.cdc.live_keys import IsDelete, LiveKeys
+from tidings_capture.cdc.incremental.chunks import ChunkTable
+from tidings_capture.cdc.incremental.live_keys import IsDelete, LiveKeys
+from tidings_capture.cdc.incremental.state import Collection, Key
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_connect.errors import BrokerError, ConnectError

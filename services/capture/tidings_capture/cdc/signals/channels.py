@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from tidings_capture.cdc.cells import Cells
-from tidings_capture.cdc.signal_file import SignalFile
-from tidings_capture.cdc.signal_options import SignalOptions
+from tidings_capture.cdc.signals.file import SignalFile
+from tidings_capture.cdc.signals.options import SignalOptions
 from tidings_capture.cdc.sql_fragment import enclosed
 from tidings_connect.config.override_policy import same_cluster
 from tidings_connect.errors import ConnectError

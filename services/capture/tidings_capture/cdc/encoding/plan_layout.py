@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from tidings_capture.cdc.plan_code import ColumnCode
-from tidings_capture.cdc.plan_columns import ColumnEncoder, ConvertedColumn
-from tidings_capture.cdc.snippets import Shape, Snippet
+from tidings_capture.cdc.encoding.plan_code import ColumnCode
+from tidings_capture.cdc.encoding.plan_columns import ColumnEncoder, ConvertedColumn
+from tidings_capture.cdc.encoding.snippets import Shape, Snippet
+from tidings_capture.cdc.encoding.type_map import TypeMap
 from tidings_capture.cdc.tables import Column, Table
-from tidings_capture.cdc.type_map import TypeMap
 from tidings_capture.cdc.types.conversion import ConversionError
 from tidings_envelope.avro.codec import AvroCodec
 from tidings_envelope.codec import Codec

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tidings_capture.cdc.encoding.options import ConversionOptions
 from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.options import ConversionOptions
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic

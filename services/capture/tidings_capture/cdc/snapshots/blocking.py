@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tidings_capture.cdc.database import TableId
 from tidings_capture.cdc.filters import matches
-from tidings_capture.cdc.signals import Signal, condition_for, conditions_of, table_pattern
+from tidings_capture.cdc.signals.channels import Signal, condition_for, conditions_of, table_pattern
 from tidings_capture.cdc.start import SnapshotWork
 from tidings_connect.errors import ConnectError
 from tidings_connect.java.regex import JavaPattern

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tidings_capture.cdc.column_sizes import column_length
+from tidings_capture.cdc.encoding.column_sizes import column_length
 from tidings_capture.cdc.filters import compile_list, matches
 from tidings_capture.cdc.tables import Column
 from tidings_connect.java.regex import JavaPattern

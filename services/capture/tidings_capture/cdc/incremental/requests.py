@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tidings_capture.cdc.database import TableId
-from tidings_capture.cdc.incremental_state import Collection, expanded
-from tidings_capture.cdc.signals import Signal, condition_for
+from tidings_capture.cdc.incremental.state import Collection, expanded
+from tidings_capture.cdc.signals.channels import Signal, condition_for
 from tidings_connect.errors import ConnectError
 from tidings_envelope.headers.repair import MOST_KEYS
 

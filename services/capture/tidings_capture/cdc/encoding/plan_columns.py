@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tidings_capture.cdc.cells import Cell
-from tidings_capture.cdc.column_mappers import Change
+from tidings_capture.cdc.encoding.column_mappers import Change
+from tidings_capture.cdc.encoding.options import ConversionOptions, FailureHandling
+from tidings_capture.cdc.encoding.type_map import TypeMap
 from tidings_capture.cdc.naming import adjusted
-from tidings_capture.cdc.options import ConversionOptions, FailureHandling
 from tidings_capture.cdc.tables import Column, Table
-from tidings_capture.cdc.type_map import TypeMap
 from tidings_capture.cdc.types.conversion import (
     CellError,
     Conversion,

@@ -1,0 +1,1 @@
+"""Incremental snapshots: tables read in chunks beside the stream."""

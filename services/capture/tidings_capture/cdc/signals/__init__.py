@@ -1,0 +1,1 @@
+"""Signals, what answers them, and the notifications that tell of it."""

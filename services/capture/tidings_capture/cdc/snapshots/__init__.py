@@ -1,0 +1,1 @@
+"""Initial and blocking snapshots, as every database has them."""
