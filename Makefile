@@ -50,6 +50,7 @@ demo-data: $(STAMP) ## shop traffic against an existing database: make demo-data
 
 test: $(STAMP) ## every test, on real servers started for it
 	@if command -v go >/dev/null; then scripts/tools.sh; else echo "No Go: tests of the chart and the rules that need helm or promtool are skipped"; fi
+	@scripts/tools.sh mysql || test $$? -eq 3
 	@$(BIN)/python -m tidings_jvm fetch kafka registry debezium debezium-jdbc connect-file s3 opensearch elasticsearch neo4j mongo mongo-kafka scripting converters reader lakehouse iceberg-rest iceberg-aws catalog-postgresql pg-16 $(MARIADB)
 	@$(BIN)/python scripts/record_classes.py
 	@$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder --reruns 1 --rerun-show-tracebacks -raR $(ARGS)
@@ -91,7 +92,8 @@ fmt: $(STAMP) ## format and mend what can be mended
 stack: $(STAMP) ## PostgreSQL, Kafka and the registry on this machine, until `tidings-stack down`
 	@$(BIN)/tidings-stack up
 
-tools: $(STAMP) ## helm, promtool and the like, for the tests of the chart (needs Go)
+tools: $(STAMP) ## helm, promtool and the like, for the tests of the chart (needs Go); MySQL (needs apt)
+	@scripts/tools.sh mysql || test $$? -eq 3
 	@scripts/tools.sh
 
 lock: $(STAMP) ## pin the dependencies again

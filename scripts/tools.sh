@@ -7,6 +7,8 @@
 #
 #   scripts/tools.sh            build what is missing
 #   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus dockerfile ferretdb gh-ost schemas npm)
+#   scripts/tools.sh mysql      fetch MySQL's server: packages of Debian, pinned, unpacked into the cache beside this directory;
+#                               exit code 3 where they cannot be had, and then its tests are skipped
 #   scripts/tools.sh --where    print the directory
 #
 # A module whose go.mod has `replace` or `exclude` directives cannot be installed by `go install module@version`, so
@@ -149,6 +151,9 @@ npm_packages() {
 if [[ "${1:-}" == "--where" ]]; then
     echo "$cache"
     exit 0
+fi
+if [[ "$*" == mysql ]]; then
+    exec "$python" -m tidings_stack.provision.debian fetch
 fi
 wanted=("$@")
 ((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose dockerfile ferretdb gh-ost npm)

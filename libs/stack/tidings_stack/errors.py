@@ -31,3 +31,9 @@ class PipelineError(StackError):
     """A service on the stack cannot be started, has ended, or does not answer as it must."""
 
     code = "pipeline"
+
+
+class PackagesUnavailableError(StackError):
+    """A program that comes from Debian's packages cannot be had on this machine; tests of it are skipped."""
+
+    code = "packages_unavailable"

@@ -1,7 +1,7 @@
 """pytest fixtures on the stack. Loaded in every test run of the workspace, so it imports nothing heavy by itself.
 
 Session fixtures: `stack` (the whole object), `pg_url`, `kafka_bootstrap`, `registry_url`, `connect_url`, `pg_server`,
-`connect_server`, `secured_servers`, `mariadb`, `s3`, `opensearch`, `elasticsearch`, `neo4j`, `mongo`, `ferretdb`.
+`connect_server`, `secured_servers`, `mariadb`, `mysql`, `s3`, `opensearch`, `elasticsearch`, `neo4j`, `mongo`, `ferretdb`.
 Function fixtures: `pg_database`, `unique_name`. The members that the collected tests need are started together when the
 first test asks for one; under pytest-xdist, where a process runs some of the tests only, each when a test asks for it. A test that uses any of them carries the marker `stack` by itself.
 
@@ -22,6 +22,7 @@ import pytest
 if TYPE_CHECKING:
     from tidings_stack.mariadb import MariaDbServer
     from tidings_stack.mongo import FerretServer, MongoServer
+    from tidings_stack.mysql import MySqlServer
     from tidings_stack.neo4j import Neo4jServer
     from tidings_stack.opensearch import ElasticsearchServer, OpenSearchServer
     from tidings_stack.provision.protocols import OwnedServer
@@ -46,6 +47,7 @@ FIXTURES = {
     "connect_server",
     "secured_servers",
     "mariadb",
+    "mysql",
     "neo4j",
     "opensearch",
     "elasticsearch",
@@ -181,6 +183,19 @@ def mariadb(request: pytest.FixtureRequest) -> Iterator[MariaDbServer]:
         pytest.skip("MariaDB's binaries are published for Linux on x86-64 only")
     with _alone(request) as stack:
         yield stack.add(MariaDbServer)
+
+
+@pytest.fixture(scope="session")
+def mysql(request: pytest.FixtureRequest) -> Iterator[MySqlServer]:
+    """A MySQL with a binary log; a process in any case. Tests of it are skipped where its packages cannot be had."""
+    from tidings_stack.errors import PackagesUnavailableError  # noqa: PLC0415
+    from tidings_stack.mysql import MySqlServer  # noqa: PLC0415
+
+    with _alone(request) as stack:
+        try:
+            yield stack.add(MySqlServer)
+        except PackagesUnavailableError as error:
+            pytest.skip(f"there is no MySQL: {error}" + (f" ({error.hint})" if error.hint else ""))
 
 
 @pytest.fixture(scope="session")
