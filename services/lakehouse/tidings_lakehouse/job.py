@@ -134,7 +134,8 @@ class Job:
             deadline=settings.lakehouse_transaction_deadline_seconds,
             position=self._stored_position,
             merges=settings.merges,
-            given=given_schemas(settings.lakehouse_schemas, settings.source),
+            given=given_schemas(settings),
+            choices=settings.choices,
         )
         for name, pattern, writer in (
             (technical.STREAM, settings.technical_pattern, make_technical),

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
+from tidings_lakehouse.choices import Choices
 from tidings_lakehouse.layout_rules import LayoutRule, layout_rules
 from tidings_lakehouse.merge_rules import MergeRule, merge_rules
 from tidings_lakehouse.retention_rules import RetentionRule, retention_rules
@@ -172,7 +173,11 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     database rests. Nothing happens when there is none of that name."""
     lakehouse_schemas: Path | None = None
     """Directory with schemas for topics of JSON that brings none (``schemas.enable=false``), by subject:
-    ``<topic>-value.json`` and ``<topic>-key.json``, each the part ``schema`` that a JsonConverter writes with ``schemas.enable=true``."""
+    ``<topic>-value.json`` and ``<topic>-key.json``, each the part ``schema`` that a JsonConverter writes with ``schemas.enable=true``, or
+    ``.avsc`` with the Avro schema of an AvroConverter; in the topic's name ``*`` stands for any text."""
+    lakehouse_text: str | None = None
+    """Pattern of technical topics, matched as a whole, whose JSON without a schema is kept as text: in the log, without types and
+    without a current state. By default such JSON goes to the quarantine."""
     lakehouse_checkpoint: str | None = None
     """Directory or URI of the checkpoints; by default ``checkpoints`` in the warehouse directory."""
     lakehouse_trigger_seconds: float = Field(default=5.0, ge=0)
@@ -211,7 +216,7 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     failpoint: str = ""
     """For tests: ``<point>:<n>`` kills the process with SIGKILL when the point is passed for the n-th time."""
 
-    @field_validator("lakehouse_technical", "lakehouse_business")
+    @field_validator("lakehouse_technical", "lakehouse_business", "lakehouse_text")
     @classmethod
     def _pattern(cls, value: str | None) -> str | None:
         if value is not None:
@@ -256,6 +261,11 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     def merges(self) -> tuple[MergeRule, ...]:
         """`lakehouse_merge` taken apart."""
         return merge_rules(self.lakehouse_merge)
+
+    @property
+    def choices(self) -> Choices:
+        """How values become columns."""
+        return Choices(self.lakehouse_text)
 
     @property
     def layouts(self) -> tuple[LayoutRule, ...]:

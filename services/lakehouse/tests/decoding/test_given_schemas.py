@@ -13,8 +13,10 @@ from lakelab.json_topics import ROW, change, envelope, key, record
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tidings_lakehouse.decoding.given_schemas import given_schemas
+from tidings_lakehouse.formats.connect_of_avro import connect_of
+from tidings_lakehouse.formats.connect_schemas import avro_of
 from tidings_lakehouse.reading import look
-from tidings_lakehouse.settings import WarehouseSettings
+from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
 from tidings_service import SettingsError
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from lakelab.topics import Topics
 
 KEY = {"type": "struct", "fields": ROW[:1], "optional": False, "name": "k"}
+AVRO_KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
+MOMENT = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}
 NOTE = {"type": "string", "optional": True, "field": "later"}
 
 
@@ -31,9 +35,11 @@ def plain(payload: Any) -> bytes:
 
 
 def give(directory: Path, topic: str, fields: list[dict[str, Any]]) -> None:
+    """The first time for all topics of the schema, then for this one."""
+    named = topic if directory.exists() else f"{topic.rpartition('.')[0]}.*"
     directory.mkdir(exist_ok=True)
-    (directory / f"{topic}-value.json").write_text(json.dumps(envelope(topic, fields)))
-    (directory / f"{topic}-key.json").write_text(json.dumps(KEY))
+    (directory / f"{named}-value.json").write_text(json.dumps(envelope(topic, fields)))
+    (directory / f"{named}-key.avsc").write_text(json.dumps(AVRO_KEY))
 
 
 @pytest.mark.stack
@@ -117,21 +123,68 @@ def _check_readers(lake: Lake, table: str, statement: str, rows: list[tuple[Any,
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("s.public.a.json", "{}", "is not named <topic>-key.json or <topic>-value.json"),
+        ("s.public.a.json", "{}", "is not named <topic>-key or <topic>-value"),
         ("s.public.a-value.json", "secret", "is not a schema"),
         ("s.public.a-value.json", '{"type":"struct"}', "a struct without fields"),
         ("s.public.a-value.json", json.dumps(KEY), "is not that of a change event"),
         ("s.public.a-key.json", '{"type":"int32"}', "is not that of a table's key"),
+        ("s.public.a-key.avsc", '{"type":"record"}', "it has parts that no schema has"),
+        (
+            "s.public.a-key.avsc",
+            json.dumps({**AVRO_KEY, "fields": [MOMENT]}),
+            "timestamp-micros without a connect.name",
+        ),
     ],
 )
 def test_a_file_that_is_not_a_schema_is_named(tmp_path: Path, name: str, text: str, said: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(SettingsError, match=said) as refused:
-        given_schemas(tmp_path, "s")
+        given_schemas(given(tmp_path))
     assert str(tmp_path / name) in str(refused.value)
+
+
+def test_two_files_of_one_subject_are_named(tmp_path: Path) -> None:
+    for suffix, schema in ((".json", KEY), (".avsc", AVRO_KEY)):
+        (tmp_path / f"s.public.a-key{suffix}").write_text(json.dumps(schema))
+    with pytest.raises(SettingsError, match="are of the same subject"):
+        given_schemas(given(tmp_path))
+
+
+def test_avro_schemas_say_the_same_as_those_of_connect(tmp_path: Path) -> None:
+    """As AvroConverter registers them: records by name, decimals, Debezium's names, defaults of bytes."""
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+    day = {"type": "int", "connect.name": "io.debezium.time.Date"}
+    fields = [
+        {"name": "amount", "type": ["null", amount], "default": None},
+        {"name": "day", "type": day, "default": 7},
+        {"name": "picture", "type": {"type": "bytes"}, "default": "\xff"},
+        {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "float"}}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["a"]}},
+    ]
+    row = {"type": "record", "name": "Value", "namespace": "s.public.a", "fields": fields}
+    outer = {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}],
+    }
+    found = avro_of(connect_of(outer))
+    marked = {**amount, "tidings.unscaled": True}
+    after = found["fields"][1]["type"][1]
+    assert found["fields"][0]["type"][1]["fields"] == after["fields"]
+    assert after["fields"] == [
+        {"name": "amount", "type": ["null", marked]},
+        {"name": "day", "type": day, "default": 7},
+        {"name": "picture", "type": {"type": "bytes"}, "default": "\xff"},
+        {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": {"type": "float"}}}},
+        {"name": "kind", "type": {"type": "string"}},
+    ]
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="missing is not a directory"):
-        given_schemas(tmp_path / "missing", "s")
-    assert given_schemas(None, "s") == {}
+        given_schemas(given(tmp_path / "missing"))
+    assert given_schemas(given(None)) == {}
+
+
+def given(directory: Path | None) -> LakehouseSettings:
+    return LakehouseSettings(kafka="k", source="s", lakehouse_schemas=directory)

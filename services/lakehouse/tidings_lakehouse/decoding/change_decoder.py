@@ -8,10 +8,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_lakehouse.choices import TopicChoices
 from tidings_lakehouse.decoding.columns import column_type, is_placeholder, shaped_row
 from tidings_lakehouse.decoding.mariadb import Limits, Place, is_of_mariadb, place_of
 from tidings_lakehouse.decoding.poison import Poison, is_among, why
 from tidings_lakehouse.decoding.schemas import DecodingPlan
+from tidings_lakehouse.decoding.text_records import (
+    CHANGE,
+    KEY_TEXT,
+    MARIADB_CHANGE,
+    MARIADB_ENVELOPE,
+    TEXT_FIELDS,
+    VALUE_TEXT,
+    changes,
+    parsed,
+    text_failure,
+    text_of,
+)
 from tidings_lakehouse.formats.avro_nodes import Node
 from tidings_lakehouse.formats.records import ReaderGroup, failure
 from tidings_lakehouse.tables.naming import Naming, Rename
@@ -63,7 +76,9 @@ def naming_of(values: DecodingPlan, renames: Sequence[Rename]) -> Naming:
     return Naming(tuple(renames), values.newest_row)
 
 
-def log_schema(values: DecodingPlan, keys: DecodingPlan, naming: Naming) -> st.StructType:
+def log_schema(
+    values: DecodingPlan, keys: DecodingPlan, naming: Naming, choices: TopicChoices
+) -> st.StructType:
     """What the log needs to hold for these schemas; several readers of one topic share the columns that agree."""
     fields = list(_LEADING)
     for name, plan, part in (("key", keys, None), ("before", values, "before"), ("after", values, "after")):
@@ -73,6 +88,7 @@ def log_schema(values: DecodingPlan, keys: DecodingPlan, naming: Naming) -> st.S
             if (row := group.reader if part is None else group.reader.field(part)) is not None
         ]
         fields += [st.StructField(name, one) for one in struct]
+    fields += TEXT_FIELDS if choices.is_text else ()
     return st.StructType(fields + list(_TRAILING))
 
 
@@ -90,26 +106,33 @@ class ChangeDecoder:
         keys: DecodingPlan,
         log: st.StructType,
         naming: Naming,
+        choices: TopicChoices,
         limits: Limits,
     ) -> None:
-        self.made_for = (topic_id, values, keys, log, naming, limits)
+        self.made_for = (topic_id, values, keys, log, naming, choices, limits)
+        is_text = choices.is_text
+        self._parsed = parsed() if is_text else []
         value_groups = [(group, f"v{number}") for number, group in enumerate(values.groups)]
         key_groups = [(group, f"k{number}") for number, group in enumerate(keys.groups)]
         self._decoded = [
             *[group.decode("value", "value_id").alias(name) for group, name in value_groups],
             *[group.decode("key", "key_id").alias(name) for group, name in key_groups],
+            *(changes() if is_text else []),
         ]
         places = [
             place_of(group.reader, name, limits) if is_of_mariadb(group.reader) else _place(name)
             for group, name in value_groups
         ]
-        reason = sf.coalesce(
-            failure("value", "value_id", value_groups, values.refused),
-            failure("key", "key_id", key_groups, keys.refused),
-            *[place.reason for place in places],
-        )
+        of_value = failure("value", "value_id", value_groups, values.refused)
+        of_key = failure("key", "key_id", key_groups, keys.refused)
+        if is_text:
+            places += [_place(CHANGE), place_of(MARIADB_ENVELOPE, MARIADB_CHANGE, limits)]
+            of_value, of_key = text_failure("value", of_value), text_failure("key", of_key)
+        reason = sf.coalesce(of_value, of_key, *[place.reason for place in places])
         lsn = _first([place.lsn for place in places])
-        columns = _log_columns(topic_id, values, value_groups, key_groups, log, naming, places)
+        columns = _log_columns(
+            topic_id, values, value_groups, key_groups, log, naming, places, is_text=is_text
+        )
         self._columns = [
             *[
                 columns.get(field.name, sf.col(field.name)).cast(field.dataType).alias(field.name)
@@ -140,6 +163,8 @@ class ChangeDecoder:
         if poison:
             good = self.decode(records.where(~is_among(poison)))
             return good.unionAll(self._put_aside(records.where(is_among(poison)), poison))
+        if self._parsed:
+            records = records.select("*", *self._parsed)
         return records.select("*", *self._decoded).select(*self._columns).select(*self._last)
 
     def _put_aside(self, records: DataFrame, poison: Sequence[Poison]) -> DataFrame:
@@ -165,12 +190,19 @@ def _log_columns(
     log: st.StructType,
     naming: Naming,
     places: Sequence[Place],
+    *,
+    is_text: bool,
 ) -> dict[str, Column]:
     fits = {field.name: field.dataType for field in log.fields}
     lsn = _first([place.lsn for place in places])
 
+    names = [*[name for _, name in value_groups], *([CHANGE] if is_text else [])]
+
     def value(path: str) -> Column:
-        return _first([sf.col(f"{name}.{path}") for _, name in value_groups])
+        return _first([sf.col(f"{name}.{path}") for name in names])
+
+    def text(what: str) -> Column:
+        return text_of(what) if is_text else sf.lit(None)
 
     return {
         "topic_id": sf.lit(topic_id),
@@ -178,17 +210,21 @@ def _log_columns(
         "key": _struct(key_groups, None, fits.get("key"), naming, lsn),
         "before": _struct(value_groups, "before", fits.get("before"), naming, lsn),
         "after": _struct(value_groups, "after", fits.get("after"), naming, lsn),
+        KEY_TEXT: text("key"),
+        VALUE_TEXT: text("value"),
         "snapshot": sf.when(
             value("op").isNotNull(), sf.coalesce(value("source.snapshot") != "false", sf.lit(False))
         ),
         "incremental": value("source.snapshot") == "incremental",
         "tx_id": _first([place.tx_id for place in places]),
-        "total_order": value("transaction.total_order") if _have(values, "transaction") else sf.lit(None),
+        "total_order": value("transaction.total_order")
+        if _have(values, "transaction", is_text=is_text)
+        else sf.lit(None),
         "last_commit_lsn": _first([place.last_commit_lsn for place in places]),
         "lsn": lsn,
         "changed_at": sf.timestamp_micros(
             sf.coalesce(value("source.ts_us"), value("source.ts_ms") * 1000)
-            if _have(values, "source", "ts_us")
+            if _have(values, "source", "ts_us", is_text=is_text)
             else value("source.ts_ms") * 1000
         ),
         "schema_id": sf.when(sf.col("value_id") >= 0, sf.col("value_id")),
@@ -211,14 +247,14 @@ def _place(decoded: str) -> Place:
     )
 
 
-def _have(plan: DecodingPlan, *path: str) -> bool:
+def _have(plan: DecodingPlan, *path: str, is_text: bool) -> bool:
     for group in plan.groups:
         node: Node | None = group.reader
         for name in path:
             node = None if node is None else node.field(name)
         if node is None:
             return False
-    return bool(plan.groups)
+    return bool(plan.groups) or is_text
 
 
 def _first(columns: Sequence[Column]) -> Column:

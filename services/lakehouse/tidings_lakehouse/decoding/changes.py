@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_lakehouse.decoding.text_records import VALUE_TEXT
 from tidings_lakehouse.tables.positions import PartitionId, Position
 from tidings_lakehouse.tables.tables import quoted, safe_name, target_name
 
@@ -38,8 +39,11 @@ class CurrentShape:
 
 
 def current_shape(log: st.StructType) -> CurrentShape | None:
-    """The current-state table of a log; None when the topic has no key, or one that is not part of the row."""
+    """The current-state table of a log; None when the topic has no key, or one that is not part of the row, or when some of its
+    records are kept as text, which no row can follow."""
     fields = {field.name: field.dataType for field in log.fields}
+    if VALUE_TEXT in fields:
+        return None
     key, row = fields.get("key"), fields.get("after")
     if not isinstance(key, st.StructType) or not isinstance(row, st.StructType):
         return None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_lakehouse.decoding.text_records import VALUE_TEXT
 from tidings_lakehouse.erasing.files import FormerFiles
 from tidings_lakehouse.erasing.quarantine import RecordReader, is_of
 from tidings_lakehouse.erasing.selection import (
@@ -204,7 +205,7 @@ class Erasure:
         log = log_of(name)
         if namespace == TECHNICAL and self._session.catalog.tableExists(log):
             schema = self._session.table(log).schema
-            if set(LOG_PARTS) & set(schema.names):  # else every record has gone to the quarantine
+            if {*LOG_PARTS, VALUE_TEXT} & set(schema.names):  # else every record has gone to the quarantine
                 key = schema["key"].dataType if "key" in schema.names else None
                 check_key(selection, key.names if isinstance(key, st.StructType) else ())
                 conditions[log] = condition_on_log(selection, schema)

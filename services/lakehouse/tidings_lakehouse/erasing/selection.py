@@ -16,10 +16,13 @@ from decimal import Decimal
 from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.fills import literal
+from tidings_lakehouse.decoding.text_records import KEY_TEXT, VALUE_TEXT
 from tidings_lakehouse.errors import ErasureError
 from tidings_lakehouse.tables.tables import ddl, quoted, safe_name, target_name
 
 LOG_PARTS = ("key", "before", "after")
+_PLACES_IN_TEXT = ((KEY_TEXT, "$"), (VALUE_TEXT, "$"), (VALUE_TEXT, "$.before"), (VALUE_TEXT, "$.after"))
+"""Where a record that is kept as text may have a row's columns."""
 _COMPARED = (
     st.BooleanType,
     st.ByteType,
@@ -102,6 +105,8 @@ def condition_on_log(selection: Selection, log: st.StructType) -> str:
     parts = {part: type_ for part in LOG_PARTS if isinstance(type_ := fields.get(part), st.StructType)}
     found = [_all(selection.conditions, type_, (part,)) for part, type_ in parts.items()]
     wanted = [text for text in found if text is not None]
+    if VALUE_TEXT in fields:
+        wanted += [_all_in_text(selection.conditions, *place) for place in _PLACES_IN_TEXT]
     if not wanted:
         raise _no_column(selection, [name for type_ in parts.values() for name in type_.names])
     return " OR ".join(f"({text})" for text in wanted)
@@ -180,6 +185,20 @@ def _can_be(value: str, data_type: st.DataType) -> bool:
     except (ValueError, ArithmeticError):
         return False
     return True
+
+
+def _all_in_text(conditions: Iterable[Condition], column: str, part: str) -> str:
+    """That all conditions hold in a part of JSON that is kept as text; numbers are compared by their text."""
+    tests = []
+    for one in conditions:
+        paths = {f"{part}['{name}']" for name in (one.column, "']['".join(one.column.split(".")))}
+        value = literal(one.value, "string")
+        tests.append(
+            " OR ".join(
+                f"get_json_object({column}, {literal(path, 'string')}) = {value}" for path in sorted(paths)
+            )
+        )
+    return " AND ".join(f"({test})" for test in tests)
 
 
 def _equal(path: Sequence[str], data_type: st.DataType, condition: Condition) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,11 +20,13 @@ from tidings_lakehouse.formats.avro_nodes import DECODED_FIELD, Node, reader_sch
 
 JSON_REASON = (
     "JSON without a schema, which has no types: give the connector an Avro converter, or a JsonConverter with "
-    "schemas.enable=true, or the job its schema (TIDINGS_LAKEHOUSE_SCHEMAS)"
+    "schemas.enable=true, or the job its schema (TIDINGS_LAKEHOUSE_SCHEMAS), or have it kept as text (TIDINGS_LAKEHOUSE_TEXT)"
 )
 FRAMING_REASON = "neither in the wire format, with magic byte 0 and schema id, nor JSON with its schema"
 
 _ROWS = ("before", "after")
+ANY = "*"
+"""Stands for any text in the name of a topic for which a schema is given."""
 
 
 def with_schema_ids(records: DataFrame, given: Mapping[str, int] | None = None) -> DataFrame:
@@ -31,7 +34,7 @@ def with_schema_ids(records: DataFrame, given: Mapping[str, int] | None = None) 
     the record brings it (`json_records`), or one is given.
 
     Args:
-        given: ids of the schemas of JSON that brings none, by subject, ``<topic>-key`` or ``<topic>-value``.
+        given: ids of the schemas of JSON that brings none, by subject, ``<topic>-key`` or ``<topic>-value``; see `ANY`.
     """
     return records.select(
         "topic",
@@ -52,11 +55,18 @@ def _schema_id(name: str, given: Mapping[str, int]) -> Column:
     id_ = sf.expr(f"cast(conv(hex(substring({name}, 2, 4)), 16, 10) AS bigint)")
     brought = json_records.schema_id(name)
     suffix = f"-{name}"
-    for subject, given_id in given.items():
+    # A topic's own file counts before those of several topics.
+    for subject, given_id in sorted(given.items(), key=lambda item: (ANY in item[0], item[0])):
         if subject.endswith(suffix):
-            is_of_topic = sf.col("topic") == subject.removesuffix(suffix)
+            is_of_topic = _is_of(subject.removesuffix(suffix))
             brought = brought.when(is_of_topic & json_records.is_json(name), sf.lit(given_id))
     return sf.when(in_wire_format, id_).otherwise(brought)
+
+
+def _is_of(topics: str) -> Column:
+    if ANY not in topics:
+        return sf.col("topic") == topics
+    return sf.col("topic").rlike(f"^{'.*'.join(map(re.escape, topics.split(ANY)))}$")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from pyspark.sql import types as st
 from tidings_lakehouse.decoding.batches import union
 from tidings_lakehouse.decoding.changes import is_incremental
 from tidings_lakehouse.decoding.columns import INFINITY_MICROSECONDS, MINUS_INFINITY_MICROSECONDS
+from tidings_lakehouse.decoding.text_records import KEY_TEXT, VALUE_TEXT
 from tidings_lakehouse.errors import HistoryError
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.tables.names import known_names
@@ -54,7 +55,12 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
     frames, spans = [], []
     for name, topic in sorted(logs.items()):
         log = session.table(name)
-        frames.append(_lines(log, topic))
+        if VALUE_TEXT in log.columns:
+            is_text = sf.coalesce(KEY_TEXT, VALUE_TEXT).isNotNull()
+            frames.append(_raw_lines(_texts(log.where(is_text), topic)))
+            frames.append(_lines(log.where(~is_text), topic))
+        else:
+            frames.append(_lines(log, topic))
         spans.append(log.select(sf.lit(topic).alias("topic"), "topic_id", "partition", "offset"))
     if not frames:
         raise HistoryError(
@@ -214,6 +220,14 @@ def change_of(topic: str, before: Column, after: Column) -> Column:
         before.alias("before"),
         after.alias("after"),
         transaction.alias("transaction"),
+    )
+
+
+def _texts(log: DataFrame, topic: str) -> DataFrame:
+    """Records that a log has kept as text."""
+    key, value = (sf.col(name).cast("binary") for name in (KEY_TEXT, VALUE_TEXT))
+    return log.select(
+        sf.lit(topic).alias("topic"), "partition", "offset", key.alias("key"), value.alias("value")
     )
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 from tidings_domain.loading.domain import Domain
 from tidings_envelope.position import lsn_to_text
 from tidings_lakehouse.decoding.batches import union
+from tidings_lakehouse.decoding.text_records import VALUE_TEXT
 from tidings_lakehouse.errors import ReplayError
 from tidings_lakehouse.history.history import check_whole, logs_of_source
 from tidings_lakehouse.replay.rows import DomainLog, headers_of_trace, placed
@@ -134,6 +135,12 @@ def _names(session: SparkSession, source: str, domain: Domain) -> dict[str, str]
     if any(row["key"] == f"{DOMAIN_PROPERTY}.{transaction_topic(source)}" for row in rows):
         raise ReplayError(
             f"{source} is a MariaDB, whose logs are not replayed yet", hint="docs/lakehouse.md, 'Replay'"
+        )
+    texts = sorted(table for table in domain.tables if VALUE_TEXT in session.table(found[table]).columns)
+    if texts:
+        raise ReplayError(
+            f"records of {', '.join(texts)} are kept as text, which has no rows to be replayed",
+            hint="type them by schemas (TIDINGS_LAKEHOUSE_SCHEMAS) in a warehouse of their own",
         )
     return {table: found[table] for table in sorted(domain.tables)}
 

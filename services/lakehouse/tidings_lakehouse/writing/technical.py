@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from tidings_lakehouse.choices import Choices
 from tidings_lakehouse.decoding.batches import (
     Kept,
     TopicSurvey,
@@ -91,6 +92,7 @@ class TechnicalWriter:
         position: Callable[[int | None], int | None],
         merges: Sequence[MergeRule] = (),
         given: Mapping[str, str] | None = None,
+        choices: Choices | None = None,
     ) -> None:
         """
         Args:
@@ -102,6 +104,7 @@ class TechnicalWriter:
                 None when that is not known.
             merges: how often current states are merged.
             given: schemas of JSON that brings none; see `given_schemas`.
+            choices: how values become columns.
         """
         self._session = session
         self._schemas = schemas = JsonSchemas(schemas, given)
@@ -121,7 +124,15 @@ class TechnicalWriter:
         self._names = names
         self._local = local
         self._decoders = TopicDecoders(
-            session, schemas, commits, names, local, self._renames, self._transactions, found=self._count_log
+            session,
+            schemas,
+            commits,
+            names,
+            local,
+            self._renames,
+            self._transactions,
+            choices=choices or Choices(),
+            found=self._count_log,
         )
         self.phases = Phases(STREAM)
         self.newest: dict[str, dt.datetime] = {}

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from tidings_lakehouse.choices import Choices
 from tidings_lakehouse.decoding.batches import Kept, TopicSurvey
 from tidings_lakehouse.decoding.change_decoder import (
     SOURCE_FIELDS,
@@ -22,6 +23,7 @@ from tidings_lakehouse.decoding.change_decoder import (
 )
 from tidings_lakehouse.decoding.mariadb import Limits
 from tidings_lakehouse.decoding.schemas import Planner
+from tidings_lakehouse.errors import TableConflictError
 from tidings_lakehouse.formats.registry import SchemaSource
 from tidings_lakehouse.spark.small import LocalRows
 from tidings_lakehouse.tables.commits import Commits
@@ -52,6 +54,7 @@ class TopicDecoders:
         renames: Renames,
         transactions: TransactionLog,
         *,
+        choices: Choices,
         found: Callable[[Target], None],
     ) -> None:
         """
@@ -66,6 +69,7 @@ class TopicDecoders:
         self._keys = Planner(schemas, check_key)
         self._renames = renames
         self._transactions = transactions
+        self._choices = choices
         self._found = found
         self._targets: dict[str, Target] = {}
 
@@ -78,20 +82,30 @@ class TopicDecoders:
         self._targets.clear()
 
     def decode(self, kept: Kept, topic: str, topic_id: str, survey: TopicSurvey) -> Decoded:
-        """A batch's records of a topic as changes, with its log made ready for them; the caller unpersists them."""
+        """A batch's records of a topic as changes, with its log made ready for them; the caller unpersists them.
+
+        Raises:
+            TableConflictError: the topic is kept as text, and has a current state.
+        """
         values = self._values.plan(f"{topic}-value", survey.value_ids)
         keys = self._keys.plan(f"{topic}-key", survey.key_ids)
         target = self.target(topic)
+        choices = self._choices.of(topic)
+        if choices.is_text and target.current.exists:
+            raise TableConflictError(
+                f"TIDINGS_LAKEHOUSE_TEXT names {topic}, whose current state {target.current.name} would miss what is kept as text",
+                hint="leave the topic out of the setting, or drop the current state",
+            )
         naming = naming_of(values, self._renames.of(topic))
         is_new = not target.log.exists
         schema = target.log.ensure(
-            log_schema(values, keys, naming),
+            log_schema(values, keys, naming, choices),
             partitioned_by=["days(timestamp)"],
             ordered_by=["partition", "offset"],
         )
         if is_new:
             note_renames(target.log, naming.renames)
-        made_for = topic_id, values, keys, schema, naming, Limits(self._transactions.domain)
+        made_for = topic_id, values, keys, schema, naming, choices, Limits(self._transactions.domain)
         if target.decoder is None or target.decoder.made_for != made_for:
             target.decoder, target.plan = ChangeDecoder(*made_for), None
         own = kept.records.where(sf.col("topic") == topic)
