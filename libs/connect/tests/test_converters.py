@@ -201,3 +201,41 @@ def test_schemas_that_others_have_written() -> None:
     assert (schema.name, schema.doc) == ("shop.Order", "an order")
     assert schema.fields[1].schema.name == "org.apache.kafka.connect.data.Timestamp"
     assert schema.fields[2].schema.optional
+
+
+def test_a_schema_that_comes_again_is_known_and_what_follows_it_is_still_looked_at() -> None:
+    made = converter(JSON)
+    begins = b'{"schema":{"type":"struct","fields":[{"type":"int32","field":"a"}]},"payload":'
+    for number in (1, 2):
+        assert made.decode("t", begins + b'{"a":%d}}' % number)[1] == {"a": number}
+    for ends in (
+        b'{"a":1}',
+        b'{"a":1]',
+        b'{"a":1}]',
+        b'{"a":1}},',
+        b'{"a":1},"more":1}',
+        b'{"a":"x"}}',
+        b'{"a":1.5}}',
+        b"}",
+        b"null}",
+    ):
+        with pytest.raises(DataError):
+            made.decode("t", begins + ends)
+    assert made.decode("t", begins + b' {"a":3} } ')[1] == {"a": 3}
+    assert made.decode("t", b'{"payload":null,"schema":null}') == (None, None)
+    schema, value = made.decode("t", b'{"payload":null,"schema":{"type":"int32","optional":true}}')
+    assert (schema, value) == (ConnectSchema(ConnectType.INT32, optional=True), None)
+    turned = b'{"payload":{"a":4},"schema":{"type":"struct","fields":[{"type":"int64","field":"a"}]}}'
+    for _ in range(2):
+        schema, value = made.decode("t", turned)
+        assert value == {"a": 4}
+        assert schema is not None
+        assert schema.fields[0].schema.type is ConnectType.INT64
+
+
+def test_decimals_as_numbers_keep_all_their_digits() -> None:
+    made = converter(JSON)
+    schema = b'{"type":"bytes","name":"%b","parameters":{"scale":"20"}}' % CONNECT_DECIMAL.encode()
+    for text in ("12345678901234567890.12345678901234567890", "1e-7", "12345678901234567890123"):
+        data = b'{"schema":%b,"payload":%b}' % (schema, text.encode())
+        assert str(made.decode("t", data)[1]) == str(Decimal(text))

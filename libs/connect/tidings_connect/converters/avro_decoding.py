@@ -3,22 +3,19 @@
 Specified by ``io.confluent.connect.avro.AvroData`` with its default settings; the other way: `tidings_envelope.avro.schema`.
 """
 
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-import fastavro
-
+from tidings_connect.converters.avro_reading import MISREAD, Reader, compile_reader
 from tidings_connect.converters.decoding import Decoded, text_parameters
 from tidings_connect.data.errors import DataError
-from tidings_envelope.avro.logical_types import without_temporal_types
 from tidings_envelope.avro.shape import check_bounded
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
-from tidings_envelope.wire import HEADER_BYTES, split
+from tidings_envelope.wire import HEADER_BYTES, header, split
 
 _Convert = Callable[[Any], Any]
 _TYPES: Final = {
@@ -54,7 +51,8 @@ class AvroDecoder:
 
     def __init__(self, registry: RegistryClient) -> None:
         self._registry = registry
-        self._readers: dict[int, tuple[Any, ConnectSchema, _Convert]] = {}
+        self._readers: dict[bytes, tuple[Reader, ConnectSchema, _Convert | None]] = {}
+        """By the bytes before the body."""
 
     def __call__(self, data: bytes | None) -> Decoded:
         """Schema and value; neither of null.
@@ -65,33 +63,43 @@ class AvroDecoder:
         """
         if data is None:
             return None, None
+        known = self._readers.get(data[:HEADER_BYTES])
+        if known is None:
+            known = self._known(data)
+        reader, schema, convert = known
+        try:
+            value, end = reader(data, HEADER_BYTES)
+            if end != len(data):
+                raise DataError(_misfit(data, end))
+            return schema, value if convert is None else convert(value)
+        except (*MISREAD, DecodeError):
+            raise DataError(_misfit(data)) from None
+
+    def _known(self, data: bytes) -> tuple[Reader, ConnectSchema, _Convert | None]:
         try:
             schema_id, _ = split(data[:HEADER_BYTES])
-            reader = self._readers.get(schema_id)
-            if reader is None:
-                reader = self._readers[schema_id] = self._reader(schema_id)
+            found = self._readers[header(schema_id)] = self._reader(schema_id)
         except (DecodeError, UnknownSchemaError) as error:
             raise DataError(str(error)) from None
-        parsed, schema, convert = reader
-        body = io.BytesIO(data)
-        body.seek(HEADER_BYTES)
-        try:
-            value = convert(fastavro.schemaless_reader(body, parsed, None))
-        except (EOFError, ValueError, LookupError, TypeError, ArithmeticError, StopIteration, DecodeError):
-            raise DataError(f"the body does not follow schema {schema_id}") from None
-        if body.tell() != len(data):
-            raise DataError(f"{len(data) - body.tell()} bytes too many for schema {schema_id}")
-        return schema, value
+        return found
 
-    def _reader(self, schema_id: int) -> tuple[Any, ConnectSchema, _Convert]:
+    def _reader(self, schema_id: int) -> tuple[Reader, ConnectSchema, _Convert | None]:
         what = f"schema {schema_id}"
         parsed = self._registry.schema_by_id(schema_id)
         try:
             check_bounded(parsed, what)
             schema, convert = _Reader().read(parsed)
-            return without_temporal_types(parsed), schema, convert
+            return compile_reader(parsed), schema, None if convert is _same else convert
         except _NO_SCHEMA:
             raise DataError(f"{what} is none of Connect's") from None
+
+
+def _misfit(data: bytes, end: int = 0) -> str:
+    """What is wrong with a body; where it has more bytes than a value, how many."""
+    schema_id, _ = split(data[:HEADER_BYTES])
+    if 0 < end < len(data):
+        return f"{len(data) - end} bytes too many for schema {schema_id}"
+    return f"the body does not follow schema {schema_id}"
 
 
 class _Reader:
@@ -136,6 +144,8 @@ class _Reader:
             case "map":
                 item, convert = self.read(avro["values"])
                 made = ConnectSchema(ConnectType.MAP, keys=ConnectSchema(ConnectType.STRING), items=item)
+                if convert is _same:
+                    return made, _same
                 return made, lambda value: {key: convert(each) for key, each in value.items()}
             case "enum":
                 symbols = {f"{_ENUM}.{symbol}": symbol for symbol in avro["symbols"]}
@@ -166,7 +176,8 @@ class _Reader:
             return ConnectSchema(ConnectType.MAP, keys=key, items=value), lambda entries: {
                 entry["key"]: entry["value"] for entry in map(convert, entries)
             }
-        return ConnectSchema(ConnectType.ARRAY, items=item), lambda items: [convert(each) for each in items]
+        made = ConnectSchema(ConnectType.ARRAY, items=item)
+        return made, _same if convert is _same else lambda items: [convert(each) for each in items]
 
     def _record(self, avro: Mapping[str, Any]) -> tuple[ConnectSchema, _Convert]:
         fields, converts = [], []

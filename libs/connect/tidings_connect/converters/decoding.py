@@ -5,9 +5,7 @@ default settings. Values are as `transforms.record` describes them. What a conve
 a word (a text where a number is to be becomes 0) is an error here.
 """
 
-import base64
 import binascii
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -15,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tidings_connect.converters.json_structs import compile_struct
 from tidings_connect.data.errors import DataError
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
 from tidings_envelope.errors import DecodeError
@@ -39,6 +38,14 @@ class _WithSchema(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _with_schema = msgspec.json.Decoder(_WithSchema).decode
+_plain = msgspec.json.Decoder().decode
+_exact = msgspec.json.Decoder(float_hook=Decimal).decode
+_NO_RECORD: Final = b"\0"
+"""What no record begins with that is JSON."""
+_SCHEMA_FIRST: Final = b'{"schema":'
+_PAYLOAD_NEXT: Final = b'"payload":'
+_Compiled = tuple[ConnectSchema | None, Decode, bool]
+"""Of a schema: itself, what reads its values, and whether numbers with a point are decimals among them."""
 
 
 class JsonDecoder:
@@ -51,7 +58,10 @@ class JsonDecoder:
     def __init__(self, *, schemas_enable: bool, replace_null: bool) -> None:
         self._schemas_enable = schemas_enable
         self._replace_null = replace_null
-        self._known: dict[bytes, tuple[ConnectSchema | None, Decode, bool]] = {}
+        self._known: dict[bytes, _Compiled] = {}
+        self._begins = _NO_RECORD
+        """What the last record had before its payload."""
+        self._last: _Compiled = (None, lambda value: value, False)
 
     def __call__(self, data: bytes | None) -> Decoded:
         """Schema and value; neither of null.
@@ -63,14 +73,32 @@ class JsonDecoder:
             return None, None
         if not self._schemas_enable:
             return None, _json(data, exact=False)
+        if data.startswith(self._begins):
+            schema, decode, exact = self._last
+            try:
+                payload = (_exact if exact else _plain)(memoryview(data)[len(self._begins) : -1])
+            except ValueError:
+                pass  # more than a payload, or less: looked at closely below
+            else:
+                if data.endswith(b"}"):
+                    return schema, decode(payload)
         try:
             message = _with_schema(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise DataError(_WITH_SCHEMA_TEXT) from None
-        schema, decode, exact = self._compiled(bytes(message.schema))
-        return schema, decode(_json(bytes(message.payload), exact=exact))
+        text, rest = bytes(message.schema), bytes(message.payload)
+        schema, decode, exact = known = self._compiled(text)
+        self._remember(data, rest, known)
+        return schema, decode(_json(rest, exact=exact))
 
-    def _compiled(self, text: bytes) -> tuple[ConnectSchema | None, Decode, bool]:
+    def _remember(self, data: bytes, payload: bytes, known: _Compiled) -> None:
+        """What stands before the payload, as it does in the next record, too: its schema need not be read again then."""
+        if data.startswith(_SCHEMA_FIRST) and data.endswith(payload + b"}"):
+            begins = data[: -len(payload) - 1]
+            if begins.endswith(_PAYLOAD_NEXT):
+                self._begins, self._last = begins, known
+
+    def _compiled(self, text: bytes) -> _Compiled:
         known = self._known.get(text)
         if known is None:
             if len(self._known) >= _KNOWN_SCHEMAS:
@@ -87,7 +115,7 @@ class JsonDecoder:
 def _json(data: bytes, *, exact: bool) -> Any:
     try:
         # Not orjson, to which a whole number of more than 64 bits is a floating point one.
-        return json.loads(data, parse_float=Decimal) if exact else msgspec.json.decode(data)
+        return (_exact if exact else _plain)(data)
     except (ValueError, RecursionError):  # msgspec's and UTF-8's errors are of the first kind
         raise DataError("Converting byte[] to Kafka Connect data failed due to serialization error") from None
 
@@ -233,8 +261,8 @@ def _scalar(schema: ConnectSchema, where: str) -> Decode:
 
 def _unbase64(value: Any, schema: ConnectSchema, where: str) -> bytes:
     try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, TypeError, ValueError):
+        return binascii.a2b_base64(value, strict_mode=True)
+    except (TypeError, ValueError):  # what is not base64 is of the latter kind
         raise _mismatch(where, schema) from None
 
 
@@ -263,16 +291,14 @@ def _decimal(schema: ConnectSchema, where: str) -> Decode:
 
 def _struct(schema: ConnectSchema, replace_null: bool, where: str) -> Decode:
     fields = [
-        (field.name, compile_json(field.schema, replace_null=replace_null, where=f"field {field.name}"))
+        (
+            field.name,
+            field.schema,
+            compile_json(field.schema, replace_null=replace_null, where=f"field {field.name}"),
+        )
         for field in schema.fields
     ]
-
-    def decode(value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise _mismatch(where, schema)
-        return {name: read(value.get(name)) for name, read in fields}
-
-    return decode
+    return compile_struct(fields, lambda: _mismatch(where, schema))
 
 
 def _collection(schema: ConnectSchema, replace_null: bool, where: str) -> Decode:
