@@ -15,12 +15,14 @@ class KeptRecords:
         self.size_bytes = 0
         """Of their keys and values, as they stand in Kafka."""
 
-    def add(self, records: Iterable[Consumed]) -> None:
-        """These were put."""
-        for record in records:
-            self._records.setdefault(TopicPartition(record.topic, record.partition), {})[record.offset] = (
-                record
-            )
+    def add(self, records: Iterable[tuple[TopicPartition, Consumed]]) -> None:
+        """These were put: of each its partition, and itself."""
+        kept = self._records
+        for at, record in records:
+            of_partition = kept.get(at)
+            if of_partition is None:
+                of_partition = kept[at] = {}
+            of_partition[record.offset] = record
             self.size_bytes += _size_bytes(record)
 
     def get(self, record: SinkRecord) -> Consumed | None:
@@ -30,11 +32,10 @@ class KeptRecords:
     def forget_before(self, at: TopicPartition, offset: int) -> None:
         """Everything before an offset of a partition is durable."""
         kept = self._records.get(at)
-        while kept:
-            first = next(iter(kept))
-            if first >= offset:
-                break
-            self.size_bytes -= _size_bytes(kept.pop(first))
+        if not kept or next(iter(kept)) >= offset:
+            return
+        self.size_bytes -= sum(_size_bytes(record) for record in kept.values() if record.offset < offset)
+        self._records[at] = {number: record for number, record in kept.items() if number >= offset}
 
     def forget(self, at: TopicPartition) -> None:
         """The partition is another task's."""

@@ -95,7 +95,8 @@ class SinkLoop:
             consumer_settings(overrides, CONSUMER_OVERRIDE),
             int(overrides.get(MOST_RECORDS, "500")),
         )
-        self._by_place: dict[tuple[TopicPartition, int], Consumed] = {}
+        self._by_place: dict[tuple[TopicPartition, int], Consumed] | None = {}
+        """The records that are put just now; None: made of `_pending` when one is asked for."""
         self._kept = KeptRecords()
         self._task = open_task(
             config,
@@ -105,7 +106,7 @@ class SinkLoop:
                 self._refused,
                 self._letters.flush,
                 lambda: self._kept.size_bytes,
-                lambda record: self._by_place.get((record.original, record.offset)),
+                self._consumed,
                 self._kept_refused,
                 self._reaches,
             ),
@@ -155,7 +156,8 @@ class SinkLoop:
             )
             arrived = self._subscription.poll(pause)
             self._read += len(arrived)
-            self._pending += [(each, self._records.made(each)) for each in arrived if _of(each) in self._own]
+            own, made = self._own, self._records.made
+            self._pending += [(each, made(each)) for each in arrived if each[:2] in own]
             if time.monotonic() >= self._again_at:
                 if self._pending:
                     self._put()
@@ -173,7 +175,7 @@ class SinkLoop:
     def _put(self) -> None:
         batch = [made for _, made in self._pending if isinstance(made, SinkRecord)]
         left_out = [made for _, made in self._pending if isinstance(made, LeftOut)]
-        self._by_place = {(_of(each), each.offset): each for each, _ in self._pending}
+        self._by_place = None
         try:
             if left_out:
                 self._task.left_out(left_out)
@@ -181,7 +183,7 @@ class SinkLoop:
                 with self._progress.putting():
                     self._task.put(batch)
         except SlowError as error:
-            self._progress.put([])
+            self._progress.put({})
             self._subscription.pause(self._own)
             self._failures, self._again_at = 1, 0.0
             _log.info(
@@ -196,11 +198,14 @@ class SinkLoop:
             self._by_place = {}
         reached("sink.put")
         if self._task.keeps_records:
-            self._kept.add(each for each, made in self._pending if isinstance(made, SinkRecord))
-        for each, _ in self._pending:
-            self._put_to[_of(each)] = each.offset + 1
+            self._kept.add(
+                (made.original, each) for each, made in self._pending if isinstance(made, SinkRecord)
+            )
+        self._put_to |= {made.original: each.offset + 1 for each, made in self._pending}
         self._records.count(batch)
-        self._progress.put([(_of(each), each.timestamp) for each, _ in self._pending])
+        self._progress.put(
+            {made.original: each.timestamp for each, made in self._pending if each.timestamp is not None}
+        )
         if not self._task.durable_at_put:
             for at, committed in self._first_commits().items():
                 self._progress.held(at, self._put_to[at], committed)
@@ -216,7 +221,7 @@ class SinkLoop:
             self._rest(error)
             return
         if self._failures:
-            self._progress.put([])
+            self._progress.put({})
         self._go_on()
 
     def _go_on(self) -> None:
@@ -303,9 +308,15 @@ class SinkLoop:
         reached("sink.committed")
         return len(done) == len(offsets)
 
+    def _consumed(self, record: SinkRecord) -> Consumed | None:
+        """A record that is put just now, as it was read (`SinkContext.consumed`)."""
+        if self._by_place is None:
+            self._by_place = {(made.original, each.offset): each for each, made in self._pending}
+        return self._by_place.get((record.original, record.offset))
+
     def _refused(self, record: SinkRecord, error: Exception) -> None:
         """A record that the task cannot write (`SinkContext.report`)."""
-        consumed = self._by_place.get((record.original, record.offset)) or self._kept.get(record)
+        consumed = self._consumed(record) or self._kept.get(record)
         if consumed is None:
             consumed = Consumed(*record.original, record.offset, None, None, [], record.timestamp)
         self._kept_refused(consumed, error)
@@ -346,7 +357,7 @@ class SinkLoop:
             self._task.close(sorted(gone))
         self._own -= gone
         self._resting -= gone
-        self._pending = [(each, made) for each, made in self._pending if _of(each) not in gone]
+        self._pending = [(each, made) for each, made in self._pending if made.original not in gone]
         self._progress.forget(gone)
         for at in gone:
             self._put_to.pop(at, None)
@@ -382,7 +393,3 @@ class SinkLoop:
                 committed_ms=self._first_commits(),
             ),
         )
-
-
-def _of(record: Consumed) -> TopicPartition:
-    return TopicPartition(record.topic, record.partition)

@@ -51,9 +51,9 @@ class SinkProgress:
         self._puts.add(seconds)
         self._count(puts=1, put_seconds=seconds)
 
-    def put(self, records: Collection[tuple[TopicPartition, int | None]]) -> None:
-        """These are the task's, or were left out: their partitions, and their timestamps."""
-        self._put_at |= {at: timestamp for at, timestamp in records if timestamp is not None}
+    def put(self, last: Mapping[TopicPartition, int]) -> None:
+        """Records are the task's, or were left out: of each partition the timestamp of the last one that has one."""
+        self._put_at |= last
         self._failing_since.pop("put", None)
         self._failing_since.pop("step", None)
 

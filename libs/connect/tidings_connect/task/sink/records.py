@@ -20,6 +20,8 @@ from tidings_envelope.schema import ConnectSchema
 from tidings_service import Retry, TidingsError
 
 _OVER: Final = object()
+_FAILURES: Final = (DataError, EnvelopeError, TidingsError)
+"""Of converters."""
 _SIMPLE: Final = "SimpleHeaderConverter"
 _MOST_HEADERS: Final = 2_000
 """Of which it is remembered what they are."""
@@ -37,14 +39,17 @@ class Records:
     def __init__(self, job: TaskJob, letters: Letters, patience: Patience) -> None:
         options = converters_of(job.config, job.converters)
         self._key, self._value = (make_converter(options, is_key=is_key) for is_key in (True, False))
-        self._classes = {side: options.get(f"{side}.converter", "") for side in ("key", "value")}
+        self._classes = {
+            stage: options.get(f"{side}.converter", "") for stage, side in ((KEY, "key"), (VALUE, "value"))
+        }
         chain = transforms_of(job.config)
         self._chain = make_chain(chain, patience.pauses) if chain else None
         self._patience = patience
         self._letters = letters
         self._counts: Counter[str] = Counter()
-        self._headers_known: dict[bytes, tuple[ConnectSchema | None, Any]] = {}
-        """What short headers are: a source's are the same in record after record."""
+        self._headers_known: dict[tuple[str, bytes | None], Header] = {}
+        """Short headers: a source's are the same in record after record."""
+        self._places: dict[tuple[str, int], TopicPartition] = {}
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -53,8 +58,7 @@ class Records:
 
     def count(self, batch: Sequence[SinkRecord]) -> None:
         """The task has these."""
-        for record in batch:
-            self._counts[record.original.topic] += 1
+        self._counts.update([record.original.topic for record in batch])
 
     def made(self, record: Consumed) -> SinkRecord | LeftOut:
         """What the task is given, or what it is told of a record that is left out.
@@ -64,29 +68,40 @@ class Records:
             TransformError: of a failure that may pass, and has not in time; so are errors of the schema registry.
             StopRequested: the task was to stop while a step was tried again.
         """
-        at = TopicPartition(record.topic, record.partition)
+        topic, partition, offset, key_bytes, value_bytes, given, timestamp, _ = record
+        at = self._places.get((topic, partition))
+        if at is None:
+            at = self._places[topic, partition] = TopicPartition(topic, partition)
         try:
-            key = self._step(KEY, self._classes["key"], record, self._key.decode, record.key)
-            value = self._step(VALUE, self._classes["value"], record, self._value.decode, record.value)
-            headers = self._headers(record)
-        except _LeftOutError:
-            return LeftOut(at, record.offset, None)
-        plain = SourceRecord(
-            record.topic, record.partition, *key, *value, record.timestamp, headers, record.offset
-        )
-        result: SourceRecord | None = plain
-        if self._chain is not None:
-            place = f"topic {record.topic}, partition {record.partition}, offset {record.offset}"
             try:
-                result = self._chain.apply(plain, place)
-            except TransformError as error:
-                if error.retry == Retry.TIMED:
-                    raise  # nothing is wrong with the record
-                self._letters.leave_out(record, TRANSFORMATION, type(error).__name__, error)
-                return LeftOut(at, record.offset, None)
+                key_schema, key = self._key.decode(topic, key_bytes)
+            except _FAILURES as error:
+                key_schema, key = self._again(error, KEY, record, self._key.decode, key_bytes)
+            try:
+                value_schema, value = self._value.decode(topic, value_bytes)
+            except _FAILURES as error:
+                value_schema, value = self._again(error, VALUE, record, self._value.decode, value_bytes)
+            headers = self._headers(record) if given else []
+        except _LeftOutError:
+            return LeftOut(at, offset, None)
+        if self._chain is None:
+            return SinkRecord(
+                topic, partition, key_schema, key, value_schema, value, timestamp, headers, offset, at
+            )
+        plain = SourceRecord(
+            topic, partition, key_schema, key, value_schema, value, timestamp, headers, offset
+        )
+        place = f"topic {topic}, partition {partition}, offset {offset}"
+        try:
+            result = self._chain.apply(plain, place)
+        except TransformError as error:
+            if error.retry == Retry.TIMED:
+                raise  # nothing is wrong with the record
+            self._letters.leave_out(record, TRANSFORMATION, type(error).__name__, error)
+            return LeftOut(at, offset, None)
         if result is None:
-            return LeftOut(at, record.offset, SinkRecord(*plain[:-1], record.offset, at))
-        return SinkRecord(*result[:-1], record.offset, at)
+            return LeftOut(at, offset, SinkRecord(*plain[:-1], offset, at))
+        return SinkRecord(*result[:-1], offset, at)
 
     def close(self) -> None:
         """Close transforms and converters."""
@@ -95,51 +110,49 @@ class Records:
         for converter in (self._key, self._value):
             converter.close()
 
-    def _step(
+    def _again(
         self,
+        error: Exception,
         stage: str,
-        class_name: str,
         record: Consumed,
         decode: Callable[[str, bytes | None], tuple[ConnectSchema | None, Any]],
         data: bytes | None,
     ) -> tuple[ConnectSchema | None, Any]:
+        """Decode once more what could not be decoded, as long as that may pass."""
         pauses: Iterator[None] | None = None
         while True:
+            if isinstance(error, DataError):
+                self._letters.leave_out(record, stage, self._classes[stage], error)
+                raise _LeftOutError from None
+            assert isinstance(error, EnvelopeError | TidingsError)
+            pauses = pauses or self._patience.pauses()
+            if error.retry != Retry.TIMED or next(pauses, _OVER) is _OVER:
+                raise error
             try:
                 return decode(record.topic, data)
-            except DataError as error:
-                self._letters.leave_out(record, stage, class_name, error)
-                raise _LeftOutError from None
-            except (EnvelopeError, TidingsError) as error:
-                pauses = pauses or self._patience.pauses()
-                if error.retry != Retry.TIMED or next(pauses, _OVER) is _OVER:
-                    raise
+            except _FAILURES as again:
+                error = again
 
     def _headers(self, record: Consumed) -> list[Header]:
         """As SimpleHeaderConverter reads them: text that looks like a value of a type is one."""
-        found = []
-        for name, data in record.headers:
-            if data is None:
-                found.append(Header(name, None, None))
-                continue
-            known = self._headers_known.get(data)
-            if known is None:
-                known = self._parsed(name, data, record)
-            found.append(Header(name, *known, data))
-        return found
+        known = self._headers_known
+        return [known.get(given) or self._parsed(*given, record) for given in record.headers]
 
-    def _parsed(self, name: str, data: bytes, record: Consumed) -> tuple[ConnectSchema | None, Any]:
+    def _parsed(self, name: str, data: bytes | None, record: Consumed) -> Header:
+        if data is None:
+            return Header(name, None, None)
         try:
             parsed = parse_text(data.decode())
         except UnicodeDecodeError:
             self._letters.leave_out(record, HEADER, _SIMPLE, DataError(f"header {name} is not text"))
             raise _LeftOutError from None
+        found = Header(name, *parsed, data)
         # What may be changed by whoever is given it is not shared.
         if len(data) <= _MOST_HEADER_BYTES and not isinstance(parsed[1], list | dict):
             if len(self._headers_known) >= _MOST_HEADERS:
                 self._headers_known.clear()
-            self._headers_known[data] = parsed
-        return parsed
+            self._headers_known[name, data] = found
+        return found
 
 
 class _LeftOutError(Exception):

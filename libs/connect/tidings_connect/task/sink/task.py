@@ -88,6 +88,11 @@ class LeftOut(NamedTuple):
     record: SinkRecord | None
     """As it was before the transforms; None where it could not be read."""
 
+    @property
+    def original(self) -> TopicPartition:
+        """Where it stands, as of a `SinkRecord`."""
+        return self.at
+
 
 class SinkTask(ABC):
     """Writes records of some partitions to a system. One thread uses it; no call may take longer than
