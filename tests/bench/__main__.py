@@ -27,6 +27,7 @@ BENCHMARKS = {
     "sink_graph": "nodes and relationships into Neo4j by our sink's task and by the driver's own UNWIND and MERGE",
     "sink_search": "documents into OpenSearch by our sink's task and by opensearch-py, which has to be installed for it",
     "sink_mongo": "documents by our MongoDB sink's task and pymongo's bulk_write, and by our sink and mongo-kafka's",
+    "sink_topic": "rows from a topic in Avro into DuckDB and MongoDB by our sinks, and by hand with the libraries' own bulk calls",
     "sink_http": "records as HTTP requests by our sink's task and by a bare loop of aiohttp, on the same receiver",
     "wal_watch": "what watching slots, WAL and publication costs the database",
     "translator": "technical events through sequencer and translator, transactions on",
