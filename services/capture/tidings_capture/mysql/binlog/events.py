@@ -24,6 +24,7 @@ TABLE_MAP: Final = 19
 INCIDENT: Final = 26
 XA_PREPARE: Final = 38
 HEARTBEAT: Final = 27
+PARTIAL_UPDATE_ROWS: Final = 39
 ANNOTATE_ROWS: Final = 160
 BINLOG_CHECKPOINT: Final = 161
 GTID: Final = 162
@@ -32,7 +33,7 @@ START_ENCRYPTION: Final = 164
 QUERY_COMPRESSED: Final = 165
 ROWS: Final = {
     23: ("c", 1, False), 24: ("u", 1, False), 25: ("d", 1, False),
-    30: ("c", 2, False), 31: ("u", 2, False), 32: ("d", 2, False),
+    30: ("c", 2, False), 31: ("u", 2, False), 32: ("d", 2, False), 39: ("u", 2, False),
     166: ("c", 1, True), 167: ("u", 1, True), 168: ("d", 1, True),
     169: ("c", 2, True), 170: ("u", 2, True), 171: ("d", 2, True),
 }  # fmt: skip

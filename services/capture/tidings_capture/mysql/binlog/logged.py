@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tidings_capture.mysql.binlog import table_map as kinds
 from tidings_capture.mysql.binlog.cells import uncompressed_cell
+from tidings_capture.mysql.binlog.json_value import json_cell
 from tidings_capture.mysql.binlog.row_code import Decode
 from tidings_capture.mysql.binlog.table_map import BINARY, LoggedColumn
 from tidings_capture.mysql.schemas.catalog import Charsets, Column, Table
@@ -40,6 +41,8 @@ _TYPES: Final = {
         "mediumblob",
         "longblob",
     },
+    kinds.JSON: {"json"},
+    kinds.VECTOR: {"vector"},
     kinds.GEOMETRY: {
         "geometry",
         "point",
@@ -104,6 +107,8 @@ def decoder(logged: LoggedColumn, kind: str, charsets: Charsets) -> Decode | Non
 
 
 def _decoder(logged: LoggedColumn, kind: str, charsets: Charsets) -> Decode | None:
+    if logged.type == kinds.JSON:
+        return json_cell(nullable=logged.nullable)
     if kind == "uuid":
         return _padded(16, uuid_text)
     if kind == "inet6":

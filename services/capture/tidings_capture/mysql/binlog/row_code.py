@@ -20,7 +20,8 @@ from tidings_capture.mysql.binlog.cells import (
     timestamp_cell,
     year_cell,
 )
-from tidings_capture.mysql.binlog.events import MOST_BYTES, ROWS, Event, decompressed
+from tidings_capture.mysql.binlog.events import MOST_BYTES, PARTIAL_UPDATE_ROWS, ROWS, Event, decompressed
+from tidings_capture.mysql.binlog.partial_rows import ReadImage, read_partial_rows
 from tidings_capture.mysql.binlog.row_images import completed
 from tidings_capture.mysql.binlog.table_map import LoggedColumn, TableMap
 from tidings_capture.mysql.errors import BinlogError
@@ -58,6 +59,8 @@ class RowsEvent:
     """How many columns the event speaks of."""
     images: tuple[bytes, ...]
     """Which of them each image has: one, and of an update two, before and after."""
+    partial: bool = False
+    """Whether rows after an update may have only what has changed in JSON documents (`partial_rows`)."""
 
 
 def read_rows_event(event: Event) -> RowsEvent:
@@ -80,7 +83,7 @@ def read_rows_event(event: Event) -> RowsEvent:
     images = tuple(reader.take((width + 7) // 8) for _ in range(2 if op == "u" else 1))
     if compressed:
         return RowsEvent(op, decompressed(reader), 0, width, images)
-    return RowsEvent(op, event.data, reader.position, width, images)
+    return RowsEvent(op, event.data, reader.position, width, images, event.type == PARTIAL_UPDATE_ROWS)
 
 
 @dataclass
@@ -111,6 +114,20 @@ def compile_rows(
         code.lines += [f"  {line}" for line in _image_lines(columns, decoders, there, code)]
     exec("\n".join(code.lines), code.names)  # noqa: S102 - names and numbers of our own only
     made: ReadRows = code.names["rows"]
+    return made
+
+
+def compile_image(
+    columns: Sequence[LoggedColumn], decoders: Sequence[Decode | None], there: Sequence[int]
+) -> ReadImage:
+    """What reads one image; arguments as of `compile_rows`."""
+    code = Code()
+    code.names["MISSING"] = MISSING
+    code.lines += ["def image(data, at, take):", " end = len(data)"]
+    code.lines += [f" {line}" for line in _image_lines(columns, decoders, there, code)]
+    code.lines.append(" return at")
+    exec("\n".join(code.lines), code.names)  # noqa: S102 - names and numbers of our own only
+    made: ReadImage = code.names["image"]
     return made
 
 
@@ -175,7 +192,7 @@ def one_cell(index: int, column: LoggedColumn, decode: Decode | None, code: Code
         return [f"{v} = number(data[at:at + 3], 'little', signed={not column.unsigned}); at += 3"]
     if kind in {kinds.VARCHAR, kinds.STRING}:
         return _sized(v, 2 if meta > 255 else 1, _shown(index, column, decode, code))
-    if kind in {kinds.BLOB, kinds.GEOMETRY}:
+    if kind in {kinds.BLOB, kinds.GEOMETRY, kinds.JSON, kinds.VECTOR}:
         return _sized(v, meta, _shown(index, column, decode, code))
     size, shown = _number(index, column, decode, code)
     return [f"{v} = {shown}; at += {size}"]
@@ -261,7 +278,10 @@ class TableRows:
         images = tuple(int.from_bytes(image, "little") & self._full for image in event.images)
         found: list[Cells] = []
         try:
-            self._reader(images)(event.data, event.start, len(event.data), found.append)
+            if event.partial:
+                found += self._partial_rows(event, images)
+            else:
+                self._reader(images)(event.data, event.start, len(event.data), found.append)
         except (ValueError, IndexError, struct.error, OverflowError):
             # Without its cause, which may quote the value.
             raise BinlogError(
@@ -270,6 +290,18 @@ class TableRows:
         if any(image != self._full for image in images):
             return completed(event.op, found, self.table.columns)
         return found
+
+    def _partial_rows(self, event: RowsEvent, images: tuple[int, ...]) -> list[Cells]:
+        columns = self.table.columns
+        decoders = [
+            None if column.type == kinds.JSON else decode
+            for column, decode in zip(columns, self._decoders, strict=True)
+        ]
+        before, after = (
+            compile_image(columns, decoders, [i for i in range(len(columns)) if image >> i & 1])
+            for image in images
+        )
+        return read_partial_rows(event.data, event.start, columns, before, after)
 
     def _reader(self, images: tuple[int, ...]) -> ReadRows:
         known = self._by_images.get(images)

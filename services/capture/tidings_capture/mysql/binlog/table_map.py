@@ -4,7 +4,7 @@ Format: MariaDB documentation, "TABLE_MAP_EVENT"; ``Table_map_log_event::Optiona
 ``sql/log_event.h``. With ``binlog_row_metadata=FULL`` it tells names, signs, character sets, labels and the primary key.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,6 +29,8 @@ TIME2: Final = 19
 NEWDECIMAL: Final = 246
 ENUM: Final = 247
 SET: Final = 248
+VECTOR: Final = 242
+JSON: Final = 245
 BLOB_COMPRESSED: Final = 140
 VARCHAR_COMPRESSED: Final = 141
 BLOB: Final = 252
@@ -39,15 +41,15 @@ BINARY: Final = 63
 """The collation of bytes."""
 NUMERIC: Final = frozenset({TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL, YEAR})
 _TWO_BYTES: Final = frozenset({VARCHAR, VARCHAR_COMPRESSED, BIT, NEWDECIMAL, STRING, ENUM, SET})
-_ONE_BYTE: Final = frozenset({FLOAT, DOUBLE, BLOB, BLOB_COMPRESSED, GEOMETRY, TIMESTAMP2, DATETIME2, TIME2})
+_ONE_BYTE: Final = frozenset(
+    {FLOAT, DOUBLE, BLOB, BLOB_COMPRESSED, GEOMETRY, JSON, VECTOR, TIMESTAMP2, DATETIME2, TIME2}
+)
 _PLAIN: Final = {BLOB_COMPRESSED: BLOB, VARCHAR_COMPRESSED: VARCHAR}
 _NONE: Final = frozenset({TINY, SHORT, LONG, LONGLONG, INT24, DATE, YEAR})
 _OTHERS: Final = {
     7: "TIMESTAMP before MariaDB 10.1.2 (set mysql56_temporal_format=ON and ALTER TABLE ... FORCE)",
     11: "TIME before MariaDB 10.1.2 (set mysql56_temporal_format=ON and ALTER TABLE ... FORCE)",
     12: "DATETIME before MariaDB 10.1.2 (set mysql56_temporal_format=ON and ALTER TABLE ... FORCE)",
-    242: "VECTOR",
-    245: "MySQL's JSON",
 }
 _SIGNS: Final = 1
 _DEFAULT_CHARSET: Final = 2
@@ -122,8 +124,11 @@ def _named(reader: Reader) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def read_table_map(event: Event) -> TableMap:
+def read_table_map(event: Event, *, by_mysql: bool = False) -> TableMap:
     """Of a TABLE_MAP.
+
+    Args:
+        by_mysql: whether MySQL wrote it, whose lists of collations leave geometries out, which MariaDB's count.
 
     Raises:
         BinlogError: it is malformed.
@@ -153,7 +158,7 @@ def read_table_map(event: Event) -> TableMap:
         field = reader.number(1)
         data = reader.sized()
         more[field] = Reader(data, 0, len(data), f"TABLE_MAP of {database}.{table}: field {field}")
-    columns = _described(columns, more)
+    columns = _described(columns, more, _OF_MYSQL if by_mysql else _OF_MARIADB)
     has_names = _NAMES in more
     key = _key(columns, more) if has_names else ()
     return TableMap(number, database, table, tuple(columns), key, has_names, _SIGNS in more)
@@ -177,7 +182,9 @@ def _meta(kind: int, reader: Reader) -> tuple[int, int]:
     return kind, second | ((first & 0x30) ^ 0x30) << 4
 
 
-def _described(columns: list[LoggedColumn], more: dict[int, Reader]) -> list[LoggedColumn]:
+def _described(
+    columns: list[LoggedColumn], more: dict[int, Reader], with_collation: Collection[int]
+) -> list[LoggedColumn]:
     if (names := more.get(_NAMES)) is not None:
         columns = [replace(column, name=names.text()) for column in columns]
     if _SIGNS in more:
@@ -187,8 +194,8 @@ def _described(columns: list[LoggedColumn], more: dict[int, Reader]) -> list[Log
             raise more[_SIGNS].error("has too few signs")
         for place, index in enumerate(numeric):
             columns[index] = replace(columns[index], unsigned=bool(bits[place // 8] >> (7 - place % 8) & 1))
-    _put(columns, _has_collation, _collations(more, _DEFAULT_CHARSET, _COLUMN_CHARSET))
-    _put(columns, _is_label, _collations(more, _LABEL_DEFAULT_CHARSET, _LABEL_CHARSET))
+    _put(columns, with_collation, _collations(more, _DEFAULT_CHARSET, _COLUMN_CHARSET))
+    _put(columns, _LABELLED, _collations(more, _LABEL_DEFAULT_CHARSET, _LABEL_CHARSET))
     for field, kind in ((_SET_LABELS, SET), (_ENUM_LABELS, ENUM)):
         if field in more:
             reader = more[field]
@@ -203,13 +210,10 @@ def _described(columns: list[LoggedColumn], more: dict[int, Reader]) -> list[Log
     return columns
 
 
-def _has_collation(column: LoggedColumn) -> bool:
-    """Whether the lists of collations count a column: a geometry is binary, and counted."""
-    return column.type in {STRING, VARCHAR, BLOB, GEOMETRY}
-
-
-def _is_label(column: LoggedColumn) -> bool:
-    return column.type in {ENUM, SET}
+_OF_MARIADB: Final = frozenset({STRING, VARCHAR, BLOB, GEOMETRY})
+"""The types that the lists of collations count: a geometry is binary, and counted."""
+_OF_MYSQL: Final = frozenset({STRING, VARCHAR, BLOB, VECTOR})
+_LABELLED: Final = frozenset({ENUM, SET})
 
 
 def _collations(more: dict[int, Reader], default: int, each: int) -> Callable[[int], Sequence[int | None]]:
@@ -238,10 +242,10 @@ def _collations(more: dict[int, Reader], default: int, each: int) -> Callable[[i
 
 def _put(
     columns: list[LoggedColumn],
-    chosen: Callable[[LoggedColumn], bool],
+    types: Collection[int],
     collations: Callable[[int], Sequence[int | None]],
 ) -> None:
-    places = [index for index, column in enumerate(columns) if chosen(column)]
+    places = [index for index, column in enumerate(columns) if column.type in types]
     for index, collation in zip(places, collations(len(places)), strict=False):
         columns[index] = replace(columns[index], collation=collation)
 

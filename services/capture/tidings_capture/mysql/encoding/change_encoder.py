@@ -141,8 +141,10 @@ class ChangeEncoder:
     def records(self, event: RowsEvent, place: Place, numbers: Numbers | None) -> list[Record] | None:
         """The records of an event's rows, numbered; None, and nothing numbered, when `TablePlan` has to write them."""
         full = (1 << self._width) - 1
-        if event.width != self._width or any(
-            int.from_bytes(image, "little") & full != full for image in event.images
+        if (
+            event.partial
+            or event.width != self._width
+            or any(int.from_bytes(image, "little") & full != full for image in event.images)
         ):
             return None
         try:

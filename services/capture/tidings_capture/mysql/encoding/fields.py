@@ -43,6 +43,12 @@ _POINT: Final = (
     ("wkb", ConnectSchema(ConnectType.BYTES, optional=True)),
     ("srid", ConnectSchema(ConnectType.INT32, optional=True)),
 )
+_VECTOR: Final = ConnectSchema(
+    ConnectType.ARRAY,
+    name="io.debezium.data.FloatVector",
+    version=1,
+    items=ConnectSchema(ConnectType.FLOAT32),
+)
 _LONGEST: Final = (1 << 63) - 1
 """What Debezium makes of a greater default of BIGINT UNSIGNED."""
 _LITERAL: Final = re.compile(r"'((?:[^']|'')*)'")
@@ -145,6 +151,8 @@ def _kind(column: Column, options: FieldOptions) -> _Kind:  # noqa: PLR0911 - on
         return _time(column, options.times)
     if kind in {"enum", "set"}:
         return _labels(column), same, None
+    if kind in {"json", "vector"}:
+        return (semantic.JSON, same, None) if kind == "json" else (_VECTOR, _floats, None)
     if kind in TEXTS | {"year"}:
         return _YEAR if kind == "year" else semantic.STRING, same, None
     if kind in BYTES | GEOMETRIES:
@@ -299,6 +307,13 @@ def _geometry(kind: str) -> _Kind:
         _shape,
         None,
     )
+
+
+def _floats(cell: bytes) -> list[float]:
+    """A vector's cell is its numbers of four bytes, least significant byte first."""
+    if len(cell) % 4:
+        raise RecordError("a VECTOR has not four bytes for each number")
+    return [shortest_float(number) for number in struct.unpack(f"<{len(cell) // 4}f", cell)]
 
 
 def _shape(cell: bytes) -> dict[str, Any]:

@@ -46,9 +46,9 @@ def reader(column: Column) -> Read:
         return int
     if kind in {"float", "double"}:
         return float
-    if kind in TEXTS:
+    if kind in TEXTS | {"json"}:
         return _text
-    if kind in BYTES | GEOMETRIES:
+    if kind in BYTES | GEOMETRIES | {"vector"}:
         return _bytes
     known: dict[str, Read] = {
         "decimal": Decimal,

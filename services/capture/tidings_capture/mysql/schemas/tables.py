@@ -213,6 +213,8 @@ _FROM_LOG: Final = {
     kinds.TIMESTAMP2: "timestamp",
     kinds.ENUM: "enum",
     kinds.SET: "set",
+    kinds.JSON: "json",
+    kinds.VECTOR: "vector",
 }
 
 
