@@ -13,7 +13,7 @@ from tidings_capture.mysql.errors import UnsupportedError
 SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _COLUMNS: Final = """
 SELECT column_name, data_type, column_type, is_nullable, column_default, character_set_name, collation_name,
-       character_maximum_length, numeric_precision, numeric_scale, datetime_precision, extra
+       character_maximum_length, numeric_precision, numeric_scale, datetime_precision, extra, VERSION()
 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _KEYS: Final = """
@@ -132,9 +132,10 @@ def _seconds(text: Any) -> int | None:
 
 
 def _column(row: Sequence[Any]) -> Column:
-    name, kind, declared, nullable, default, charset, collation, length, precision, scale, decimals, extra = (
-        row
-    )
+    name, kind, declared, nullable, default, charset, collation = row[:7]
+    length, precision, scale, decimals, extra, version = row[7:]
+    if default is not None and "mariadb" not in version.lower():
+        default = _expression(str(default), kind.lower(), extra)
 
     def number(text: Any) -> int | None:
         return None if text is None else int(text)
@@ -151,9 +152,19 @@ def _column(row: Sequence[Any]) -> Column:
         precision=number(precision),
         scale=number(scale),
         decimals=number(decimals),
-        generated="GENERATED" in extra,
+        generated=" GENERATED" in extra,  # and not DEFAULT_GENERATED, as MySQL says of an expression
         virtual="VIRTUAL" in extra,
     )
+
+
+def _expression(default: str, kind: str, extra: str) -> str:
+    """MySQL's catalog has a constant as it is, and says so of an expression; MariaDB's has an expression of SQL."""
+    if "DEFAULT_GENERATED" in extra or kind == "bit":
+        return default
+    if kind in {"binary", "varbinary"} and default.startswith("0x"):
+        default = bytes.fromhex(default[2:]).decode("latin-1")
+    doubled = default.replace("\\", "\\\\").replace("'", "''")
+    return f"'{doubled}'"
 
 
 class Charsets:
