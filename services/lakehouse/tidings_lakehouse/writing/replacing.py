@@ -123,10 +123,13 @@ def _held(table: DataFrame, newest: DataFrame, shape: CurrentShape, condition: s
 
 
 def _newer(newest: DataFrame, held: DataFrame, shape: CurrentShape) -> DataFrame:
-    """The changes that are newer than the row that the table holds, or the read one at its place."""
+    """The changes that are newer than the row that the table holds, or the read one at its place.
+
+    Where the table holds a key twice, which it should not, a change stays one: the rows that hold a change off are joined.
+    """
     same = sf.lit(True)
     for number, key in enumerate(shape.keys):
         same = same & (sf.col(quoted(key)) == sf.col(f"{_HELD}{number}"))
     own, at = sf.struct(COMMIT_LSN, LSN), sf.col(f"{_HELD}_at")
-    wins = at.isNull() | (own > at) | ((own == at) & (sf.col("op") == "r"))
-    return newest.join(sf.broadcast(held), same, "left_outer").where(wins).select(*newest.columns)
+    loses = (own < at) | ((own == at) & (sf.col("op") != "r"))
+    return newest.join(sf.broadcast(held), same & loses, "left_anti")
