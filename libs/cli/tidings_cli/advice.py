@@ -69,6 +69,7 @@ OF_ERRORS: Final = {
     "recording": "Change the arguments as the message says.",
     "registry": "Look at the registry's address and login, and at the subject that the message names.",
     "registry_unreachable": "Let the registry answer, or correct TIDINGS_REGISTRY.",
+    "repair": "Do what the hint says, and run the command again: it asks for what is still wrong.",
     "replay": "Give `--until` as the message says, or let the lakehouse catch up.",
     "request_lost": "Ask for the connector's state before asking again.",
     "row": "Make the domain's columns those of the table, or let the difference be a new version.",

@@ -63,6 +63,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
             "tags": "--drop quarter-3",
             "views": "",
             "audit": "--table 'technical.order*' --json",
+            "repair": "--table technical.orders --apply",
             "history": "history-of-june",
             "accept-loss": "shop.public.orders --yes",
             "replay": "--domain tidings_shop.domain --json",

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from tidings_lakehouse.settings import AuditedSettings, LakehouseSettings, WarehouseSettings
+from tidings_lakehouse.settings import AuditedSettings, LakehouseSettings, RepairedSettings, WarehouseSettings
 from tidings_service.generated import put_page
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.registry_settings import RegistrySettings
@@ -39,7 +39,8 @@ _SECTIONS: Final[tuple[tuple[str, str, type[ServiceSettings], tuple[type[Service
     ("Sequencer", "`tidings sequence`.", SequencerSettings, (StageSettings,)),
     ("Translator", "`tidings translate`.", TranslatorSettings, (StageSettings,)),
     ("The lake", "`tidings lakehouse`: the job, and every command that reads.", WarehouseSettings, (ServiceSettings,)),
-    ("The lake's audit", "The job, and `tidings lakehouse audit`.", AuditedSettings, (WarehouseSettings,)),
+    ("The lake's audit", "The job, and `tidings lakehouse audit` and `repair`.", AuditedSettings, (WarehouseSettings,)),
+    ("The lake's repair", "`tidings lakehouse repair`.", RepairedSettings, (WarehouseSettings,)),
     ("The lake's job", "`tidings lakehouse run`.", LakehouseSettings, (AuditedSettings, KafkaSettings, RegistrySettings)),
 )  # fmt: skip
 """Title, for whom, the settings, and those that stand in other sections."""

@@ -7,17 +7,17 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
 from aiohttp import web
 
+from tidings_lakehouse.auditing.command import add_audit
 from tidings_lakehouse.erasing.command import add_erase
+from tidings_lakehouse.repairing.command import add_repair
 from tidings_lakehouse.replay.command import add_replay
 from tidings_lakehouse.settings import (
-    AuditSettings,
     HistorySettings,
     LakehouseSettings,
     LossSettings,
@@ -38,7 +38,6 @@ from tidings_service import (
 
 SERVICE = "lakehouse"
 _EXIT_SOFTWARE = 70
-_EXIT_WRONG = 3
 
 R = TypeVar("R", bound=WarehouseSettings)
 
@@ -110,32 +109,6 @@ def parser() -> argparse.ArgumentParser:
     )
     history.add_argument("directory", type=Path, help="a new directory")
     history.set_defaults(command=_history)
-    audit = commands.add_parser(
-        "audit", help="compare the current states with the database; exit code 3 when a row is wrong"
-    )
-    audit.add_argument(
-        "--table", action="append", metavar="PATTERN", help="such as technical.order*; default: all"
-    )
-    audit.add_argument(
-        "--range-rows", type=int, default=50_000, metavar="N", help="rows in a statement; default: 50000"
-    )
-    audit.add_argument(
-        "--pause", type=float, default=0.1, metavar="SECONDS", help="between two statements; default: 0.1"
-    )
-    audit.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="of a statement; default: 60"
-    )
-    audit.add_argument(
-        "--wait", type=float, default=60.0, metavar="SECONDS", help="for the watermark; default: 60"
-    )
-    audit.add_argument(
-        "--most", type=int, default=100, metavar="N", help="rows that are named a table; default: 100"
-    )
-    audit.add_argument(
-        "--metrics-file", type=Path, metavar="FILE", help="for the node exporter's textfile collector, *.prom"
-    )
-    audit.add_argument("--json", action="store_true", help="one object a table, with every row")
-    audit.set_defaults(command=_audit)
     loss = commands.add_parser(
         "accept-loss", help="go on with a topic that is set aside, without records that it has lost"
     )
@@ -150,6 +123,8 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_format(loss)
     loss.set_defaults(command=_accept_loss)
+    add_audit(commands, _reader_settings)
+    add_repair(commands, _reader_settings)
     add_erase(commands, _add_format, _reader_settings)
     add_replay(commands, _add_format, _reader_settings)
     add_tags(commands, _add_format, _reader_settings)
@@ -296,28 +271,6 @@ def _views(_options: argparse.Namespace) -> int:
         }
     _create_views(settings, queries)
     return 0
-
-
-def _audit(options: argparse.Namespace) -> int:
-    from tidings_lakehouse.auditing.audit import Audit  # noqa: PLC0415
-    from tidings_lakehouse.auditing.report import as_json, told, write_metrics  # noqa: PLC0415
-    from tidings_lakehouse.auditing.source import Source  # noqa: PLC0415
-    from tidings_lakehouse.database import connected  # noqa: PLC0415
-    from tidings_lakehouse.reading.duck import DuckLake  # noqa: PLC0415
-
-    settings = _reader_settings(AuditSettings)
-    patterns = options.table or ["*"]
-    with connected("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", settings.audit_database) as database:
-        source = Source(database, pause=options.pause, timeout=options.timeout)
-        audit = Audit(
-            source, lambda: DuckLake(settings), settings.source, size=options.range_rows, wait=options.wait
-        )
-        wanted = audit.run(database, lambda name: any(fnmatch(name, pattern) for pattern in patterns))
-        results = list(wanted)
-    sys.stdout.write(as_json(results) if options.json else told(results, most=options.most))
-    if options.metrics_file is not None:
-        write_metrics(results, options.metrics_file)
-    return _EXIT_WRONG if any(one.findings for one in results) else 0
 
 
 def _create_views(settings: HistorySettings, queries: Mapping[str, str]) -> None:

@@ -109,6 +109,13 @@ class AuditError(LakehouseError):
     default_retry = Retry.NEVER
 
 
+class RepairError(LakehouseError):
+    """Rows of the lake cannot be told again: the worker, the connector or their number does not allow it."""
+
+    code = "repair"
+    default_retry = Retry.NEVER
+
+
 class ErasureError(LakehouseError):
     """Rows cannot be erased as it was asked, or some of them could not be."""
 

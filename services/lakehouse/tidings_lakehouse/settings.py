@@ -143,6 +143,48 @@ class AuditSettings(HistorySettings, AuditedSettings):
     """What `tidings-lakehouse audit` can be told."""
 
 
+class RepairedSettings(WarehouseSettings):
+    """The worker that runs the source's connector."""
+
+    lakehouse_worker: str = "http://127.0.0.1:8083"
+    """Address of the REST API of the worker that runs the source's connector."""
+    lakehouse_worker_user: str | None = None
+    """The user, where the worker asks for a login."""
+    lakehouse_worker_password: Hidden = None
+    """The user's password."""
+    lakehouse_worker_password_file: File = None
+    """A file with the password instead."""
+
+    @field_validator("lakehouse_worker")
+    @classmethod
+    def _check_worker(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
+            raise ValueError("must be http://host:port or https://host:port, without a login")
+        return value.rstrip("/")
+
+    @property
+    def worker_login(self) -> tuple[str, str] | None:
+        """User and password; None: the worker asks for none.
+
+        Raises:
+            SettingsError: one of both is missing, the password is set twice, or its file cannot be read.
+        """
+        given = self.lakehouse_worker_password
+        value = None if given is None else given.get_secret_value()
+        secret = chosen("TIDINGS_LAKEHOUSE_WORKER_PASSWORD", value, self.lakehouse_worker_password_file)
+        if (secret is None) != (self.lakehouse_worker_user is None):
+            raise SettingsError(
+                "TIDINGS_LAKEHOUSE_WORKER_USER: a login is a user and a password",
+                hint="set TIDINGS_LAKEHOUSE_WORKER_PASSWORD or ..._PASSWORD_FILE, too, or none of them",
+            )
+        return None if secret is None else (self.lakehouse_worker_user or "", secret.read())
+
+
+class RepairSettings(AuditSettings, RepairedSettings):
+    """What `tidings-lakehouse repair` can be told."""
+
+
 class LossSettings(WarehouseSettings, KafkaSettings):
     """What `tidings-lakehouse accept-loss` can be told."""
 

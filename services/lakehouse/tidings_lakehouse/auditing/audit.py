@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidings_lakehouse.auditing.columns import AuditColumn, audit_column, lake_checksum
-from tidings_lakehouse.auditing.source import AuditTable, Range, Source, columns_of, is_text, orders_alike
+from tidings_lakehouse.auditing.source import (
+    AuditTable,
+    Key,
+    Range,
+    Source,
+    columns_of,
+    is_text,
+    orders_alike,
+)
 from tidings_lakehouse.database import Connection, identifier
 from tidings_lakehouse.errors import AuditError
 from tidings_lakehouse.reading.duck import DuckLake
@@ -22,8 +30,7 @@ from tidings_lakehouse.tables.column_names import safe_name
 from tidings_lakehouse.topics import log_of
 
 _POLL_SECONDS = 0.5
-_LOOKED_AT_ONCE = 500
-Key = tuple[str, ...]
+LOOKED_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Finding:
     """``missing``, ``extra``, ``doubled`` or ``different``."""
     columns: tuple[str, ...] = ()
     """Of a different row, which columns are; values are not told."""
+    texts: Key = ()
+    """The key's values as they are compared."""
 
 
 @dataclass
@@ -80,6 +89,15 @@ class Audit:
         Raises:
             AuditError: none is.
         """
+        for one in self.plan(database, wanted):
+            yield one if isinstance(one, TableResult) else self.compare(one)
+
+    def plan(self, database: Connection, wanted: Callable[[str], bool]) -> list[AuditTable | TableResult]:
+        """How the tables whose names are wanted are compared; of one that is not, its result.
+
+        Raises:
+            AuditError: none is.
+        """
         lake = self._open()
         try:
             tables = [
@@ -91,13 +109,12 @@ class Audit:
                 raise AuditError(
                     "no table of the lake has a name like that", hint="`tidings lakehouse tables` lists them"
                 )
-            planned = [_planned(database, lake, name, topic) for name, topic in tables]
+            return [_planned(database, lake, name, topic) for name, topic in tables]
         finally:
             lake.close()
-        for one in planned:
-            yield one if isinstance(one, TableResult) else self._table(one)
 
-    def _table(self, table: AuditTable) -> TableResult:
+    def compare(self, table: AuditTable) -> TableResult:
+        """Find the rows of a table that are wrong."""
         result = TableResult(table.lake, skipped=table.skipped)
         suspects: list[Key] = []
         lake = self._open()
@@ -113,12 +130,12 @@ class Audit:
         finally:
             lake.close()
         suspects.sort()
-        for start in range(0, len(suspects), _LOOKED_AT_ONCE):
-            self._decide(table, suspects[start : start + _LOOKED_AT_ONCE], result)
+        for start in range(0, len(suspects), LOOKED_AT_ONCE):
+            self.decide(table, suspects[start : start + LOOKED_AT_ONCE], result)
         return result
 
-    def _decide(self, table: AuditTable, keys: Sequence[Key], result: TableResult) -> None:
-        """Say of rows that seemed to differ which do."""
+    def decide(self, table: AuditTable, keys: Sequence[Key], result: TableResult) -> None:
+        """Say of rows that may differ, at most `LOOKED_AT_ONCE`, which do."""
         visible, theirs, position = self._source.look(table, keys)
         lake = self._behind(position)
         if lake is None:
@@ -141,13 +158,13 @@ class Audit:
     def _finding(
         self, lake: DuckLake, table: AuditTable, key: Key, have: Sequence[int], *, is_there: bool
     ) -> Finding:
-        named = {column.name: part for column, part in zip(table.keys, key, strict=True)}
+        named = table.named(key)
         if not is_there:
-            return Finding(table.lake, named, "extra")
+            return Finding(table.lake, named, "extra", texts=key)
         if not have:
-            return Finding(table.lake, named, "missing")
+            return Finding(table.lake, named, "missing", texts=key)
         if len(have) > 1:
-            return Finding(table.lake, named, "doubled")
+            return Finding(table.lake, named, "doubled", texts=key)
         theirs = self._source.values(table, key)
         ours = lake.execute(
             f"SELECT {', '.join(column.lake_text for column in table.columns)} FROM {lake.view(table.lake)}"  # noqa: S608
@@ -160,7 +177,7 @@ class Audit:
                 column.name for column, a, b in zip(table.columns, theirs, ours, strict=True) if a != b
             )
         )
-        return Finding(table.lake, named, "different", columns)
+        return Finding(table.lake, named, "different", columns, key)
 
     def _behind(self, position: int) -> DuckLake | None:
         """The lake when its watermark has passed a position; None when that does not happen in time."""
@@ -196,6 +213,7 @@ def _planned(database: Connection, lake: DuckLake, name: str, topic: str) -> Aud
     skipped = tuple(column for column in theirs if column not in found)
     return AuditTable(
         name,
+        f"{schema}.{table}",
         source,
         tuple(found[key] for key in keys),
         tuple(found.values()),

@@ -7,7 +7,9 @@ checksum is the first 60 bits of the text's MD5, and that of a range the sum of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _CHECKSUM_DIGITS = 15
@@ -29,6 +31,46 @@ class AuditColumn:
     postgres_text: str
     """SQL of the value's text; null for null."""
     lake_text: str
+    type: str
+    """In PostgreSQL."""
+
+    def written(self, text: str) -> str:
+        """A value as the database would write it, of the text that is compared; that text for one beyond the year 9999."""
+        try:
+            return _WRITTEN.get(self.type, str)(text)
+        except OverflowError:
+            return text
+
+
+def _moment(text: str) -> str:
+    if text in _INFINITE:
+        return _INFINITE[text]
+    return (_EPOCH + dt.timedelta(microseconds=int(text))).isoformat(" ")
+
+
+def _day(text: str) -> str:
+    return _INFINITE.get(text) or (_EPOCH + dt.timedelta(days=int(text))).date().isoformat()
+
+
+def _float(form: str) -> Callable[[str], str]:
+    def written(bits: str) -> str:
+        (value,) = struct.unpack(form, int(bits, 2).to_bytes(struct.calcsize(form)))
+        return repr(value)
+
+    return written
+
+
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - of a zone or of none, as the column is
+_INFINITE = {"~+": "infinity", "~-": "-infinity"}
+_WRITTEN: dict[str, Callable[[str], str]] = {
+    "bool": {"1": "t", "0": "f"}.__getitem__,
+    "bytea": lambda text: "\\x" + text,
+    "date": _day,
+    "timestamp": _moment,
+    "timestamptz": lambda text: _moment(text) + ("" if text in _INFINITE else "+00"),
+    "float8": _float(">d"),
+    "float4": _float(">f"),
+}
 
 
 def audit_column(name: str, type_: str, lake: str, lake_type: str, *, is_enum: bool) -> AuditColumn | None:
@@ -40,7 +82,7 @@ def audit_column(name: str, type_: str, lake: str, lake_type: str, *, is_enum: b
     """
     theirs, ours = '"' + name.replace('"', '""') + '"', '"' + lake.replace('"', '""') + '"'
     found = _texts(theirs, ours, "text" if is_enum else type_, lake_type)
-    return None if found is None else AuditColumn(name, lake, *found)
+    return None if found is None else AuditColumn(name, lake, *found, type_)
 
 
 def _texts(  # noqa: PLR0911 - one for each kind of type

@@ -9,14 +9,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tidings_lakehouse.metrics import AUDIT_UNDECIDED, AUDIT_WRONG, AUDITED
 
 if TYPE_CHECKING:
-    from tidings_lakehouse.auditing.audit import TableResult
+    from tidings_lakehouse.auditing.audit import Finding, TableResult
 
 
 def told(results: Sequence[TableResult], *, most: int) -> str:
@@ -31,18 +31,33 @@ def told(results: Sequence[TableResult], *, most: int) -> str:
             + (f", {one.undecided} undecided, since the watermark did not come" if one.undecided else "")
             + (f"; not compared: {', '.join(one.skipped)}" if one.skipped else "")
         )
-        for finding in one.findings[:most]:
-            key = ", ".join(f"{name}={value}" for name, value in finding.key.items())
-            columns = f" in {', '.join(finding.columns)}" if finding.columns else ""
-            lines.append(f"  {finding.kind}: {key}{columns}")
-        if len(one.findings) > most:
-            lines.append(f"  and {len(one.findings) - most} more")
+        lines += told_findings(one.findings, most=most)
     return "\n".join(lines) + "\n"
+
+
+def told_findings(findings: Sequence[Finding], *, most: int) -> list[str]:
+    """A line a row."""
+    lines = []
+    for finding in findings[:most]:
+        key = ", ".join(f"{name}={value}" for name, value in finding.key.items())
+        columns = f" in {', '.join(finding.columns)}" if finding.columns else ""
+        lines.append(f"  {finding.kind}: {key}{columns}")
+    if len(findings) > most:
+        lines.append(f"  and {len(findings) - most} more")
+    return lines
 
 
 def as_json(results: Sequence[TableResult]) -> str:
     """One object a table."""
-    return "".join(json.dumps(asdict(one)) + "\n" for one in results)
+    return "".join(json.dumps(as_object(one)) + "\n" for one in results)
+
+
+def as_object(result: TableResult) -> dict[str, Any]:
+    """What was found in a table, for a script."""
+    found = asdict(result)
+    for finding in found["findings"]:
+        del finding["texts"]
+    return found
 
 
 def note_result(table: str, *, wrong: int, undecided: int, reason: str) -> None:

@@ -22,6 +22,8 @@ _POSITION = (
     " - '0/0')::bigint"
 )
 _WRAP = 1 << 32
+Key = tuple[str, ...]
+"""A key's values, as they are compared."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class AuditTable:
 
     lake: str
     """``technical.orders``."""
+    collection: str
+    """``public.orders``."""
     source: str
     """As a statement of PostgreSQL's names it."""
     keys: tuple[AuditColumn, ...]
@@ -68,6 +72,10 @@ class AuditTable:
     """Whether both sides order the first column of the key alike."""
     skipped: tuple[str, ...]
     """Columns that are not compared."""
+
+    def named(self, key: Key) -> dict[str, str]:
+        """A key's values by column, as the database would write them."""
+        return {column.name: column.written(text) for column, text in zip(self.keys, key, strict=True)}
 
 
 def columns_of(database: Connection, table: str) -> dict[str, tuple[str, bool]]:

@@ -1,0 +1,1 @@
+"""Has rows that the audit finds wrong told again by their source."""
