@@ -9,44 +9,18 @@ import contextlib
 import os
 import re
 import secrets
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from plan_records import READABLE, convert, session
+from scenario import TYPES, Records, Scenario, statements, transactions
 from side_by_side import Pair, Side, rest, until
 
-from tidings_capture.cdc.encoding.markers import compile_markers
-from tidings_capture.cdc.encoding.options import (
-    BinaryHandling,
-    ConversionOptions,
-    DecimalHandling,
-    HstoreHandling,
-    IntervalHandling,
-    TimePrecision,
-)
-from tidings_capture.cdc.event_context import EventContext
-from tidings_capture.cdc.filters import ColumnFilter, TableFilter, compile_list
-from tidings_capture.postgres.client import Endpoint, Session
-from tidings_capture.postgres.encoding.plan import Plan, compile_plan
-from tidings_capture.postgres.server.catalog import Catalog
-from tidings_capture.postgres.wire.pgoutput import (
-    Begin,
-    Commit,
-    Delete,
-    Insert,
-    Relation,
-    Truncate,
-    Update,
-    decode_message,
-)
-from tidings_connect.converters.encoding import make_converter
 from tidings_connect.data.records import Record
 from tidings_envelope.headers.left_out import HEADER as LEFT_OUT
 from tidings_jvm import PlainProgress
@@ -54,48 +28,7 @@ from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import REST_HEADERS, ConnectServer, connector_settings
 from tidings_stack.stack import Stack
 
-HERE = Path(__file__).parent
 DEADLINE_SECONDS = 120
-READABLE = (
-    "TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1"
-)
-
-TYPES = (("types.sql", "changes.sql"),)
-MORE_TYPES = (("more_types.sql", "more_changes.sql"),)
-
-Records = dict[str, list[Record]]
-"""By topic, in order."""
-
-
-def statements(name: str) -> list[str]:
-    """The statements of a file, which end with a semicolon at the end of a line."""
-    lines = (HERE / name).read_text(encoding="utf-8").splitlines()
-    text = "".join(f"{line}\n" for line in lines if not line.startswith("--"))
-    return [statement.strip() for statement in text.split(";\n") if statement.strip()]
-
-
-@dataclass
-class Scenario:
-    """A database for one comparison."""
-
-    url: str
-    prefix: str
-    options: dict[str, str] = field(default_factory=dict)
-    files: tuple[tuple[str, str], ...] = TYPES
-    """Pairs of SQL files: tables, and the changes to them."""
-
-    @property
-    def database(self) -> str:
-        return str(psycopg.conninfo.conninfo_to_dict(self.url)["dbname"])
-
-    def properties(self) -> dict[str, str]:
-        """What both connectors are told."""
-        return {
-            "topic.prefix": self.prefix,
-            "provide.transaction.metadata": "true",
-            "skipped.operations": "none",
-            **self.options,
-        }
 
 
 @pytest.fixture(scope="session")
@@ -281,13 +214,6 @@ def any_slot_is_active(connection: psycopg.Connection[Any]) -> bool:
     return row != (0,)
 
 
-def transactions(changes: list[str]) -> int:
-    """How many transactions the statements are: those between BEGIN and COMMIT are one."""
-    begins = [index for index, statement in enumerate(changes) if statement == "BEGIN"]
-    ends = [index for index, statement in enumerate(changes) if statement == "COMMIT"]
-    return len(changes) - sum(end - begin for begin, end in zip(begins, ends, strict=True))
-
-
 def read_until_end(bootstrap: str, prefix: str, transaction_count: int) -> Records:
     """All records of a prefix's topics, once the BEGIN and END of all transactions are there."""
     consumer = Consumer(
@@ -346,90 +272,3 @@ def ours(request: pytest.FixtureRequest) -> Callable[[Scenario], Records]:
             return convert(scenario, raw, catalog_session)
 
     return run
-
-
-def convert(scenario: Scenario, raw: list[tuple[int, bytes]], catalog_session: Session) -> Records:
-    options, properties = conversion_options(scenario), scenario.properties()
-    key_converter, value_converter = (make_converter(properties, is_key=is_key) for is_key in (True, False))
-    markers = compile_markers(options, key_converter, value_converter)
-    catalog = Catalog(catalog_session, ColumnFilter())
-    tables = captured_tables(scenario)
-    records: Records = defaultdict(list)
-    plans: dict[int, Plan] = {}
-    checked_plans: dict[int, Plan] = {}
-    context = EventContext()
-    context.now_ns = time.time_ns()
-    last_commit_lsn = None
-    for lsn, data in raw:
-        context.position = lsn
-        match decode_message(data):
-            case Begin() as begin:
-                context.begin(begin.xid, begin.commit_ts_us, last_commit_lsn)
-                records[markers.transaction_topic].append(markers.begin(context))
-            case Commit() as commit:
-                context.position = last_commit_lsn = commit.end_lsn
-                records[markers.transaction_topic].append(markers.end(context))
-            case Relation() as relation if tables.captures(relation.schema, relation.name):
-                table = catalog.table_of_relation(relation)
-                topic = re.sub(r"[^A-Za-z0-9._-]", "_", f"{scenario.prefix}.{table.qualified_name}")
-                plans[relation.oid], checked_plans[relation.oid] = (
-                    compile_plan(
-                        table, options, key_converter, value_converter, topic, checked_only=checked_only
-                    )
-                    for checked_only in (False, True)
-                )
-            case Insert() | Update() | Delete() as change if change.relation_oid in plans:
-                plan = plans[change.relation_oid]
-                counted = context.total_order, dict(context.event_counts)
-                checked = checked_plans[change.relation_oid].change(data, 0, context)
-                context.total_order, context.event_counts = counted
-                fast = plan.change(b"header" + data, len(b"header"), context)
-                assert fast == checked
-                records[plan.topic] += fast
-            case Truncate() as truncate:
-                for oid in truncate.relation_oids:
-                    records[plans[oid].topic] += plans[oid].truncate(context)
-            case _:
-                pass
-    key_converter.close()
-    value_converter.close()
-    return records
-
-
-def captured_tables(scenario: Scenario) -> TableFilter:
-    lists = [
-        compile_list(scenario.options.get(f"table.{which}.list", "")) for which in ("include", "exclude")
-    ]
-    return TableFilter((), (), *lists)
-
-
-def conversion_options(scenario: Scenario) -> ConversionOptions:
-    options = scenario.options
-    return ConversionOptions(
-        topic_prefix=scenario.prefix,
-        database=scenario.database,
-        provide_transaction_metadata=True,
-        decimal_handling=DecimalHandling(options.get("decimal.handling.mode", "precise")),
-        time_precision=TimePrecision(options.get("time.precision.mode", "adaptive")),
-        binary_handling=BinaryHandling(options.get("binary.handling.mode", "bytes")),
-        interval_handling=IntervalHandling(options.get("interval.handling.mode", "numeric")),
-        propagated_columns=compile_list(options.get("column.propagate.source.type", "")),
-        propagated_types=compile_list(options.get("datatype.propagate.source.type", "")),
-        hstore_handling=HstoreHandling(options.get("hstore.handling.mode", "json")),
-        money_fraction_digits=int(options.get("money.fraction.digits", "2")),
-        include_unknown_datatypes=options.get("include.unknown.datatypes") == "true",
-        tombstones_on_delete=options.get("tombstones.on.delete") != "false",
-    )
-
-
-def session(url: str) -> Session:
-    parts = psycopg.conninfo.conninfo_to_dict(url)
-    return Session(
-        Endpoint(
-            host=str(parts["host"]),
-            port=int(parts["port"] or 5432),
-            user=str(parts["user"]),
-            database=str(parts["dbname"]),
-            password=str(parts.get("password") or ""),
-        )
-    )

@@ -9,22 +9,17 @@ A table of its own, ``public.zzend``, gets a row when all has been said; its rec
 """
 
 import contextlib
-import io
-import json
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
-import fastavro
 import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from masking import HEARTBEAT, masked
 
 from tidings_envelope.headers.as_of import HEADER as AS_OF
-from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_stack.capture import call
 from tidings_stack.connect import POSTGRES_CONNECTOR, connector_settings
 from tidings_stack.kafka import arrived
@@ -33,15 +28,6 @@ from tidings_stack.waiting import wait_for
 DEADLINE_SECONDS = 60
 CONNECTOR_CLASS = POSTGRES_CONNECTOR
 SENTINEL = "zzend"
-_HEARTBEAT = re.compile(r"beat")
-_CLOCK = re.compile(rb'("op":"."),"ts_ms":\d+(?:,"ts_us":\d+,"ts_ns":\d+)?')
-_BEAT = re.compile(rb'\{"ts_ms":\d+\}')
-"""A heartbeat: nothing but the connector's clock."""
-_READ = b'"op":"r"'
-_SNAPSHOT_POSITION = re.compile(
-    rb'"(ts_ms|ts_us|ts_ns|txId|lsn)":(?:\d+|null)|"(sequence)":"\[null,\\"\d+\\"\]"'
-)
-_ODD_NAME = re.compile(r'("(?:name|namespace|type)":")([^"]*)"')
 _RUN_ID = "__debezium.context.runId"
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
@@ -247,17 +233,17 @@ class Pair:
             return None if data is None else data.replace(side.base.encode(), ours.encode())
 
         left_out = {_RUN_ID, AS_OF, *but_headers}
-        masked: Records = {}
+        records: Records = {}
         for (topic, partition), found in side.records.items():
-            masked[topic.replace(side.base, ours), partition] = [
+            records[topic.replace(side.base, ours), partition] = [
                 (
-                    renamed(_masked(key, self.registry())),
-                    renamed(_masked(value, self.registry())),
+                    renamed(masked(key, self.registry())),
+                    renamed(masked(value, self.registry())),
                     [(name, renamed(text)) for name, text in headers if name not in left_out],
                 )
-                for key, value, headers in (found[:1] if _HEARTBEAT.search(topic) else found)
+                for key, value, headers in (found[:1] if HEARTBEAT.search(topic) else found)
             ]
-        return masked
+        return records
 
     def registry(self) -> str | None:
         """The registry's Confluent API when the converters are Avro's."""
@@ -270,11 +256,9 @@ class Pair:
         found: dict[str, int] = defaultdict(int)
         for (topic, _), records in side.records.items():
             name = topic.replace(side.base, self.mine.base)
-            found[name] += 1 if _HEARTBEAT.search(topic) else len(records)
+            found[name] += 1 if HEARTBEAT.search(topic) else len(records)
         return {
-            name: min(count, 1) if _HEARTBEAT.search(name) else count
-            for name, count in found.items()
-            if count
+            name: min(count, 1) if HEARTBEAT.search(name) else count for name, count in found.items() if count
         }
 
     def compare(self, but_headers: Collection[str] = ()) -> Records:
@@ -332,49 +316,6 @@ def _settings(side: Side) -> dict[str, Any]:
         for resource, future in futures.items()
     }
     return {name: (count, own[name]) for name, count in topics.items()}
-
-
-def _masked(value: bytes | None, registry: str | None) -> bytes | None:
-    if value is None:
-        return None
-    if registry is not None and value.startswith(b"\0"):
-        return _masked_avro(value, registry)
-    text = _CLOCK.sub(rb'\1,"now":0', _BEAT.sub(b'{"ts_ms":0}', value))
-    if _READ in text:
-        text = _SNAPSHOT_POSITION.sub(rb'"\1\2":0', text)
-    return text
-
-
-def _masked_avro(value: bytes, registry: str) -> bytes:
-    """An Avro value as JSON-like text, its schema before it."""
-    schema = _schema_text(registry, split(value)[0])
-    record: Any = fastavro.schemaless_reader(
-        io.BytesIO(value[HEADER_BYTES:]), _parsed(schema), None, return_record_name=False
-    )
-    if isinstance(record, dict) and list(record) == ["ts_ms"]:
-        record = {"ts_ms": 0}
-    elif isinstance(record, dict) and "op" in record:
-        record |= {"ts_ms": 0, "ts_us": 0, "ts_ns": 0}
-        if record["op"] == "r":
-            record["source"] |= dict.fromkeys(("ts_ms", "ts_us", "ts_ns", "txId", "lsn", "sequence"), 0)
-    return f"{schema} {record!r}".encode()
-
-
-@lru_cache(maxsize=256)
-def _schema_text(registry: str, schema_id: int) -> str:
-    status, body = rest(f"{registry}/schemas/ids/{schema_id}")
-    assert status == 200, body
-    return str(body["schema"])
-
-
-@lru_cache(maxsize=256)
-def _parsed(schema: str) -> Any:
-    # Names that Avro does not allow, which Apicurio's converter writes, are changed to be read.
-    return fastavro.parse_schema(json.loads(_ODD_NAME.sub(_with_plain_name, schema)))
-
-
-def _with_plain_name(match: re.Match[str]) -> str:
-    return match[1] + re.sub(r"(^|\.)(?=\d)", r"\1_", match[2].replace("-", "_")) + '"'
 
 
 def _differences(place: tuple[str, int], mine: list[Record], theirs: list[Record]) -> list[str]:

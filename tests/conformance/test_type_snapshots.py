@@ -4,7 +4,7 @@ Left out: infinite dates and those before Christ, for which Debezium's snapshot 
 refcursor, on which Debezium's snapshot fails.
 """
 
-from tests.conformance.conftest import statements
+from scenario import statements
 
 
 def test_a_snapshot_of_all_types(pair):
