@@ -25,6 +25,7 @@ from tidings_capture.postgres.encoding.tolerance import Tolerance
 from tidings_capture.postgres.offsets.offset import SourceOffset
 from tidings_capture.postgres.server.ddl_trigger import MESSAGE_PREFIX
 from tidings_capture.postgres.settings.config import ConnectorConfig
+from tidings_capture.postgres.streaming.bad_messages import add_position, cut_short
 from tidings_capture.postgres.streaming.logical_messages import MessagePlan
 from tidings_capture.postgres.streaming.lone_messages import LoneMessages
 from tidings_capture.postgres.streaming.position import StreamPosition
@@ -43,7 +44,6 @@ from tidings_capture.postgres.wire.messages import (
 from tidings_capture.postgres.wire.pgoutput import TAG, XLOG_DATA, DecodeError, decode_message
 from tidings_connect.data.records import Record
 from tidings_connect.errors import ConnectError
-from tidings_envelope.position import lsn_to_text
 from tidings_service import Retry
 
 Send = Callable[[str, list[Record]], None]
@@ -214,18 +214,15 @@ class Stream:
                         self._control(data)
                 break
             except ConversionError as error:
-                self._add_position(error, data)
+                add_position(error, data)
                 self._leave_out(error, data)  # and go on behind it
             except DecodeError as error:
-                self._add_position(error, data)
+                add_position(error, data)
                 raise
             except (IndexError, struct.error) as error:
                 if len(data) > _OID + 4:
                     raise
-                tag_text = chr(data[TAG]) if len(data) > TAG else "w"
-                raise DecodeError(
-                    "the message is cut short", tag=tag_text, offset=max(len(data) - TAG, 0)
-                ) from error
+                raise cut_short(data) from error
         rest, self._rest = self._rest, []
         if rest:
             messages = messages[: -len(rest)]
@@ -234,10 +231,6 @@ class Stream:
             position.note_rows(messages, last)
         self.events += len(messages)
         return rest
-
-    def _add_position(self, error: DecodeError | ConversionError, data: bytes) -> None:
-        # They know the message or the column, not where it stands.
-        error.args = (f"{error}, at LSN {lsn_to_text(_U64(data, 1)[0])}", *error.args[1:])
 
     def _leave_out(self, error: ConversionError, data: bytes) -> None:
         if self._tolerance is None or data[TAG] not in _ROWS:
