@@ -24,11 +24,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
-from tidings_lakehouse.errors import SecondWriterError
 from tidings_lakehouse.layout_rules import Layout, LayoutRule, Partition
 from tidings_lakehouse.spark.held_rows import Deleted
 from tidings_lakehouse.spark.small import FileWriter
 from tidings_lakehouse.tables.added import Added
+from tidings_lakehouse.tables.branch import Branch, CompactedError, Note, second_writer
 from tidings_lakehouse.tables.layouts import Layouts
 from tidings_lakehouse.tables.new_tables import NewTables
 from tidings_lakehouse.tables.snapshots import (
@@ -36,7 +36,6 @@ from tidings_lakehouse.tables.snapshots import (
     REPLACE,
     ROWS,
     head_of,
-    is_only_compacted,
     noted_in,
     progress_text,
 )
@@ -54,26 +53,10 @@ _MARKS = "spark.sql.iceberg.snapshot-property."
 _MARK = f"{_MARKS}{_WRITER}"
 _TOLD = (_WRITER, "tidings.query-id", "tidings.batch-id", "tidings.offsets")
 _APPLICATION = "spark.app.id"
-_BRANCH = "tidings_"
-_MAIN = "main"
-_REFUSALS = (
-    "org.apache.iceberg.exceptions.CommitFailedException",
-    "org.apache.iceberg.exceptions.ValidationException",
-    "java.lang.IllegalArgumentException",
-)
-"""What Iceberg throws when `main` or the metadata are not what the branch was made from."""
-_PUBLISHES = 5
-"""Times that a commit is tried while what stands between it and `main` is not a writer: somebody sets a property, old snapshots go."""
 _REPEATS = 10
 """Times that rows are prepared again because a compaction came first; it is that often in a row only if it never rests."""
 
 R = TypeVar("R")
-Note = Mapping[str, Any]
-"""What a writer notes under names of its own; JSON's types only."""
-
-
-class _CompactedError(Exception):
-    """A compaction came between the beginning of a write and its commit."""
 
 
 class Commits:
@@ -81,7 +64,7 @@ class Commits:
 
     def __init__(self, session: SparkSession, layouts: Sequence[LayoutRule] = ()) -> None:
         self.writer = uuid.uuid4().hex
-        self._branch = _BRANCH + self.writer[:12]
+        self._branch = Branch(self.writer, self._load)
         self._known: dict[str, int | None] = {}
         """By table, the newest snapshot that this job has made or begun with."""
         self._begun: dict[str, int] = {}
@@ -186,11 +169,11 @@ class Commits:
             try:
                 with self.staged(name, note) as staged:
                     action(staged)
-            except _CompactedError:
+            except CompactedError:
                 _LOG.info("rows are prepared again, since a compaction came first", table=name)
             else:
                 return
-        raise _second(name)
+        raise second_writer(name)
 
     def append(
         self, name: str, rows: DataFrame, note: Note | None, behind: Callable[[], None] | None = None
@@ -214,7 +197,7 @@ class Commits:
                 files = self._files.write(table, rows)
                 if behind is not None:
                     behind()
-                self._known[name] = self._publish(name, begun, note, Added(files, self._marks(rows)))
+                self._known[name] = self._branch.publish(name, begun, note, Added(files, self._marks(rows)))
         return True
 
     def replace(
@@ -251,12 +234,12 @@ class Commits:
                             self.note(name, note)
                         return True
                     try:
-                        self._known[name] = self._publish(name, begun, note, added)
-                    except _CompactedError:
+                        self._known[name] = self._branch.publish(name, begun, note, added)
+                    except CompactedError:
                         _LOG.info("rows are prepared again, since a compaction came first", table=name)
                     else:
                         return True
-        raise _second(name)
+        raise second_writer(name)
 
     def looked_at(self, name: str, look: Callable[[Any], R]) -> R:
         """What somebody sees who looks at Iceberg's table, to which nobody else has written."""
@@ -276,7 +259,7 @@ class Commits:
         table = self._load(staged.rpartition(".")[0])
         if not self._files.takes(table, rows):
             return False
-        Added(self._files.write(table, rows), self._marks(rows)).put_to(table, self._branch)
+        Added(self._files.write(table, rows), self._marks(rows)).put_to(table, self._branch.name)
         return True
 
     @contextmanager
@@ -286,9 +269,9 @@ class Commits:
             table = self._load(name)
             self.check(name, table)
             with self._keeping(name, table) as begun:
-                self._stage(table, table.refs(), begun)
-                yield f"{name}.branch_{self._branch}"
-                self._known[name] = self._publish(name, begun, note)
+                self._branch.stage(table, table.refs(), begun)
+                yield f"{name}.branch_{self._branch.name}"
+                self._known[name] = self._branch.publish(name, begun, note)
 
     @contextmanager
     def _keeping(self, name: str, table: Any) -> Iterator[int | None]:
@@ -317,7 +300,7 @@ class Commits:
             snapshot = head
             while snapshot is not None and snapshot.snapshotId() != known:
                 if snapshot.operation() != REPLACE and snapshot.summary().get(_WRITER) != self.writer:
-                    raise _second(name)
+                    raise second_writer(name)
                 parent = snapshot.parentId()
                 snapshot = None if parent is None else table.snapshot(parent)
             self._known[name] = None if head is None else head.snapshotId()
@@ -337,63 +320,6 @@ class Commits:
         with self._lock:
             return self._locks.setdefault(name, threading.RLock())
 
-    def _stage(self, table: Any, references: Any, begun: int | None) -> None:
-        """Have the branch begin where `main` is; what writes that failed have left goes.
-
-        Args:
-            table: or a transaction on it.
-        """
-        left = [name for name in map(str, references.keySet().toArray()) if name.startswith(_BRANCH)]
-        if left:
-            manage = table.manageSnapshots()
-            for name in left:
-                manage = manage.removeBranch(name)
-            manage.commit()
-        manage = table.manageSnapshots()
-        if begun is None:
-            manage.createBranch(self._branch).commit()
-        else:
-            manage.createBranch(self._branch, begun).commit()
-
-    def _publish(
-        self, name: str, begun: int | None, note: Note | None, added: Added | None = None
-    ) -> int | None:
-        refusal: Exception | None = None
-        for _ in range(_PUBLISHES):
-            table = self._load(name)
-            head = head_of(table)
-            if head != begun:
-                if begun is None or not is_only_compacted(table, begun):
-                    raise _second(name) from refusal
-                if added is None or added.deleted.added:
-                    raise _CompactedError
-                begun = head  # new files are as good behind it
-            try:
-                return self._move_main(table, begun, note, added)
-            except Py4JJavaError as error:
-                if error.java_exception.getClass().getName() not in _REFUSALS:
-                    raise
-                refusal = error  # `main` says who came between
-        raise _second(name) from refusal
-
-    def _move_main(self, table: Any, begun: int | None, note: Note | None, added: Added | None) -> int | None:
-        """Rows become readable, and the table says how far it is: one commit."""
-        noted = {**noted_in(table), **(note or {})}
-        transaction = table.newTransaction()
-        if added is not None:
-            self._stage(transaction, table.refs(), begun)
-            added.put_to(transaction, self._branch, begun)
-            table = transaction.table()
-        reference = table.refs().get(self._branch)
-        head = None if reference is None else int(reference.snapshotId())
-        manage = transaction.manageSnapshots()
-        manage.fastForwardBranch(_MAIN, self._branch).removeBranch(self._branch).commit()
-        if noted and head is not None:
-            text = progress_text(table, noted, head)
-            transaction.updateProperties().set(PROGRESS_PROPERTY, text).commit()
-        transaction.commitTransaction()
-        return head
-
     def _load(self, name: str) -> Any:
         return self._util.loadIcebergTable(self._spark, f"{CATALOG}.{name}")
 
@@ -401,11 +327,3 @@ class Commits:
 def _is_missing(error: Exception) -> bool:
     text = str(error)
     return "NoSuchTable" in text or "TABLE_OR_VIEW_NOT_FOUND" in text or "NoSuchNamespace" in text
-
-
-def _second(name: str) -> SecondWriterError:
-    return SecondWriterError(
-        f"somebody else has written to {name} while this job did; nothing of this job's batch was written to it",
-        hint="one job writes to a warehouse: stop the other one, or give each a warehouse of its own; if a person has "
-        "changed the table, start the job again",
-    )

@@ -19,8 +19,9 @@ from tidings_lakehouse.errors import TableConflictError
 from tidings_lakehouse.layout_rules import Layout
 from tidings_lakehouse.spark.held_rows import Deleted
 from tidings_lakehouse.spark.small import is_local
+from tidings_lakehouse.tables.branch import Note
 from tidings_lakehouse.tables.column_names import safe_name as safe_name  # noqa: PLC0414 - where writers look for it
-from tidings_lakehouse.tables.commits import Commits, Note
+from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.layouts import buckets_of, distribution_of, partitions_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tidings_lakehouse.decoding.changes import COMMIT_LSN, LSN, CurrentShape, ch
 from tidings_lakehouse.spark.held_rows import Deleted, HeldRow, HeldRows, Key
 from tidings_lakehouse.spark.plans import Plans, told_of
 from tidings_lakehouse.spark.small import LocalRows
-from tidings_lakehouse.tables.commits import Note
+from tidings_lakehouse.tables.branch import Note
 from tidings_lakehouse.tables.positions import PartitionId
 from tidings_lakehouse.tables.tables import Table, quoted
 

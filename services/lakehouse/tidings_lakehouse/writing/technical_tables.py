@@ -32,7 +32,7 @@ from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
 from tidings_lakehouse.phases import Phases
 from tidings_lakehouse.spark.small import LocalRows, is_local
-from tidings_lakehouse.tables.commits import Note
+from tidings_lakehouse.tables.branch import Note
 from tidings_lakehouse.tables.erased import has_read_again, without_erased
 from tidings_lakehouse.tables.positions import PartitionId, Position, Span, beyond, spans_of
 from tidings_lakehouse.tables.tables import ddl, quoted, safe_name
