@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 import threading
@@ -151,8 +152,9 @@ def _run(options: argparse.Namespace) -> int:
     from tidings_lakehouse.auditing.schedule import Auditing  # noqa: PLC0415
     from tidings_lakehouse.formats.registry import Registry  # noqa: PLC0415
     from tidings_lakehouse.job import Job  # noqa: PLC0415 - pyspark takes a second to import
+    from tidings_lakehouse.spark.gateway import is_local  # noqa: PLC0415
     from tidings_lakehouse.spark.kafka_login import KafkaLogin, refuse_remote_tokens  # noqa: PLC0415
-    from tidings_lakehouse.spark.session import create_session, prepare_warehouse  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import prepare_warehouse, running_session  # noqa: PLC0415
     from tidings_lakehouse.warehouse_lock import lock_warehouse  # noqa: PLC0415
 
     settings = load_settings(LakehouseSettings)
@@ -179,26 +181,26 @@ def _run(options: argparse.Namespace) -> int:
         schemas.check()
         health.set("registry", ok=True)
         lock = lock_warehouse(settings)
-        local = settings.lakehouse_master.startswith("local")
-        login = KafkaLogin(settings.kafka_access, local=local)
+        login = KafkaLogin(settings.kafka_access, local=is_local(settings.lakehouse_master))
         held = () if lock is None else (lock.fileno(),)
-        session = create_session(settings, "tidings-lakehouse", inherit=(*held, *login.inherit))
-        # Spark's own handler of SIGINT would cancel a batch in its middle.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _stopper(stop))
-        job = Job(session, settings, schemas, health, login=login)
-        try:
-            job.start(available_now=options.available_now)
-            jobs.append(job)
-            if auditing is not None:
-                auditing.start()
-            job.wait(stop)
-        finally:
-            if auditing is not None:
-                auditing.stop()
-            job.stop()
-            session.stop()
-            login.close()
+        with (
+            contextlib.closing(login),
+            running_session(settings, "tidings-lakehouse", inherit=(*held, *login.inherit)) as session,
+        ):
+            # Spark's own handler of SIGINT would cancel a batch in its middle.
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, _stopper(stop))
+            job = Job(session, settings, schemas, health, login=login)
+            try:
+                job.start(available_now=options.available_now)
+                jobs.append(job)
+                if auditing is not None:
+                    auditing.start()
+                job.wait(stop)
+            finally:
+                if auditing is not None:
+                    auditing.stop()
+                job.stop()
     return 0
 
 
@@ -275,14 +277,11 @@ def _views(_options: argparse.Namespace) -> int:
 
 def _create_views(settings: HistorySettings, queries: Mapping[str, str]) -> None:
     from tidings_lakehouse.reading.views import create_views  # noqa: PLC0415
-    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import running_session  # noqa: PLC0415
 
-    session = create_session(settings, "tidings-lakehouse-views")
-    try:
+    with running_session(settings, "tidings-lakehouse-views") as session:
         for name in create_views(session, queries):
             sys.stdout.write(f"{name}\n")
-    finally:
-        session.stop()
 
 
 def _tables(options: argparse.Namespace) -> int:
@@ -299,37 +298,34 @@ def _tables(options: argparse.Namespace) -> int:
 
 def _history(options: argparse.Namespace) -> int:
     from tidings_lakehouse.history.history import write_history  # noqa: PLC0415
-    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import running_session  # noqa: PLC0415
 
     settings = _reader_settings(HistorySettings)
-    session = create_session(settings, "tidings-lakehouse-history")
-    try:
+    with running_session(settings, "tidings-lakehouse-history") as session:
         topics = write_history(session, settings.source, options.directory)["topics"]
-    finally:
-        session.stop()
     sys.stdout.write(f"{len(topics)} topics in {options.directory}\n")
     return 0
 
 
 def _accept_loss(options: argparse.Namespace) -> int:
     from tidings_lakehouse.reading.rows import print_rows  # noqa: PLC0415
+    from tidings_lakehouse.spark.gateway import is_local  # noqa: PLC0415
     from tidings_lakehouse.spark.kafka import Brokers  # noqa: PLC0415
     from tidings_lakehouse.spark.kafka_login import KafkaLogin  # noqa: PLC0415
-    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import running_session  # noqa: PLC0415
     from tidings_lakehouse.writing.accepted_losses import accept, statement_of  # noqa: PLC0415
 
     settings = _reader_settings(LossSettings)
-    login = KafkaLogin(settings.kafka_access)
-    session = create_session(settings, "tidings-lakehouse-accept-loss", inherit=login.inherit)
-    try:
+    login = KafkaLogin(settings.kafka_access, local=is_local(settings.lakehouse_master))
+    with (
+        contextlib.closing(login),
+        running_session(settings, "tidings-lakehouse-accept-loss", inherit=login.inherit) as session,
+    ):
         statement = statement_of(session, Brokers(session, login), options.topic, to_end=options.to_end)
         print_rows(statement.rows, options.format)
         sys.stdout.flush()
         if options.yes:
             accept(session, statement.losses)
-    finally:
-        session.stop()
-        login.close()
     sys.stderr.write(statement.told(is_accepted=options.yes))
     return 0
 

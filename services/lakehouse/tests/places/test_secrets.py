@@ -92,14 +92,15 @@ def test_executors_elsewhere_get_the_secrets_themselves() -> None:
     assert login.inherit == ()
 
 
-def test_tokens_for_executors_elsewhere_are_refused() -> None:
+@pytest.mark.parametrize("master", ["spark://master:7077", "local-cluster[1,1,1024]"])
+def test_tokens_for_executors_elsewhere_are_refused(master: str) -> None:
     source = TokenSource(
         "TIDINGS_KAFKA", "http://t", "c", Secret("X", CANARY), None, TlsFiles("TIDINGS_KAFKA")
     )
     kafka = KafkaAccess("k:1", "SASL_SSL", "OAUTHBEARER", oauth=source, tls=TlsFiles("TIDINGS_KAFKA"))
     refuse_remote_tokens(kafka, "local[2]")
     with pytest.raises(SettingsError, match="TIDINGS_KAFKA_SASL_MECHANISM=OAUTHBEARER"):
-        refuse_remote_tokens(kafka, "spark://master:7077")
+        refuse_remote_tokens(kafka, master)
 
 
 def test_a_properties_file_holds_any_text() -> None:

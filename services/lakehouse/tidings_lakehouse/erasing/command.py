@@ -104,7 +104,7 @@ def _run(
     from tidings_lakehouse.erasing.erasure import Erasure  # noqa: PLC0415 - pyspark takes a second to import
     from tidings_lakehouse.formats.registry import Registry  # noqa: PLC0415
     from tidings_lakehouse.reading.rows import print_rows  # noqa: PLC0415
-    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import running_session  # noqa: PLC0415
 
     selections = _selections(options)
     settings = read_settings(ErasureSettings)
@@ -112,8 +112,7 @@ def _run(
     schemas = Registry(settings.optional_registry)
     try:
         held = () if lock is None else (lock.fileno(),)
-        session = create_session(settings, "tidings-lakehouse-erase", inherit=held)
-        try:
+        with running_session(settings, "tidings-lakehouse-erase", inherit=held) as session:
             erasure = Erasure(session, schemas, selections, with_unreadable=options.unreadable)
             number, found = (
                 erasure.erase(options.by or getpass.getuser(), options.reference)
@@ -121,8 +120,6 @@ def _run(
                 else ("", erasure.look())
             )
             set_aside = erasure.set_aside
-        finally:
-            session.stop()
     finally:
         schemas.close()
         if lock is not None:

@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 from tidings_lakehouse.errors import QueryError
 from tidings_lakehouse.reading.rows import Rows
 from tidings_lakehouse.settings import WarehouseSettings
-from tidings_lakehouse.spark.session import create_session
+from tidings_lakehouse.spark.session import running_session
 from tidings_lakehouse.tables.names import known_names
 from tidings_lakehouse.tables.table_counts import row_count, table_names
 from tidings_lakehouse.topics import SET_ASIDE_TABLE, log_of
@@ -36,11 +36,8 @@ def select(settings: WarehouseSettings, statement: str) -> Rows:
     Raises:
         QueryError: it does more, or Spark refuses it.
     """
-    session = create_session(settings, "tidings-lakehouse-sql", conf=_CONF)
-    try:
+    with running_session(settings, "tidings-lakehouse-sql", conf=_CONF) as session:
         return answer(session, statement)
-    finally:
-        session.stop()
 
 
 def answer(session: SparkSession, statement: str) -> Rows:
@@ -64,11 +61,8 @@ def _refusal() -> QueryError:
 
 def list_tables(settings: WarehouseSettings) -> Rows:
     """Every table with its number of rows, null where it cannot be read, and why its topic is set aside, if it is."""
-    session = create_session(settings, "tidings-lakehouse-tables", conf=_CONF)
-    try:
+    with running_session(settings, "tidings-lakehouse-tables", conf=_CONF) as session:
         return tables_of(session)
-    finally:
-        session.stop()
 
 
 def tables_of(session: SparkSession) -> Rows:

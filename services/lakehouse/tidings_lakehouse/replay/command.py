@@ -67,7 +67,7 @@ def _replay(
     from tidings_envelope.position import lsn_from_text  # noqa: PLC0415
     from tidings_lakehouse.replay.comparison import as_json, compare  # noqa: PLC0415
     from tidings_lakehouse.replay.run import replayed, write_table  # noqa: PLC0415
-    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
+    from tidings_lakehouse.spark.session import running_session  # noqa: PLC0415
     from tidings_service import SettingsError  # noqa: PLC0415
 
     try:
@@ -78,9 +78,9 @@ def _replay(
         raise SettingsError("--shares is not a positive number", hint="leave it out")
     settings = read_settings(HistorySettings)
     domain = load_domain(options.domain)
-    session = create_session(settings, "tidings-lakehouse-replay")
-    try:
-        with replayed(
+    with (
+        running_session(settings, "tidings-lakehouse-replay") as session,
+        replayed(
             session,
             settings.source,
             domain,
@@ -89,29 +89,28 @@ def _replay(
             gives_up=options.give_up_incomplete,
             trace_column=options.trace_column,
             with_data=options.into is not None,
-        ) as found:
-            if options.into is not None:
-                name = write_table(session, found, options.into)
-                sys.stdout.write(f"{name}: {found.events.count()} events\n")
-                compared = []
+        ) as found,
+    ):
+        if options.into is not None:
+            name = write_table(session, found, options.into)
+            sys.stdout.write(f"{name}: {found.events.count()} events\n")
+            compared = []
+        else:
+            compared = compare(
+                session,
+                found.rows,
+                domain,
+                found.range.until,
+                snapshot=found.range.snapshot,
+                examples=options.examples,
+            )
+            if options.format == "json":
+                sys.stdout.write(as_json(compared))
             else:
-                compared = compare(
-                    session,
-                    found.rows,
-                    domain,
-                    found.range.until,
-                    snapshot=found.range.snapshot,
-                    examples=options.examples,
-                )
-                if options.format == "json":
-                    sys.stdout.write(as_json(compared))
-                else:
-                    _print(compared, options.format)
-            sys.stdout.flush()
-            for note in found.notes():
-                sys.stderr.write(f"{note}\n")
-    finally:
-        session.stop()
+                _print(compared, options.format)
+        sys.stdout.flush()
+        for note in found.notes():
+            sys.stderr.write(f"{note}\n")
     return 0 if all(one.is_equal for one in compared) else _EXIT_DIFFERENT
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from tidings_lakehouse.spark.gateway import is_local
 from tidings_lakehouse.spark.properties import properties_text
 from tidings_service import SettingsError
 from tidings_service.kafka_access import KafkaAccess, java_secrets
@@ -74,7 +75,7 @@ def refuse_remote_tokens(kafka: KafkaAccess, master: str) -> None:
     Raises:
         SettingsError: executors would run elsewhere.
     """
-    if kafka.oauth is not None and not master.startswith("local"):
+    if kafka.oauth is not None and not is_local(master):
         raise SettingsError(
             f"TIDINGS_KAFKA_SASL_MECHANISM=OAUTHBEARER does not work with TIDINGS_LAKEHOUSE_MASTER={master}",
             hint="the executors' JVMs cannot be told the token endpoint; use a local master, SCRAM or a certificate",

@@ -9,7 +9,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -124,6 +125,22 @@ def create_session(
     hadoop = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
     jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
     return session
+
+
+@contextmanager
+def running_session(
+    settings: WarehouseSettings,
+    name: str,
+    *,
+    conf: Mapping[str, str] | None = None,
+    inherit: Sequence[int] = (),
+) -> Iterator[SparkSession]:
+    """A session for as long as a command needs it; see `create_session`."""
+    session = create_session(settings, name, conf=conf, inherit=inherit)
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def use_in_thread(session: SparkSession) -> None:

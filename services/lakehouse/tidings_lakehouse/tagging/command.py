@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 from tidings_lakehouse.errors import MomentError
 from tidings_lakehouse.settings import HistorySettings, WarehouseSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def add_tags(
@@ -42,11 +46,8 @@ def tag(settings: HistorySettings, text: str, name: str) -> int:
             )
         moment = source.moment(text)
         snapshots = exact_snapshots(lake, source, moment)
-    session = _session(settings)
-    try:
+    with _session(settings) as session:
         Tags(session).make(name, snapshots, moment.position)
-    finally:
-        session.stop()
     for table, snapshot in snapshots.items():
         sys.stdout.write(f"{table} {snapshot}\n")
     return 0
@@ -64,17 +65,14 @@ def _tags(options: argparse.Namespace, settings: WarehouseSettings) -> int:
         tables = tagged(lake, options.drop)
     if not tables:
         raise MomentError(f"no table has a tag {options.drop}", hint="tidings lakehouse tags lists them")
-    session = _session(settings)
-    try:
+    with _session(settings) as session:
         Tags(session).drop(options.drop, tables)
-    finally:
-        session.stop()
     for table in tables:
         sys.stdout.write(f"{table}\n")
     return 0
 
 
-def _session(settings: WarehouseSettings) -> Any:
-    from tidings_lakehouse.spark.session import create_session  # noqa: PLC0415
+def _session(settings: WarehouseSettings) -> AbstractContextManager[SparkSession]:
+    from tidings_lakehouse.spark.session import running_session  # noqa: PLC0415
 
-    return create_session(settings, "tidings-lakehouse-tags")
+    return running_session(settings, "tidings-lakehouse-tags")
