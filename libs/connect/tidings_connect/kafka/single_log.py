@@ -60,19 +60,10 @@ class SingleLog:
         """
         consumer = self._consumer()
         try:
-            place = TopicPartition(self._topic, _PARTITION)
-            metadata = consumer.list_topics(self._topic, timeout=_REQUEST_SECONDS).topics[self._topic]
-            if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return True
-            first, end = consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS)
-        except KafkaException as error:
-            if error.args[0].code() in NOT_THERE_YET:
-                return True
-            right = f"Describe on topic {self._topic}"
-            raise describe_failure(f"cannot look at {self._topic}", error, right) from error
+            first, end = self._bounds(consumer)
         finally:
             consumer.close()
-        return bool(first == end)
+        return first == end
 
     def values(self) -> Iterator[bytes]:
         """The values of all records that are there now, from the first on; none, where there is no topic.
@@ -80,15 +71,12 @@ class SingleLog:
         Raises:
             BrokerError: they cannot be read.
         """
-        if self.is_empty():
-            return
         consumer = self._consumer()
         try:
-            place = TopicPartition(self._topic, _PARTITION)
-            first, end = consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS)
-            place.offset = first
-            consumer.assign([place])
-            reached = first
+            reached, end = self._bounds(consumer)
+            if reached == end:
+                return
+            consumer.assign([TopicPartition(self._topic, _PARTITION, reached)])
             while reached < end:
                 found = consumer.poll(_SILENT_SECONDS)
                 if found is None or found.error() is not None:
@@ -100,6 +88,21 @@ class SingleLog:
             raise describe_failure(f"cannot read {self._topic}", error, right) from error
         finally:
             consumer.close()
+
+    def _bounds(self, consumer: Consumer) -> tuple[int, int]:
+        """The first offset and the one behind the last; the same where there is no topic."""
+        try:
+            metadata = consumer.list_topics(self._topic, timeout=_REQUEST_SECONDS).topics[self._topic]
+            if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return 0, 0
+            place = TopicPartition(self._topic, _PARTITION)
+            first, end = consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() in NOT_THERE_YET:
+                return 0, 0
+            right = f"Describe on topic {self._topic}"
+            raise describe_failure(f"cannot look at {self._topic}", error, right) from error
+        return int(first), int(end)
 
     def _consumer(self) -> Consumer:
         return Consumer(
