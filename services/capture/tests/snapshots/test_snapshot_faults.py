@@ -5,11 +5,15 @@ import os
 import random
 import signal
 import threading
+import time
+from pathlib import Path
 
 import psycopg
 import pytest
 
 ROWS = 20_000
+FLUSH_INTERVAL_SECONDS = 0.15
+"""A little more than the worker's ``offset.flush.interval.ms``."""
 TABLES = ("a", "b", "c")
 SEED = random.randrange(1 << 32)
 SLOW = {
@@ -78,25 +82,41 @@ def replay(records):
     return rows
 
 
+def frozen_task(worker, held, wait_until):
+    """The task's process, once it has stopped at the point that `held` tells of."""
+    wait_until("the point", held)
+    pid = worker.task_pid()
+    status = Path(f"/proc/{pid}/stat")
+    wait_until("the task to stand still", lambda: status.read_text().rpartition(")")[2].split()[0] == "T")
+    return pid
+
+
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_killed_in_the_middle_of_the_snapshot(
-    worker, create, connector_config, sql, pg_database, read_topic, topic_end, wait_until, threads
+    worker, create, connector_config, sql, pg_database, read_topic, topic_end, wait_until, arm, threads
 ):
+    """Twice: amid the first rows, and when a table's end has just been stored. The points decide where, not the time."""
     for table in TABLES:
         sql(f"CREATE TABLE {table} (id int PRIMARY KEY, v int NOT NULL)")
         sql(f"INSERT INTO {table} SELECT i, 0 FROM generate_series(1, {ROWS}) i", f"ANALYZE {table}")
     name = connector_config["topic.prefix"]
     topics = {table: f"{name}.public.{table}" for table in TABLES}
     with Writes(pg_database):
+        held = arm("snapshot.rows", 5, action="freeze")
         create(connector_config | SLOW | {"snapshot.max.threads": threads})
-        for kill, (table, rows) in enumerate((("a", ROWS // 2), ("b", ROWS // 2))):
-            seen = topics[table]
-            wait_until(f"rows of {table}", lambda seen=seen, rows=rows: topic_end(seen) > rows)
-            pid = worker.task_pid()
-            os.kill(pid, signal.SIGKILL)
-            wait_until("another task", lambda pid=pid: worker.task_pid() not in {pid, None})
-            assert worker.request("GET", f"/connectors/{name}/snapshot")[0] == 200
-            assert topic_end(topics["c"]) < ROWS or kill, "the snapshot was over before it was killed"
+        first = frozen_task(worker, held, wait_until)
+        assert topic_end(topics["c"]) < ROWS
+        held = arm("snapshot.rows", 5, action="freeze")
+        os.kill(first, signal.SIGKILL)
+        wait_until("another task", lambda: worker.task_pid() not in {first, None})
+        assert worker.request("GET", f"/connectors/{name}/snapshot")[0] == 200
+        second = frozen_task(worker, held, wait_until)
+        began = time.monotonic()
+        wait_until("a position to be due", lambda: time.monotonic() - began > FLUSH_INTERVAL_SECONDS)
+        killed = arm("offset.stored")
+        os.kill(second, signal.SIGCONT)
+        wait_until("the end of a table to be stored", killed)
+        wait_until("another task", lambda: worker.task_pid() not in {second, None})
         worker.wait_task(name, "RUNNING")
         # A task that was killed when the snapshot was over goes on with the stream, and knows of none.
         wait_until(
