@@ -1,14 +1,19 @@
 """The options of snapshots."""
 
+from dataclasses import replace
 from typing import Final
 
 from tidings_capture.cdc.filters import compile_list
 from tidings_capture.cdc.signals.option_table import INCREMENTAL
-from tidings_capture.cdc.snapshots.options import OVERRIDES
+from tidings_capture.cdc.snapshots.option_table import (
+    DELAYS,
+    MAX_THREADS,
+    ORDER_BY_ROWS,
+    select_overrides_option,
+)
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import (
     at_least_one_problem,
-    not_negative_long_problem,
     refused_by,
 )
 
@@ -63,38 +68,15 @@ SNAPSHOTS: Final = (
         "false",
         documentation="With configuration_based: whether tables are read where the log does not hold the stored position any more.",
     ),
-    Option(
-        "snapshot.delay.ms",
-        "long",
-        "0",
-        check=not_negative_long_problem,
-        documentation="How long to wait before the snapshot, in milliseconds.",
-    ),
-    Option(
-        "streaming.delay.ms",
-        "long",
-        "0",
-        check=not_negative_long_problem,
-        documentation="How long to wait between snapshot and log, in milliseconds.",
-    ),
+    *DELAYS,
     Option(
         "snapshot.include.collection.list",
         "list",
         check=_list_problem,
         documentation="Of the captured tables those that a snapshot reads, as database.table.",
     ),
-    Option(
-        "snapshot.tables.order.by.row.count",
-        default="disabled",
-        values=("disabled", "ascending", "descending"),
-        documentation="Whether a snapshot begins with the smallest or the largest tables, by the server's estimates.",
-    ),
-    Option(
-        OVERRIDES,
-        "list",
-        documentation="Tables that a snapshot reads by a SELECT of your own, given in an option for each, as `snapshot.select.statement.overrides.<database>.<table>`.",
-        remark="Columns that the statement does not give are null.",
-    ),
+    ORDER_BY_ROWS,
+    select_overrides_option("database"),
     Option(
         "snapshot.locking.mode",
         default="minimal",
@@ -109,12 +91,9 @@ SNAPSHOTS: Final = (
         check=at_least_one_problem,
         documentation="How long a lock is waited for, in milliseconds; then the task fails, and is tried again.",
     ),
-    Option(
-        "snapshot.max.threads",
-        "int",
-        "1",
+    replace(
+        MAX_THREADS,
         check=at_least_one_problem,
-        documentation="How many tables a snapshot reads at a time.",
         remark="See [several tables at a time](#several-tables-at-a-time).",
     ),
     Option(

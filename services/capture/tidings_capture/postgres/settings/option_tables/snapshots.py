@@ -1,13 +1,18 @@
 """Options about snapshots."""
 
+from dataclasses import replace
 from typing import Final
 
 from tidings_capture.cdc.signals.option_table import INCREMENTAL
-from tidings_capture.cdc.snapshots.options import OVERRIDES
+from tidings_capture.cdc.snapshots.option_table import (
+    DELAYS,
+    MAX_THREADS,
+    ORDER_BY_ROWS,
+    select_overrides_option,
+)
 from tidings_capture.postgres.settings.option_checks import patterns_problem
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import (
-    not_negative_long_problem,
     not_negative_problem,
     positive_problem,
 )
@@ -62,47 +67,20 @@ OPTIONS: Final = (
         documentation="With configuration_based: whether to read the rows when the offset is no longer there.",
         remark="A new snapshot when the slot was lost, dropped or moved.",
     ),
-    Option(
-        "snapshot.delay.ms",
-        "long",
-        "0",
-        check=not_negative_long_problem,
-        documentation="How long to wait before the snapshot, in milliseconds.",
-    ),
-    Option(
-        "streaming.delay.ms",
-        "long",
-        "0",
-        check=not_negative_long_problem,
-        documentation="How long to wait between snapshot and stream, in milliseconds.",
-    ),
-    Option(
-        "snapshot.max.threads",
-        "int",
-        "1",
+    *DELAYS,
+    replace(
+        MAX_THREADS,
         check=positive_problem,
-        documentation="How many tables a snapshot reads at a time.",
         remark="Sessions that read tables at once, all as of the same exported snapshot.",
     ),
-    Option(
-        "snapshot.tables.order.by.row.count",
-        default="disabled",
-        values=("disabled", "ascending", "descending"),
-        documentation="Whether a snapshot begins with the smallest or the largest tables.",
-        remark="By the rows that the server's statistics estimate.",
-    ),
+    ORDER_BY_ROWS,
     Option(
         "snapshot.include.collection.list",
         "list",
         check=patterns_problem,
         documentation="Regular expressions: the captured tables that a snapshot reads.",
     ),
-    Option(
-        OVERRIDES,
-        "list",
-        documentation="Tables that a snapshot reads by a SELECT of your own, given in an option for each.",
-        remark="Columns that the statement does not give are null.",
-    ),
+    select_overrides_option("schema"),
     *INCREMENTAL,
     Option(
         "snapshot.isolation.mode",
