@@ -22,6 +22,9 @@ def test_errors_are_read_with_their_hints_and_with_names_for_values(troubles: Tr
         ].code
         == "catalog"
     )
+    returned = "somebody else has written to <name> while this job did; nothing of this job's batch was written to it"
+    assert found[returned].hint.startswith("one job writes to a warehouse")
+    assert "<error>" not in found
     assert any("set tidings.regex.backtracking=true in" in message.hint for message in troubles.messages)
 
 

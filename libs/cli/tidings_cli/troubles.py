@@ -1,13 +1,14 @@
-"""What the code can say when something is wrong: the named errors that it raises, and the warnings that it logs.
+"""What the code can say when something is wrong: the named errors that it makes, and the warnings that it logs.
 
 Read from the source of the installed packages with `ast`, so that a page of them is complete; values in a message stand as
-``<name>``. Errors that another function words (`raise wrong(...)`) are shown by their code alone.
+``<name>``. An error whose message is put together elsewhere is shown by its code alone.
 """
 
 import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
@@ -29,6 +30,10 @@ _MOVED: Final = ('"""Moved to ', '"""The former name of ', '"""Former name')
 """How the docstring of a module begins that is but a former name of another."""
 _LEVELS: Final = frozenset({"warning", "error", "exception", "critical"})
 _LOGGERS: Final = frozenset({"_LOG", "_log", "log", "LOG", "logger", "_logger", "_LOGGER"})
+
+_VALUES: Final = re.compile(r"<[^>]*>")
+_NO_WORDS: Final = " :;()"
+"""What a message without a hint must not consist of beside its values to be worth a line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,9 +91,9 @@ class Troubles:
             if _is_error(value) and value.__module__ == module.__name__:
                 self._classes.setdefault(_attribute(value, "code"), []).append(value)
         for node in ast.walk(tree):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                self._read_error(node.exc, vars(module))
-            elif isinstance(node, ast.Call):
+            if isinstance(node, ast.Call):
+                # Also those that a function words and gives to whoever raises them.
+                self._read_error(node, vars(module))
                 self._read_warning(node, vars(module), module.__name__.partition(".")[0])
 
     def _read_error(self, call: ast.Call, names: dict[str, Any]) -> None:
@@ -97,7 +102,7 @@ class Troubles:
             return
         text = _text(call.args[0], names)
         hint = next((_text(keyword.value, names) for keyword in call.keywords if keyword.arg == "hint"), None)
-        if text is not None:
+        if text is not None and (hint or _VALUES.sub("", text).strip(_NO_WORDS)):
             self.messages.add(Message(_attribute(found, "code"), text, hint or ""))
 
     def _read_warning(self, call: ast.Call, names: dict[str, Any], package: str) -> None:
