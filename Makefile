@@ -7,7 +7,7 @@ BIN := .venv/bin
 DISTRIBUTIONS := libs/service libs/envelope libs/domain libs/connect libs/client libs/jvm libs/stack libs/cli services/capture services/translator services/lakehouse services/sinks examples/shop
 STAMP := .venv/.installed
 # MariaDB's binaries are published for Linux on x86-64 only; its tests are skipped elsewhere.
-MARIADB := $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),mariadb debezium-mariadb)
+MARIADB := $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),mariadb debezium-mariadb debezium-mysql)
 # Test processes side by side; each starts servers of its own (about 3 GB).
 JOBS ?= 3
 INPUTS := $(wildcard requirements/*.txt) $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))

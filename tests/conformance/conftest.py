@@ -41,7 +41,7 @@ def worker_url(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def plugins(kafka_bootstrap: str) -> Iterator[ConnectServer]:
-    """A Kafka Connect with Debezium's MariaDB connector and JDBC sink, MongoDB's, and Kafka's for files, in a group of its own:
+    """A Kafka Connect with Debezium's MariaDB and MySQL connectors and JDBC sink, MongoDB's, and Kafka's for files, in a group of its own:
     two releases of Debezium do not go together in one class path, and the other Connect's has the PostgreSQL connector's."""
     own = {f"{kind}.storage.topic": f"connect-plugins-{kind}" for kind in ("config", "offset", "status")}
     own |= {"group.id": "connect-plugins", "offset.flush.interval.ms": "300"}
@@ -51,7 +51,7 @@ def plugins(kafka_bootstrap: str) -> Iterator[ConnectServer]:
                 place,
                 bootstrap=kafka_bootstrap,
                 settings=own,
-                plugins=("debezium-mariadb", "debezium-jdbc", "connect-file", "mongo-kafka"),
+                plugins=("debezium-mariadb", "debezium-mysql", "debezium-jdbc", "connect-file", "mongo-kafka"),
             )
         )
 
