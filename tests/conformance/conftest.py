@@ -51,7 +51,13 @@ def plugins(kafka_bootstrap: str) -> Iterator[ConnectServer]:
                 place,
                 bootstrap=kafka_bootstrap,
                 settings=own,
-                plugins=("debezium-mariadb", "debezium-mysql", "debezium-jdbc", "connect-file", "mongo-kafka"),
+                plugins=(
+                    "debezium-mariadb",
+                    "debezium-mysql",
+                    "debezium-jdbc",
+                    "connect-file",
+                    "mongo-kafka",
+                ),
             )
         )
 

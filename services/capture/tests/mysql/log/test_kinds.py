@@ -8,6 +8,7 @@ from mysql_log import LoggedDatabase
 from tidings_capture.mysql.binlog import table_map as kinds
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.encoding.fields import FieldOptions, row_field
+from tidings_capture.mysql.encoding.selected import expression
 from tidings_capture.mysql.schemas.catalog import table
 from tidings_envelope.schema import NO_DEFAULT
 
@@ -112,3 +113,13 @@ def test_defaults_are_the_values_that_the_server_takes_for_them(logged: LoggedDa
     assert by_name["j"].schema.name == "io.debezium.data.Json"
     assert by_name["v"].schema.name == "io.debezium.data.FloatVector"
     assert by_name["v"].convert(bytes.fromhex("cdcccc3d000000c0")) == [0.1, -2.0]
+
+
+def test_a_vector_is_selected_as_the_bytes_that_the_log_has(logged: LoggedDatabase) -> None:
+    logged.run("CREATE TABLE t (id INT PRIMARY KEY, v VECTOR(3), j JSON)")
+    start = logged.place()
+    logged.run("INSERT INTO t VALUES (1, STRING_TO_VECTOR('[0.1,-2,-3e38]'), '[]'), (2, NULL, NULL)")
+    found = table(cast(Session, logged), logged.name, "t")
+    assert found is not None
+    rows = logged.run(f"SELECT {', '.join(expression(column) for column in found.columns)} FROM t ORDER BY 1")
+    assert rows == tuple(tuple(cells.values()) for _, cells in logged.changes(start))

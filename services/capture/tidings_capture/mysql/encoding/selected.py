@@ -31,8 +31,9 @@ def quoted(name: str) -> str:
 def expression(column: Column) -> str:
     """What is selected for a column."""
     name = quoted(column.name)
-    # As a text it has six digits.
-    return f"CAST({name} AS DOUBLE)" if column.type == "float" else name
+    # As a text a FLOAT has six digits; the driver does not know VECTOR, and takes it for a text.
+    casts = {"float": f"CAST({name} AS DOUBLE)", "vector": f"CAST({name} AS BINARY)"}
+    return casts.get(column.type, name)
 
 
 def reader(column: Column) -> Read:
