@@ -45,6 +45,8 @@ class Output:
             self.direct = converters
         self.settle: Callable[[], None] = lambda: None
         """Stores where the task is, and waits until it is stored; the task's loop sets it."""
+        self.exactly_once = False
+        """Whether what is written and the position it stands for are stored at once, or neither; the task's loop sets it."""
         self.consumer: Mapping[str, str] = {}
         """librdkafka's settings for consumers, as the worker has them."""
 

@@ -224,6 +224,7 @@ class _Loop:
             make_chain(chain) if chain else None,
         )
         self._output.settle = lambda: self._checkpoints.take_and_wait(self._task.positions())
+        self._output.exactly_once = job.exactly_once
         self._output.consumer = {**job.client, **job.consumer}
         task = connector.open_task(config, self._output)
         self._task = task if isinstance(task, PartitionedTask) else _Single(task, connector.partition(config))

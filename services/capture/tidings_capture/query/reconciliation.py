@@ -8,7 +8,7 @@ that the next poll will find are left to it.
 import time
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tidings_capture.query.database import Database, Result
 from tidings_capture.query.errors import QueryError
@@ -36,6 +36,16 @@ _LOOKUPS: Final = 100
 """Keys in one statement."""
 
 _log = get_logger(__name__)
+
+
+class _Difference(NamedTuple):
+    """Between a row and what was sent of it."""
+
+    kind: str
+    key: Key
+    checksum: bytes
+    record: SourceRecord | None
+    """None: nothing is written of it."""
 
 
 class Reconciliation:
@@ -104,11 +114,12 @@ class Reconciliation:
             rows = rows[: self._config.range_rows]
             until = self._table.key_of(plan, rows[-1])
         known = self._sent.known(after, until)
-        seen = self._compare(plan, rows, known, position)
+        seen, differences = self._compare(plan, rows, known, position)
         reached("range.compared")
         gone = [key for key in known if key not in seen]
         for at in range(0, len(gone), _LOOKUPS):
-            self._look_up(database, gone[at : at + _LOOKUPS], known, position)
+            differences += self._look_up(database, gone[at : at + _LOOKUPS], known, position)
+        self._send(differences)
         self._sent.compared(after, until)
         if until is None:
             del self._notes["after"]
@@ -129,17 +140,16 @@ class Reconciliation:
 
     def _look_up(
         self, database: Database, keys: Sequence[Key], known: dict[Key, bytes], position: Reached
-    ) -> None:
+    ) -> list[_Difference]:
         columns = [database.quoted(name) for name in self._table.facts.key]
         condition, parameters = one_of(columns, keys)
         plan, rows = self._read(database, f"WHERE {condition}", parameters, len(keys) + 1)
-        found = self._compare(plan, rows, known, position)
+        found, differences = self._compare(plan, rows, known, position)
         for key in keys:
             if key not in found:
-                if self._config.tombstones:
-                    self._send(DELETED, self._table.tombstone(plan, key))
-                self._count(DELETED)
-                self._sent.send(key, GONE)
+                record = self._table.tombstone(plan, key) if self._config.tombstones else None
+                differences.append(_Difference(DELETED, key, GONE, record))
+        return differences
 
     def _read(
         self, database: Database, rest: str, parameters: Sequence[Any], most: int
@@ -154,9 +164,10 @@ class Reconciliation:
 
     def _compare(
         self, plan: Plan, rows: Sequence[Sequence[Any]], known: dict[Key, bytes], position: Reached
-    ) -> set[Key]:
-        """Send the rows that were not sent as they are; the keys of all."""
+    ) -> tuple[set[Key], list[_Difference]]:
+        """The keys of all rows, and those that were not sent as they are."""
         seen = set()
+        differences = []
         first = self._first(position)
         for row in rows:
             key = self._table.key_of(plan, row)
@@ -170,10 +181,8 @@ class Reconciliation:
             kind = CHANGED if before is not None else MISSED
             if before == UNKNOWN or (before is None and "unsure" in self._notes):
                 kind = UNSURE
-            self._send(kind, self._table.record(plan, row))
-            self._count(kind)
-            self._sent.send(key, checksum)
-        return seen
+            differences.append(_Difference(kind, key, checksum, self._table.record(plan, row)))
+        return seen, differences
 
     def _first(self, position: Reached) -> Reached:
         """Rows up to it were never to be read."""
@@ -184,12 +193,17 @@ class Reconciliation:
             return read_offset(noted, str(self._table.table))
         return begin(config, datetime.now(config.zone))
 
-    def _send(self, kind: str, record: SourceRecord) -> None:
-        self._write(record._replace(headers=[Header(HEADER, STRING, kind)]))
-        reached("difference.sent")
-
-    def _count(self, kind: str) -> None:
-        self._found[kind] = self._found.get(kind, 0) + 1
+    def _send(self, differences: Sequence[_Difference]) -> None:
+        if not differences:
+            return
+        self._table.announce([each.key for each in differences])
+        for kind, key, checksum, record in differences:
+            if record is not None:
+                self._write(record._replace(headers=[Header(HEADER, STRING, kind)]))
+                reached("difference.sent")
+            self._found[kind] = self._found.get(kind, 0) + 1
+            self._sent.send(key, checksum)
+        self._sent.withdraw()
 
 
 def _is_between(place: Reached | None, first: Reached, last: Reached, tick: timedelta) -> bool:

@@ -1,11 +1,13 @@
 """What a table's topic holds, as far as this connector has sent it: each row's key with a checksum.
 
 It is stored beside the table's position, so that it is as exact as that, moves with the task, and is written in one Kafka
-transaction with the records where delivery is exactly once. Three kinds of entries:
+transaction with the records where delivery is exactly once. Four kinds of entries:
 
 - ``range-<n>``: the rows behind one key, up to the next range. About eight bytes a row.
 - ``sent-<n>``: the rows that were sent since, in order. They are put into their ranges before they become many.
-- ``head``: the position that all of it stands for, and how far the running comparison is.
+- ``next-<n>``: the keys of rows that are about to be sent, where delivery is at least once: it is stored before their records
+  are sent, so that after a kill every key that may be in the topic is known.
+- ``head``: the position that all of it stands for, how far the running comparison is, and which announced rows were sent.
 
 At least once, a kill can come between two entries of one checkpoint. The head counts the entries that were written with it
 and names the position: where either does not fit, no checksum is trusted, and the next comparison sends every row. Nothing
@@ -13,7 +15,7 @@ is emptied or made smaller in its place: an entry is emptied only after Kafka ha
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -23,6 +25,7 @@ from tidings_capture.query.packed import GONE, UNKNOWN, Key, pack, unpack
 HEAD: Final = "head"
 _RANGE: Final = "range-"
 _SENT: Final = "sent-"
+_NEXT: Final = "next-"
 _SENT_ROWS: Final = 500
 """In one entry."""
 _SENT_MOST: Final = 50_000
@@ -47,6 +50,14 @@ class _Sent:
     name: str
     seq: int
     rows: list[tuple[Key, bytes]]
+
+
+@dataclass(slots=True)
+class _Next:
+    name: str
+    left: int
+    """How many of its rows are not sent yet."""
+    total: int
 
 
 class SentRows:
@@ -89,6 +100,7 @@ class SentRows:
         """Of all ranges but the first."""
         self._open: _Sent | None = None
         self._sent: list[_Sent] = []
+        self._next: _Next | None = None
         self._load(stored)
 
     def _load(self, stored: Mapping[str, Mapping[str, Any]]) -> None:
@@ -105,8 +117,9 @@ class SentRows:
             ),
             key=lambda each: each.seq,
         )
+        unsent = self._announced(stored)
         if not self.trusted:
-            self._distrust(stale)
+            self._distrust(stale, unsent)
         for old in stale:
             self._empty_next.append(
                 (old.name, self._ranges[bisect_right(self._afters, old.after or ())].name)
@@ -116,19 +129,61 @@ class SentRows:
                 where = self._range(key)
                 if sent.seq > where.seq:
                     where.sent[key] = checksum
+        if self.trusted:
+            for key in unsent:
+                self.send(key, UNKNOWN)
+        self._retire(name for name in stored if name.startswith(_NEXT) and stored[name].get("keys"))
 
-    def _distrust(self, stale: list[_Range]) -> None:
+    def _announced(self, stored: Mapping[str, Mapping[str, Any]]) -> dict[Key, bytes]:
+        """The keys that may have been sent since the last checkpoint."""
+        sent = stored.get(HEAD, {}).get("next", {})
+        found: dict[Key, bytes] = {}
+        for name, entry in stored.items():
+            if not name.startswith(_NEXT) or not entry.get("keys"):
+                continue
+            rows = list(unpack(entry, self._name).items())
+            if not self.trusted:
+                found.update(rows)
+            elif name in sent:
+                found.update(rows[int(sent[name]) :])
+        return found
+
+    def _distrust(self, stale: list[_Range], unsent: dict[Key, bytes]) -> None:
         """Keys stay, whatever became of their rows."""
         ranges = [*self._ranges]
-        kept = [unpack(each.packed, self._name) for each in (*ranges, *stale)]
+        kept = [unsent, *(unpack(each.packed, self._name) for each in (*ranges, *stale))]
         for each in ranges:
             self._replace(each, {})
         for key in (key for rows in (*kept, *(dict(sent.rows) for sent in self._sent)) for key in rows):
             self._range(key).sent[key] = UNKNOWN
         self._fold()
 
+    def announce(self, keys: Iterable[Key]) -> None:
+        """Rows are to be sent, in this order; none may be until the entries are stored."""
+        self.withdraw()
+        packed = pack((key, UNKNOWN) for key in keys)
+        count = len({*keys})
+        name = self._take_name(_NEXT)
+        self._next = _Next(name, count, count)
+        self._dirty[name] = dict(packed)
+        self._changed = True
+
+    def withdraw(self) -> None:
+        """Of what was announced, nothing is to be sent any more."""
+        announced, self._next = self._next, None
+        if announced is not None:
+            self._retire([announced.name])
+
+    def _retire(self, names: Iterable[str]) -> None:
+        """These are emptied when the rows that were sent are stored."""
+        instead = self._sent[-1].name if self._sent else self._ranges[0].name
+        self._empty_next += [(name, instead) for name in names]
+        self._changed = True
+
     def send(self, key: Key, checksum: bytes) -> None:
         """A row is sent; `GONE`: its tombstone is."""
+        if self._next is not None:
+            self._next.left -= 1
         if self._open is None or len(self._open.rows) >= _SENT_ROWS:
             if sum(len(each.rows) for each in self._sent) >= _SENT_MOST or len(self._sent) >= _SENT_ENTRIES:
                 self._fold()
@@ -189,12 +244,14 @@ class SentRows:
             for sent in self._sent:
                 if sent.name in self._dirty:
                     self._dirty[sent.name] = _packed(sent)
+            announced = self._next
             self._dirty = {name: {**entry, "check": self._check} for name, entry in self._dirty.items()}
             self._head = {
                 "check": self._check,
                 "entries": len(self._dirty),
                 "position": None if position is None else dict(position),
                 "notes": dict(self.notes),
+                "next": {} if announced is None else {announced.name: announced.total - announced.left},
             }
             self._given = [*self._dirty.items(), (HEAD, self._head)]
         return self._given

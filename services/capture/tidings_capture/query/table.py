@@ -1,29 +1,28 @@
 """One table (or query) of a query source: its statement, its records, how far it is."""
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import chain, islice, takewhile
 from typing import Any, Final
 
-from tidings_capture.query.columns import Column, Field, field_of, read_moment
+from tidings_capture.query.columns import Column, read_moment
 from tidings_capture.query.database import Database, Result, TableFacts, TableId
 from tidings_capture.query.errors import QueryError, TableError
 from tidings_capture.query.options import QueryConfig
 from tidings_capture.query.packed import Key
-from tidings_capture.query.plan import Plan
+from tidings_capture.query.plan import LATE, Plan, plan_of
 from tidings_capture.query.sent_rows import SentRows
 from tidings_capture.query.statements import Names, Reached, Statement, begin, read_offset, statement
 from tidings_connect.data.kept import KEPT
 from tidings_connect.errors import RecordError
 from tidings_connect.task.stored_positions import Partition, Position, StoredPositions
 from tidings_connect.transforms.record import SourceRecord
-from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_envelope.schema import Field as SchemaField
+from tidings_envelope.fault_points import reached as passed
 
 EQUAL: Final = "equal_timestamp"
 """A row with the timestamp of the one before it: one that is committed later with it is never read in mode timestamp."""
 NULL: Final = "null"
-_LATE: Final = "tidings_late"
 _ZONED: Final = "timestamptz"
 _NO_FACTS: Final = TableFacts((), (), ())
 
@@ -33,11 +32,20 @@ class Table:
 
     Args:
         table: its name; None: the configuration's query.
+        settle: stores all positions before it returns; None: a position is stored with its records or not at all, so that
+            nothing needs to be stored before them.
     """
 
-    def __init__(self, table: TableId | None, config: QueryConfig, stored: StoredPositions) -> None:
+    def __init__(
+        self,
+        table: TableId | None,
+        config: QueryConfig,
+        stored: StoredPositions,
+        settle: Callable[[], None] | None,
+    ) -> None:
         self.table = table
         self._config = config
+        self._settle = settle
         self._name = "the query" if table is None else f"table {table}"
         self._partition = _partition(table)
         self.topic = config.topic_prefix + (table.name if table is not None else "")
@@ -59,6 +67,7 @@ class Table:
         self._result: Result | None = None
         self._rows: Iterator[Sequence[Any]] = iter(())
         self._next: Sequence[Any] | None = None
+        self._announced = 0
         self.found: MutableMapping[str, int] = {}
         """Counts what its mode may miss, by kind."""
         self.due = 0.0
@@ -209,7 +218,7 @@ class Table:
         late = database.late() if config.waits else ""
         if late and not config.by_number:
             late = f"bool_or({late}) OVER (PARTITION BY {at})"  # no position stands between rows of one timestamp
-        columns = f"*, {late} AS {_LATE}" if late else "*"
+        columns = f"*, {late} AS {LATE}" if late else "*"
         names = Names(source, columns, quoted(self._number) if config.by_number else "", at)
         moment = None
         if reached.moment is not None:
@@ -230,44 +239,10 @@ class Table:
         """
         known = self._plans.get(tuple(columns))
         if known is None:
-            known = self._plans[tuple(columns)] = self._planned(columns)
-        return known
-
-    def _planned(self, columns: Sequence[Column]) -> Plan:
-        config = self._config
-        nullable = {column.name: column.nullable for column in self.facts.columns}
-        fields = []
-        for column in columns:
-            if column.name != _LATE or not config.waits:
-                seen = Column(
-                    column.name, column.kind, column.precision, column.scale, column.array,
-                    nullable.get(column.name, True),
-                )  # fmt: skip
-                fields.append((column.name, field_of(seen, config)))
-        names = [column.name for column in columns]
-        if len(set(names)) != len(names):
-            raise TableError(
-                f"{self._name} has two columns of one name", hint="give one of them another with AS"
+            known = self._plans[tuple(columns)] = plan_of(
+                columns, self._config, self.facts, self._number, self.table, compared=self.sent is not None
             )
-        for name in (
-            *((self._number,) if config.by_number else ()),
-            *(config.timestamps if config.by_timestamp else ()),
-        ):
-            if name not in names:
-                raise TableError(f"{self._name} has no column {name}", hint="select it")
-        by_name = dict(fields)
-        key = list(self.facts.key) if config.keyed else []
-        return Plan(
-            columns=tuple(columns),
-            schema=_struct(None if self.table is None else self.table.name, fields),
-            fields=fields,
-            key_schema=_struct(None, [(name, by_name[name]) for name in key]) if key else None,
-            key=key,
-            number=names.index(self._number) if config.by_number else None,
-            moments=[names.index(name) for name in config.timestamps] if config.by_timestamp else [],
-            late=names.index(_LATE) if config.waits and _LATE in names else None,
-            identity=[names.index(name) for name in self.facts.key] if self.sent is not None else [],
-        )
+        return known
 
     def records(self, rows: int) -> Iterator[SourceRecord]:
         """The next records; afterwards the position is behind the last of them, and `reading` says whether there are more.
@@ -283,9 +258,12 @@ class Table:
             row = self._next
             if plan.late is not None and row[plan.late]:
                 break  # a row before it may still come
+            if self._announced == 0:
+                self._announce_rows(plan, row)
             record = self.record(plan, row)
             if self.sent is not None:
                 self.sent.send(self.key_of(plan, row), plan.checksum(row))
+                self._announced -= 1
             yield record
             self._next = next(self._rows, None)
             count += 1
@@ -300,6 +278,28 @@ class Table:
                 if count >= rows:
                     return
         self.close()
+
+    def _announce_rows(self, plan: Plan, first: Sequence[Any]) -> None:
+        """Those that are to be sent next; they are read for it."""
+        if self.sent is None or self._settle is None:
+            return
+        ahead = [*islice(self._rows, self._config.range_rows - 1)]
+        self._rows = chain(ahead, self._rows)
+        rows = [*takewhile(lambda row: plan.late is None or not row[plan.late], (first, *ahead))]
+        self._announced = len(rows)
+        self.announce([self.key_of(plan, row) for row in rows])
+
+    def announce(self, keys: Sequence[Key]) -> None:
+        """Store which rows are to be sent, where a kill may come between their records and the position. They have to be sent
+        in this order.
+
+        Raises:
+            BrokerError: Kafka refused a record.
+        """
+        if self.sent is not None and self._settle is not None:
+            self.sent.announce(keys)
+            self._settle()
+            passed("keys.announced")
 
     @property
     def reached(self) -> Reached | None:
@@ -375,7 +375,9 @@ class Table:
 
     def close(self) -> None:
         """Let go of the result."""
-        result, self._result, self._next = self._result, None, None
+        result, self._result, self._next, self._announced = self._result, None, None, 0
+        if self.sent is not None:
+            self.sent.withdraw()
         if result is not None:
             result.close()
 
@@ -387,9 +389,3 @@ def _partition(table: TableId | None) -> Partition:
 def _rows(result: Result, batch: int) -> Iterator[Sequence[Any]]:
     while rows := result.fetch(batch):
         yield from rows
-
-
-def _struct(name: str | None, fields: Sequence[tuple[str, Field]]) -> ConnectSchema:
-    return ConnectSchema(
-        ConnectType.STRUCT, name=name, fields=tuple(SchemaField(name, field.schema) for name, field in fields)
-    )

@@ -125,7 +125,8 @@ class QueryTask(PartitionedTask):
             self._comparisons.pop(gone, None)
         for name in wanted:
             if name not in self._tables:
-                table = Table(name, self._config, self._stored)
+                settle = None if self._output.exactly_once else self._output.settle
+                table = Table(name, self._config, self._stored, settle)
                 table.inspect(database)
                 self._tables[name] = table
                 table.found = self._found
