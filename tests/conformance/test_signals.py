@@ -144,11 +144,17 @@ def compare(made: Pair) -> dict[str, list[Any]]:
 def test_incremental_and_blocking_snapshots(pair: Any) -> None:
     made = start(pair)
     completed(made, 1)
-    signal(made, "s1", "execute-snapshot", {"data-collections": ["public.a", "public.empty", "public.b"]})
-    signal(made, "s2", "execute-snapshot", {
-        "data-collections": ["public.[ab]"], "type": "INCREMENTAL",
+    # In one transaction: the second finds the first under way, however long the first one's windows take.
+    again = {
+        "data-collections": ["public.[ab]"],
+        "type": "INCREMENTAL",
         "additional-conditions": [{"data-collection": "public.a", "filter": "id > 2"}],
-    })  # fmt: skip
+    }
+    signals(
+        made,
+        ("s1", "execute-snapshot", {"data-collections": ["public.a", "public.empty", "public.b"]}),
+        ("s2", "execute-snapshot", again),
+    )
     completed(made, 2)
     signal(made, "s3", "execute-snapshot", {"data-collections": ["public.no_key"]})
     completed(made, 3)
