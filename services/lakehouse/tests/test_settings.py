@@ -1,10 +1,12 @@
 """Patterns tell technical topics from business topics, and leave Tidings' own out."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tidings_lakehouse.choices import Choices, type_rules
 from tidings_lakehouse.settings import LakehouseSettings, WarehouseSettings
 from tidings_lakehouse.spark.gateway import executor_conf
 from tidings_lakehouse.spark.session import prepare_warehouse, session_conf
@@ -134,3 +136,19 @@ def test_executors_elsewhere_get_the_jars_and_the_drivers_limits_and_the_persons
     assert options[-1] == "-Dx=y"
     assert "spark.driver.host" not in session_conf(WarehouseSettings(lakehouse_master="spark://m:7077"))
     assert session_conf(WarehouseSettings())["spark.driver.host"] == "127.0.0.1"
+
+
+def test_types_are_chosen_by_the_first_pattern_but_not_those_of_a_key() -> None:
+    rules = type_rules(r"technical\.a=numeric(10); technical\..*=numeric( 2 )")
+    choices = Choices(rules=rules)
+    assert [choices.of("s.public.a", f"technical.{one}").types.numeric_scale for one in "ab"] == [10, 2]
+    assert choices.of("s.public.a", "business.a_v1").types.numeric_scale is None
+    of_table = replace(choices.of("s.public.a", "technical.a"), keys=frozenset({"id"}))
+    assert (of_table.of("id").numeric_scale, of_table.of("amount").numeric_scale) == (None, 10)
+
+
+@pytest.mark.parametrize("text", ["technical.a", "=numeric(1)", "a=numeric(39)", "a=text", "[=numeric(1)"])
+def test_what_is_not_a_choice_of_types_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match=r"numeric|regular expression") as refused:
+        type_rules(text)
+    assert "is not" in str(refused.value)

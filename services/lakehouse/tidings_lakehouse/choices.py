@@ -1,9 +1,29 @@
-"""What a person has chosen for the tables of some topics; by default nothing. No I/O."""
+"""What a person has chosen for the columns of some tables; by default nothing. No I/O."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+_NUMERIC = re.compile(r"numeric\(\s*([0-9]|[12][0-9]|3[0-8])\s*\)")
+
+
+@dataclass(frozen=True)
+class TypeChoices:
+    """Types of a table's columns, but of those of its key."""
+
+    numeric_scale: int | None = None
+    """Numbers without a scale, or with more than 38 digits, become decimal(38, this); None: exact text."""
+
+
+@dataclass(frozen=True)
+class TypeRule:
+    """The types of the tables that a pattern names: ``TIDINGS_LAKEHOUSE_TYPES``."""
+
+    pattern: re.Pattern[str]
+    """Matched with the name of a current state as a whole: ``technical.orders``."""
+    types: TypeChoices
 
 
 @dataclass(frozen=True)
@@ -12,6 +32,13 @@ class TopicChoices:
 
     is_text: bool = False
     """Records without schemas are kept as text, see `text_records`."""
+    types: TypeChoices = TypeChoices()
+    keys: frozenset[str] = frozenset()
+    """Fields of the key, whose types are not chosen: changes are brought together by them."""
+
+    def of(self, field: str) -> TypeChoices:
+        """What is chosen for a field of a row."""
+        return TypeChoices() if field in self.keys else self.types
 
 
 @dataclass(frozen=True)
@@ -20,7 +47,29 @@ class Choices:
 
     texts: str | None = None
     """Pattern of topics whose JSON without schemas is kept as text, as a whole."""
+    rules: Sequence[TypeRule] = ()
 
-    def of(self, topic: str) -> TopicChoices:
-        """Those of one topic."""
-        return TopicChoices(self.texts is not None and re.fullmatch(self.texts, topic) is not None)
+    def of(self, topic: str, table: str) -> TopicChoices:
+        """Those of one topic, by the first rule that names its current state."""
+        types = (rule.types for rule in self.rules if rule.pattern.fullmatch(table))
+        is_text = self.texts is not None and re.fullmatch(self.texts, topic) is not None
+        return TopicChoices(is_text, next(types, TypeChoices()))
+
+
+def type_rules(text: str) -> tuple[TypeRule, ...]:
+    """The rules of a setting: ``<pattern>=numeric(<scale>)``, separated by semicolons.
+
+    Raises:
+        ValueError: an entry is not such a rule.
+    """
+    rules = []
+    for entry in filter(None, (part.strip() for part in text.split(";"))):
+        pattern, equals, told = (part.strip() for part in entry.rpartition("="))
+        scale = _NUMERIC.fullmatch(told)
+        if not equals or not pattern or scale is None:
+            raise ValueError(f"{entry!r} is not <pattern>=numeric(<scale from 0 to 38>)")
+        try:
+            rules.append(TypeRule(re.compile(pattern), TypeChoices(int(scale[1]))))
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+    return tuple(rules)

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
-from tidings_lakehouse.choices import Choices
+from tidings_lakehouse.choices import Choices, type_rules
 from tidings_lakehouse.layout_rules import LayoutRule, layout_rules
 from tidings_lakehouse.merge_rules import MergeRule, merge_rules
 from tidings_lakehouse.retention_rules import RetentionRule, retention_rules
@@ -238,6 +238,11 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     """``<pattern>=<days>``, separated by semicolons: rows of the logs, of the tables of business events and of the quarantine whose
     names a pattern matches as a whole, ``technical.orders_log=90;business.*=365``, go when their records are older. The first pattern
     counts. Current states keep every row. By default everything stays."""
+    lakehouse_types: str = ""
+    """``<pattern>=numeric(<scale>)``, separated by semicolons: in tables whose current state has a name that a pattern matches as a
+    whole, ``technical.orders=numeric(10)``, numbers without a scale or with more than 38 digits are decimal(38, scale), and a row whose
+    number does not fit exactly goes to the quarantine. The first pattern counts. By default such numbers are exact text. Of a column
+    that there is already, values of the new type go to a column of their own."""
     lakehouse_merge: str = ""
     """``<pattern>=<seconds>``, separated by semicolons: current states whose names a pattern matches as a whole,
     ``technical.orders=60;technical.audit_.*=never``, are brought up to their logs at most so often; ``never``: such tables have a log
@@ -274,6 +279,12 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
         retention_rules(value)
         return value
 
+    @field_validator("lakehouse_types")
+    @classmethod
+    def _types(cls, value: str) -> str:
+        type_rules(value)
+        return value
+
     @field_validator("lakehouse_merge")
     @classmethod
     def _merge(cls, value: str) -> str:
@@ -307,7 +318,7 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     @property
     def choices(self) -> Choices:
         """How values become columns."""
-        return Choices(self.lakehouse_text)
+        return Choices(self.lakehouse_text, type_rules(self.lakehouse_types))
 
     @property
     def layouts(self) -> tuple[LayoutRule, ...]:

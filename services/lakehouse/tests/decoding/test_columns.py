@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Decimal
+import random
+from decimal import Context, Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as sf
 
-from tidings_lakehouse.decoding.columns import PLACEHOLDER, column_type, is_placeholder
+from tidings_envelope.decimals import decimal_to_bytes
+from tidings_lakehouse.choices import TypeChoices
+from tidings_lakehouse.decoding.columns import (
+    PLACEHOLDER,
+    chosen_type,
+    column_type,
+    is_placeholder,
+    misfit,
+)
 from tidings_lakehouse.formats.avro_nodes import Node
+from tidings_lakehouse.spark.small import LocalRows, is_local
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -139,3 +149,50 @@ def test_placeholders_are_recognised(session: SparkSession, node: Node, literal:
     test = is_placeholder(node, sf.col("c"))
     assert test is not None
     assert session.sql(f"select {literal} as c").select(test).collect()[0][0] is True
+
+
+def test_numbers_become_decimals_exactly_or_not_at_all(session: SparkSession) -> None:
+    """Of every length, sign and scale, by both engines: Spark's tasks, and the driver for rows that are in memory."""
+    chance = random.Random(5)
+    edges = [10**38 - 1, 10**38, 2**127 - 1, 2**119, 10**45, 1, 0, 10**37]
+    numbers = [sign * one for one in edges for sign in (1, -1)]
+    numbers += [
+        chance.choice([1, -1]) * chance.randrange(10 ** chance.randrange(1, 42)) * 10 ** chance.randrange(5)
+        for _ in range(300)
+    ]
+    given = [(number, chance.choice([0, 1, 2, 9, 10, 11, 12, 20, 38, 45])) for number in numbers]
+    fits = []
+    with localcontext(Context(prec=120)):
+        for number, scale in given:
+            value = Decimal(number).scaleb(-scale)
+            digits = value.scaleb(10)
+            is_exact = digits == digits.to_integral_value() and abs(digits) < 10**38
+            fits.append(value if is_exact and abs(number) < 10**38 else None)
+        of_scale_12 = [Decimal(number).scaleb(-12) for number, _ in given]
+    rows = [(n, decimal_to_bytes(Decimal(number), 0), scale) for n, (number, scale) in enumerate(given)]
+    frame = session.createDataFrame(rows, "n int, value binary, scale int").coalesce(1)
+    wide = Node("bytes", logical="decimal", precision=64, scale=12)
+    variable = next(node for name, node, *_ in CASES if name == "variable")
+    types = TypeChoices(numeric_scale=10)
+
+    def told(records: DataFrame) -> DataFrame:
+        number = sf.struct("scale", "value")
+        tests = [misfit(variable, types, number), misfit(wide, types, sf.col("value"))]
+        return records.select(
+            chosen_type(variable, types).apply(number).alias("v"),
+            chosen_type(wide, types).apply(sf.col("value")).alias("w"),
+            *[test.alias(f"t{n}") for n, test in enumerate(tests) if test is not None],
+        )
+
+    assert chosen_type(variable, types).sql.simpleString() == "decimal(38,10)"
+    local = LocalRows(session, 1000)
+    here = local.collected(frame)
+    kept = local.plan(here, told).of(here)
+    assert kept is not None
+    assert is_local(kept)
+    for found in (told(frame).collect(), kept.collect()):
+        assert [row["v"] for row in found] == fits
+        assert [row["t0"] for row in found] == [one is None for one in fits]
+        of_wide = [None if row["t1"] else row["w"] for row in found]
+        assert sum(one is not None for one in of_wide) > 20
+        assert all(one is None or one == value for one, value in zip(of_wide, of_scale_12, strict=True))

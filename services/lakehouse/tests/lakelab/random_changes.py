@@ -9,6 +9,7 @@ from typing import Any
 
 from lakelab.schemas import ORDERS
 from lakelab.topics import TableTopic
+from tidings_envelope.decimals import decimal_to_bytes
 
 PLACEHOLDER = "__debezium_unavailable_value"
 DAY = 86_400_000
@@ -43,6 +44,21 @@ WIDE: list[dict[str, Any]] = [
         "default": None,
     },
 ]
+NUMBER: dict[str, Any] = {
+    "name": "anything",
+    "type": [
+        "null",
+        {
+            "type": "record",
+            "name": "VariableScaleDecimal",
+            "namespace": "io.debezium.data",
+            "fields": [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}],
+            "connect.name": "io.debezium.data.VariableScaleDecimal",
+        },
+    ],
+    "default": None,
+}
+"""A numeric without a scale: for tables of more columns than `WIDE`."""
 LATER = [
     *(field for field in WIDE if field["name"] not in {"part", "amount"}),
     {"name": "amount", "type": ["null", "string"], "default": None},
@@ -111,4 +127,13 @@ def _row(chance: random.Random) -> dict[str, Any]:
         "more": maybe({"k": maybe("v")}),
         "place": maybe({"x": 1.25, "srid": maybe(4326)}),
         "channel": chance.choice(["shop", "mail"]),
+        "anything": _number(chance.randrange(100)),
     }
+
+
+def _number(number: int) -> dict[str, Any] | None:
+    """One of them in ten does not fit decimal(38,2), another one is null."""
+    if number % 10 == 0:
+        return None
+    scale, unscaled = (3, 1001) if number % 10 == 1 else (number % 3, 10 ** (number // 4) - 7)
+    return {"scale": scale, "value": decimal_to_bytes(Decimal(unscaled), 0)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from lakelab.json_topics import GivenTopics, JsonTopics
 from lakelab.lake import Lake
-from lakelab.random_changes import DAY, LATER, NOON, WIDE, random_changes
+from lakelab.random_changes import DAY, LATER, NOON, NUMBER, WIDE, random_changes
 from lakelab.topics import MarkerTopic, TableTopic, Topics
 
 from tidings_lakehouse.decoding.batches import surveyed
@@ -77,17 +77,22 @@ def _lake_of(lake: Lake, source: str, checkpoint: Path, records: int) -> Lake:
 @pytest.mark.stack
 @pytest.mark.parametrize("seed", SEEDS)
 def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: int) -> None:
-    """Late, repeated and broken records, TRUNCATE, values not logged, columns that come, go and change; a start anew."""
+    """Late, repeated and broken records, TRUNCATE, values not logged, columns that come, go and change; numbers that do not fit; a start
+    anew."""
     dated = Topics(topics.bootstrap, topics.registry)
+    for one in lakes:
+        one.settings = one.settings.model_copy(update={"lakehouse_types": ".*=numeric(2)"})
     tables = [
-        TableTopic(dated, f"{one.settings.source}.public.o_{one.settings.source}", WIDE, partitions=2)
+        TableTopic(
+            dated, f"{one.settings.source}.public.o_{one.settings.source}", [*WIDE, NUMBER], partitions=2
+        )
         for one in lakes
     ]
     markers = [MarkerTopic(dated, one.settings.source) for one in lakes]
     for turn in range(3):
         for number, (one, table) in enumerate(zip(lakes, tables, strict=True)):
             if turn == 2:
-                table.use(LATER)
+                table.use([*LATER, NUMBER])
                 one.forget()
             random_changes(random.Random(f"{seed} {turn}"), table, turn)
             markers[number].end(turn, 100 * turn + 50, **{table.topic.rpartition(".")[2]: 3})
@@ -100,7 +105,10 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
             _told(one, name.format(table.table)) for one, table in zip(lakes, tables, strict=True)
         )
         assert small == large
-    assert lakes[0].rows(f"select 1 from {tables[0].table}")
+    assert lakes[0].rows(f"select 1 from {tables[0].table} where anything is not null")
+    misfit = "reason like 'after.anything: the number does not fit decimal(38,2)%'"
+    quarantined = f"select 1 from tidings.quarantine where {misfit} and topic = '{tables[0].topic}'"
+    assert lakes[0].rows(quarantined)
 
 
 @pytest.mark.stack

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.choices import TopicChoices
-from tidings_lakehouse.decoding.columns import column_type, is_placeholder, shaped_row
+from tidings_lakehouse.decoding.columns import chosen_type, is_placeholder, misfit, shaped_row
 from tidings_lakehouse.decoding.mariadb import Limits, Place, is_of_mariadb, place_of
 from tidings_lakehouse.decoding.poison import Poison, is_among, why
 from tidings_lakehouse.decoding.schemas import DecodingPlan
@@ -82,8 +82,9 @@ def log_schema(
     """What the log needs to hold for these schemas; several readers of one topic share the columns that agree."""
     fields = list(_LEADING)
     for name, plan, part in (("key", keys, None), ("before", values, "before"), ("after", values, "after")):
+        of_part = TopicChoices() if part is None else choices
         struct = [
-            evolve(st.StructType([]), naming.renamed(_struct_of(row)))[0]
+            evolve(st.StructType([]), naming.renamed(_struct_of(row, of_part)))[0]
             for group in plan.groups
             if (row := group.reader if part is None else group.reader.field(part)) is not None
         ]
@@ -92,8 +93,10 @@ def log_schema(
     return st.StructType(fields + list(_TRAILING))
 
 
-def _struct_of(row: Node) -> st.StructType:
-    return st.StructType([st.StructField(name, column_type(node).sql) for name, node in row.fields])
+def _struct_of(row: Node, choices: TopicChoices) -> st.StructType:
+    return st.StructType(
+        [st.StructField(name, chosen_type(node, choices.of(name)).sql) for name, node in row.fields]
+    )
 
 
 class ChangeDecoder:
@@ -128,11 +131,10 @@ class ChangeDecoder:
         if is_text:
             places += [_place(CHANGE), place_of(MARIADB_ENVELOPE, MARIADB_CHANGE, limits)]
             of_value, of_key = text_failure("value", of_value), text_failure("key", of_key)
-        reason = sf.coalesce(of_value, of_key, *[place.reason for place in places])
+        misfits = [_misfit(group, name, choices) for group, name in value_groups]
+        reason = sf.coalesce(of_value, of_key, *[place.reason for place in places], *misfits)
         lsn = _first([place.lsn for place in places])
-        columns = _log_columns(
-            topic_id, values, value_groups, key_groups, log, naming, places, is_text=is_text
-        )
+        columns = _log_columns(topic_id, values, value_groups, key_groups, log, naming, places, choices)
         self._columns = [
             *[
                 columns.get(field.name, sf.col(field.name)).cast(field.dataType).alias(field.name)
@@ -190,9 +192,9 @@ def _log_columns(
     log: st.StructType,
     naming: Naming,
     places: Sequence[Place],
-    *,
-    is_text: bool,
+    choices: TopicChoices,
 ) -> dict[str, Column]:
+    is_text = choices.is_text
     fits = {field.name: field.dataType for field in log.fields}
     lsn = _first([place.lsn for place in places])
 
@@ -207,9 +209,9 @@ def _log_columns(
     return {
         "topic_id": sf.lit(topic_id),
         "op": value("op"),
-        "key": _struct(key_groups, None, fits.get("key"), naming, lsn),
-        "before": _struct(value_groups, "before", fits.get("before"), naming, lsn),
-        "after": _struct(value_groups, "after", fits.get("after"), naming, lsn),
+        "key": _struct(key_groups, None, fits.get("key"), naming, lsn, TopicChoices()),
+        "before": _struct(value_groups, "before", fits.get("before"), naming, lsn, choices),
+        "after": _struct(value_groups, "after", fits.get("after"), naming, lsn, choices),
         KEY_TEXT: text("key"),
         VALUE_TEXT: text("value"),
         "snapshot": sf.when(
@@ -269,6 +271,7 @@ def _struct(
     target: st.DataType | None,
     naming: Naming,
     lsn: Column,
+    choices: TopicChoices,
 ) -> Column:
     """A row or key of whichever group decoded it, in the log's shape."""
     if not isinstance(target, st.StructType):
@@ -279,11 +282,23 @@ def _struct(
         if node is None:
             continue
         column = sf.col(name if part is None else f"{name}.{part}")
-        row = shaped_row(column, node, target, naming, lsn)
+        row = shaped_row(column, node, target, naming, lsn, choices)
         if part is None:  # of a key that could not be decoded there is a struct of nulls
             row = sf.when(~group.is_undecoded(name), row)
         shaped.append(row)
     return _first(shaped)
+
+
+def _misfit(group: ReaderGroup, decoded: str, choices: TopicChoices) -> Column:
+    """Why a row cannot have the types that are chosen, of whose fields one does not fit; null when all do."""
+    row = group.reader.field("after")
+    reason = sf.lit(None).cast("string")
+    for name, node in () if row is None else row.fields:
+        test = misfit(node, choices.of(name), sf.col(f"{decoded}.after")[name])
+        if test is not None:
+            why = f"after.{name}: the number does not fit decimal(38,{choices.types.numeric_scale}) exactly, TIDINGS_LAKEHOUSE_TYPES"
+            reason = sf.coalesce(reason, sf.when(test, sf.lit(why)))
+    return reason
 
 
 def _unavailable(groups: Sequence[tuple[ReaderGroup, str]], naming: Naming, lsn: Column) -> Column:

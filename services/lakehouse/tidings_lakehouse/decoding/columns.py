@@ -5,7 +5,8 @@ Debezium represents what SQL has types for by numbers and strings with a name (d
 
     Date -> date, Timestamp/MicroTimestamp/NanoTimestamp -> timestamp_ntz, ZonedTimestamp -> timestamp,
     Time/MicroTime/NanoTime -> string [-]hh:mm:ss.ffffff (Spark has no such column type that Iceberg can store),
-    Decimal -> decimal(p,s), VariableScaleDecimal and more than 38 digits -> string (exact), Json/Uuid/Enum -> string
+    Decimal -> decimal(p,s), VariableScaleDecimal and more than 38 digits -> string (exact), or by choice decimal(38, s),
+    Json/Uuid/Enum -> string
 
 Infinity becomes the year 294247 (and -290308) in both timestamp types, which sorts as it should.
 """
@@ -21,8 +22,9 @@ from pyspark.sql import types as st
 
 from tidings_envelope.decimals import EXACT, decimal_from_int
 from tidings_envelope.toast import UNAVAILABLE, UNAVAILABLE_UUID
-from tidings_lakehouse.formats.avro_nodes import Node, UnsupportedSchemaError
-from tidings_lakehouse.formats.json_records import unscaled_decimal
+from tidings_lakehouse.choices import TopicChoices, TypeChoices
+from tidings_lakehouse.formats.avro_nodes import MAX_DECIMAL_PRECISION, Node, UnsupportedSchemaError
+from tidings_lakehouse.formats.json_records import fitted, unscaled_decimal
 from tidings_lakehouse.tables.naming import Interval, Naming
 from tidings_lakehouse.tables.tables import target_name
 
@@ -126,6 +128,32 @@ _LOGICAL: dict[str, tuple[st.DataType, Convert | None]] = {
 }
 
 
+def chosen_type(node: Node, types: TypeChoices) -> ColumnType:
+    """How a column of that type is stored, as somebody has chosen; see `column_type`."""
+    number = _number(node)
+    if types.numeric_scale is None or number is None:
+        return column_type(node)
+    scale = types.numeric_scale
+    return ColumnType(st.DecimalType(MAX_DECIMAL_PRECISION, scale), lambda c: fitted(*number(c), scale))
+
+
+def misfit(node: Node, types: TypeChoices, column: Column) -> Column | None:
+    """Whether a value, still as Avro has it, does not fit the type that somebody has chosen; None: every value does."""
+    number = _number(node)
+    if types.numeric_scale is None or number is None:
+        return None
+    return column.isNotNull() & fitted(*number(column), types.numeric_scale).isNull()
+
+
+def _number(node: Node) -> Callable[[Column], tuple[Column, Column]] | None:
+    """The unscaled number and the scale of a value of a type that no decimal holds for sure; None: it is none of these."""
+    if node.logical == "io.debezium.data.VariableScaleDecimal":
+        return lambda c: (c["value"], c["scale"])
+    if node.logical == "decimal" and not node.is_native_decimal:
+        return lambda c: (c, sf.lit(node.scale))
+    return None
+
+
 def column_type(node: Node) -> ColumnType:
     """How a value of that type is stored.
 
@@ -220,7 +248,12 @@ def decimal_text(value: Column, scale: Column) -> Column:
 
 
 def shaped_row(
-    column: Column, node: Node, target: st.StructType, naming: Naming | None = None, lsn: Column | None = None
+    column: Column,
+    node: Node,
+    target: st.StructType,
+    naming: Naming | None = None,
+    lsn: Column | None = None,
+    choices: TopicChoices | None = None,
 ) -> Column:
     """A record, still as Avro has it, in the shape of a table's struct: converted, by name, cast where wider.
 
@@ -229,11 +262,12 @@ def shaped_row(
 
     Args:
         naming: what the record's fields are called now; by the row's `lsn`.
+        choices: the fields' types.
     """
     wanted = {field.name: field.dataType for field in target.fields}
     given: dict[str, list[tuple[Column, st.DataType]]] = {}
     for name, field in node.fields:
-        type_ = column_type(field)
+        type_ = column_type(field) if choices is None else chosen_type(field, choices.of(name))
         value = type_.apply(column[name])
         for called in [Interval(name)] if naming is None else naming.of(name):
             holds = None if lsn is None else called.holds(lsn)

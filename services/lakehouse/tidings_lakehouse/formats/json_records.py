@@ -182,3 +182,23 @@ def unscaled_decimal(value: Column, precision: int, scale: int) -> Column:
     whole = sf.when(is_negative, sf.lit(Decimal(-1)) - size).otherwise(size).cast("decimal(38,0)")
     text = whole.cast("string") if scale == 0 else sf.concat(whole.cast("string"), sf.lit(f"E{-scale}"))
     return text.cast(st.DecimalType(precision, scale))
+
+
+def fitted(value: Column, scale: Column, target: int) -> Column:
+    """The number with an unscaled number, as of `unscaled_decimal` but of any length, and a scale, as decimal(38, `target`); null where
+    that is not exactly the number."""
+    digits = sf.hex(value)
+    is_negative = digits >= "8"
+    size = sf.translate(
+        digits, "0123456789ABCDEF", "FEDCBA9876543210"
+    )  # of a negative number its size less one
+    is_short = sf.length(value) < 16
+    has_38_digits = (sf.length(value) == 16) & sf.when(is_negative, size < f"{10**38 - 1:032X}").otherwise(
+        digits < f"{10**38:032X}"
+    )
+    whole = sf.when(is_short | has_38_digits, unscaled_decimal(value, 38, 0))
+    more = scale - target
+    cut = sf.concat(sf.lit("1E"), sf.greatest(more, sf.lit(0)).cast("string")).try_cast("decimal(38,0)")
+    is_exact = (more <= 0) | (whole == 0) | ((more < 38) & (whole % cut == 0))
+    text = sf.concat(whole.cast("string"), sf.lit("E"), (-scale).cast("string"))
+    return sf.when(is_exact, text.try_cast(st.DecimalType(38, target)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -10,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from tidings_lakehouse.choices import Choices
 from tidings_lakehouse.decoding.batches import Kept, TopicSurvey
@@ -22,7 +24,7 @@ from tidings_lakehouse.decoding.change_decoder import (
     naming_of,
 )
 from tidings_lakehouse.decoding.mariadb import Limits
-from tidings_lakehouse.decoding.schemas import Planner
+from tidings_lakehouse.decoding.schemas import DecodingPlan, Planner
 from tidings_lakehouse.errors import TableConflictError
 from tidings_lakehouse.formats.registry import SchemaSource
 from tidings_lakehouse.spark.small import LocalRows
@@ -90,13 +92,14 @@ class TopicDecoders:
         values = self._values.plan(f"{topic}-value", survey.value_ids)
         keys = self._keys.plan(f"{topic}-key", survey.key_ids)
         target = self.target(topic)
-        choices = self._choices.of(topic)
+        choices = self._choices.of(topic, target.current.name)
         if choices.is_text and target.current.exists:
             raise TableConflictError(
                 f"TIDINGS_LAKEHOUSE_TEXT names {topic}, whose current state {target.current.name} would miss what is kept as text",
                 hint="leave the topic out of the setting, or drop the current state",
             )
         naming = naming_of(values, self._renames.of(topic))
+        choices = replace(choices, keys=frozenset(_key_fields(keys, target.log.schema)))
         is_new = not target.log.exists
         schema = target.log.ensure(
             log_schema(values, keys, naming, choices),
@@ -146,3 +149,10 @@ class TopicDecoders:
                 self._found(target)
             self._targets[topic] = target
         return target
+
+
+def _key_fields(keys: DecodingPlan, log: st.StructType | None) -> list[str]:
+    """The fields of a topic's key, also of records that have come before."""
+    held = None if log is None or "key" not in log.names else log["key"].dataType
+    names = held.names if isinstance(held, st.StructType) else []
+    return [*names, *(name for group in keys.groups for name, _ in group.reader.fields)]
