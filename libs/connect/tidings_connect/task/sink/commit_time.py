@@ -15,7 +15,7 @@ def committed_ms(record: SinkRecord) -> int | None:
     """Milliseconds since the Unix epoch: of an envelope its source's time, of a business event ``ce_time``, else the record's
     own timestamp; None where it has none of them."""
     value = record.value
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):  # the former is much faster
         source = value.get("source")
         if isinstance(source, Mapping):
             for name, units in _UNITS:
