@@ -24,9 +24,9 @@ class Op(Enum):
     TRUNCATE = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Change:
-    """One record's change."""
+    """One record's change. Nobody changes it; to say so would cost each record a microsecond."""
 
     record: SinkRecord
     op: Op
@@ -65,7 +65,7 @@ class Changes:
             if not self._settings.deletes or not self._by_topic:
                 return None  # a table that is named by the envelope: the delete before the tombstone was it
             return Change(record, Op.DELETE, self._table(record, None))
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):  # the former is much faster
             raise RowError("the value is not a struct, so that it has no columns")
         if self._settings.flat:
             return self._flat(record, value)

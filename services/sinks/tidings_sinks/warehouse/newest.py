@@ -28,11 +28,13 @@ def newest(changes: Sequence[Prepared]) -> list[Prepared]:
         if not change.shape.write.keys:
             found.append([change])
             continue
-        row = of_row.get((change.table, *change.key))
+        mark = (change.table, *change.values[: change.shape.write.keys])
+        row = of_row.get(mark)
         if row is None:
-            row = of_row[(change.table, *change.key)] = []
+            row = of_row[mark] = [change]
             found.append(row)
-        _add(row, change)
+        else:
+            _add(row, change)
     return [change for row in found for change in row]
 
 

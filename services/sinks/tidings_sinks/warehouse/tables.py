@@ -26,7 +26,7 @@ class WarehouseTables(Tables):
     def prepare(self, change: Change) -> Prepared:
         """See `Tables.prepare`. A key's columns hold no null: nothing is equal to it, so that the row would be doubled."""
         found = super().prepare(change)
-        if found.shape is not None and None in found.key:
+        if found.shape is not None and None in found.values[: found.shape.write.keys]:
             raise RowError("a field of the key is null, so that no row has it")
         return found
 

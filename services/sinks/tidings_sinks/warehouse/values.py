@@ -118,23 +118,20 @@ def _holds_wide(arrow: pa.DataType) -> bool:
 # Times
 
 
-def _infinite(text: str | None, most: int) -> int | None:
-    return None if text is None else most if text == "infinity" else -most
+def _infinite(text: str, most: int) -> int:
+    return most if text == "infinity" else -most
 
 
 def _days(value: int) -> int:
-    found = _infinite(INFINITE_DAYS.get(value), _INFINITE_DAY)
-    return value if found is None else found
+    return _infinite(INFINITE_DAYS[value], _INFINITE_DAY) if value in INFINITE_DAYS else value
 
 
 def _of_ms(value: int) -> int:
-    found = _infinite(INFINITE_MS.get(value), _INFINITE)
-    return value * 1000 if found is None else found
+    return _infinite(INFINITE_MS[value], _INFINITE) if value in INFINITE_MS else value * 1000
 
 
 def _of_us(value: int) -> int:
-    found = _infinite(INFINITE_US.get(value), _INFINITE)
-    return value if found is None else found
+    return _infinite(INFINITE_US[value], _INFINITE) if value in INFINITE_US else value
 
 
 def _moment(value: str) -> int:
