@@ -115,10 +115,11 @@ class Client:
                 allow_redirects=False,
                 proxy=self._settings.proxy or None,
             ) as response:
-                asked = response.headers.get("retry-after", "")
-                answer = Answer(response.status, retry_after_seconds(asked, datetime.now(UTC)))
-                await _drain(response)
-                return answer
+                asked = response.headers.get("retry-after")
+                after = None if asked is None else retry_after_seconds(asked, datetime.now(UTC))
+                if not response.content.at_eof():
+                    await _drain(response)
+                return Answer(response.status, after)
         except _FAILURES as error:
             raise RetriableError(f"{origin(url)} does not answer: {type(error).__name__}") from None
 
@@ -204,8 +205,6 @@ def _read_token(place: str, data: bytes, name: str) -> str:
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
     """Read an answer's body, which nobody needs, so that its connection may be used again; one that is long or slow is not."""
-    if response.content.at_eof():
-        return
     left = _MOST_ANSWER_BYTES
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):

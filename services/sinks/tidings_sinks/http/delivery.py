@@ -147,7 +147,8 @@ class Delivery:
         """Send a request until it is answered for; gives the status with which its records are refused, or None."""
         attempt = 0
         while True:
-            await self._wait_for_leave()
+            if self._client.not_before or time.monotonic() > self._deadline:
+                await self._wait_for_leave()
             asked: float | None = None
             answer: Answer | None = None
             try:

@@ -43,6 +43,7 @@ for signal in (Inexact, Overflow, Underflow):  # the library's own context round
 _COEFFICIENT_BITS: Final = 113
 _BIAS: Final = 6176
 _MOST_DIGITS: Final = 10**34
+_LOW_BITS: Final = 2**64 - 1
 _SHORT: Final = 35
 """Characters of a number that is sure to have no more digits than that, with its point."""
 
@@ -59,7 +60,7 @@ def decimal_of(value: Decimal) -> Decimal128:
         bits = ((_BIAS - len(fraction)) << _COEFFICIENT_BITS) | int(whole.removeprefix("-") + fraction)
         if text[0] == "-":
             bits |= 1 << 127
-        return Decimal128.from_bid(bits.to_bytes(16, "little"))
+        return Decimal128((bits >> 64, bits & _LOW_BITS))  # type: ignore[arg-type]  # two halves are taken, too
     sign, digits, exponent = value.as_tuple()
     if isinstance(exponent, int) and -_BIAS <= exponent <= 6111:
         coefficient = int("".join(map(str, digits)))

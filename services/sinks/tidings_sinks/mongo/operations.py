@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from tidings_connect.data.schemas import PerSchema
 from tidings_connect.task.sink import SinkRecord
 from tidings_envelope.schema import ConnectSchema
-from tidings_envelope.toast import is_unavailable
+from tidings_envelope.toast import PLACEHOLDERS, is_unavailable
 from tidings_sinks.errors import RowError
 from tidings_sinks.mongo import options as names
 from tidings_sinks.mongo.bson_types import DatetimeMS, Int64
@@ -174,7 +174,14 @@ class _Reader:
     ) -> Operation:
         """A document in place of another; where values were not sent, the others are set and those stay."""
         missing = [
-            name for name, item in value.items() if type(item) in _PLACEHOLDERS and is_unavailable(item)
+            name
+            for name, item in value.items()
+            # Nearly all are texts, and this is the fastest way to see that one is none.
+            if (
+                item in PLACEHOLDERS
+                if type(item) is str
+                else type(item) in _PLACEHOLDERS and is_unavailable(item)
+            )
         ]
         if not missing:
             return self._operation(record, namespace, Act.REPLACE, found, value)
@@ -213,9 +220,9 @@ class _Reader:
 
     def _envelope(self, record: SinkRecord) -> Operation | None:
         value = record.value
-        if value is None or (isinstance(value, Mapping) and not value):
+        if not value and (value is None or isinstance(value, Mapping)):
             return None  # the delete before the tombstone was it
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             value = self._documents(record.value_schema, value, "value")
         op = value.get("op")
         if op == "m" or (op is None and "ddl" in value):
