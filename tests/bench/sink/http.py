@@ -6,6 +6,7 @@ are ready, and looks at no answer but for its status. What is counted is the pro
 """
 
 import asyncio
+import gc
 import multiprocessing
 import time
 from base64 import b64encode
@@ -16,6 +17,7 @@ import aiohttp
 from tests.bench.sink.search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
 
 from tidings_connect.task.sink import SinkContext, SinkRecord, TopicPartition
+from tidings_connect.task.sink.connector import GC_THRESHOLD
 from tidings_sinks.http.settings import read_settings
 from tidings_sinks.http.task import HttpSinkTask
 
@@ -86,6 +88,23 @@ async def loop(url: str, bodies: list[bytes], at_once: int) -> None:
         await asyncio.gather(*(send() for _ in range(at_once)))
 
 
+async def made(url: str, found: list[dict[str, Any]], at_once: int) -> None:
+    """The same as the task by aiohttp alone: JSON of each row, and an id beside it."""
+    from tidings_envelope.json_codec import DecimalFormat, JsonCodec
+
+    encode = JsonCodec(decimal_format=DecimalFormat.NUMERIC).encoder(ROW_SCHEMA)
+    async with aiohttp.ClientSession(headers={"content-type": "application/json"}) as session:
+        waiting = iter(enumerate(found))
+
+        async def send() -> None:
+            for place, row in waiting:
+                headers = {"idempotency-key": f"{TOPIC}-0-{place}"}
+                async with session.post(url, data=encode(row), headers=headers) as answer:
+                    assert answer.status == 204
+
+        await asyncio.gather(*(send() for _ in range(at_once)))
+
+
 def ready(found: list[dict[str, Any]]) -> list[bytes]:
     """The bodies that the task makes of rows."""
     from tidings_envelope.json_codec import DecimalFormat, JsonCodec
@@ -96,6 +115,7 @@ def ready(found: list[dict[str, Any]]) -> list[bytes]:
 
 def run(count: int) -> None:
     """Print what both do with so many rows."""
+    gc.set_threshold(*GC_THRESHOLD)  # as `SinkConnector.run_task` does; for both sides
     found = rows(count)
     bodies = ready(found)
     secret = f"whsec_{b64encode(b'x' * 24).decode()}"
@@ -109,6 +129,7 @@ def run(count: int) -> None:
         ("aiohttp, one at a time", looped(bodies, 1)),
         ("the task, one at a time", lambda url: task(url, found)),
         (f"aiohttp, {AT_ONCE} at once", looped(bodies, AT_ONCE)),
+        (f"aiohttp and JSON, {AT_ONCE} at once", lambda url: made(url, found, AT_ONCE)),
         (f"the task, {AT_ONCE} at once", lambda url: task(url, found, **many)),
         (f"the task, {AT_ONCE} at once, signed", lambda url: task(url, found, tidings_http_signature_secrets=secret, **many)),
         (f"aiohttp, {POLL} records a request", looped(lines, 1)),

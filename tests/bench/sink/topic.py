@@ -9,6 +9,7 @@ threads among it, and DuckDB's; MongoDB's server is mongo-java-server.
 `python -m tests.bench sink_topic --rows 200000`
 """
 
+import gc
 import io
 import tempfile
 import time
@@ -28,7 +29,7 @@ from tests.bench.sink.search import KEY_SCHEMA, ROW_SCHEMA, rows
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.task.channel import Command, Report, TaskJob
-from tidings_connect.task.sink.connector import SinkConnector
+from tidings_connect.task.sink.connector import GC_THRESHOLD, SinkConnector
 from tidings_connect.task.sink.loop import SinkLoop
 from tidings_connect.task.sink.task import SinkContext, SinkRecord, SinkTask
 from tidings_connect.task.transport import KafkaTransport, TaskContext
@@ -207,6 +208,7 @@ def replaced(stack: Stack, group: str, count: int, url: str) -> None:
 
 def run(count: int) -> None:
     """Print what all do with so many rows."""
+    gc.set_threshold(*GC_THRESHOLD)  # as `SinkConnector.run_task` does; for all sides
     with Stack(members=("kafka", "registry"), progress=PlainProgress(print)) as stack:
         server = stack.add(lambda place: MongoServer(place, heap="2g"))
         _produce(stack, count)

@@ -22,6 +22,7 @@ from pyarrow import parquet
 from tests.bench.sink.search import KEY_SCHEMA, ROW_SCHEMA, refused, rows
 
 from tidings_connect.task.sink import SinkContext, SinkRecord, TopicPartition
+from tidings_connect.task.sink.connector import GC_THRESHOLD
 from tidings_sinks.warehouse.settings import read_settings
 from tidings_sinks.warehouse.task import WarehouseTask
 
@@ -86,6 +87,7 @@ def measured(act: Callable[[], None]) -> tuple[float, float]:
 
 def run(count: int) -> None:
     """Print what both do with so many rows; in turns, the fastest round counts."""
+    gc.set_threshold(*GC_THRESHOLD)  # as `SinkConnector.run_task` does; for all sides
     found = rows(count)
     once, again = records(found, 0), records(found, count)
     with tempfile.TemporaryDirectory() as name:
