@@ -277,10 +277,10 @@ def test_a_slow_receiver_gets_a_put_in_parts(
     webhooks: Webhooks, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that no put lasts longer than the group waits; what was taken counts, and the sink is not said to be busy."""
-    monkeypatch.setattr("tidings_sinks.http.settings._MOST_PUT_SECONDS", 0.05)
+    monkeypatch.setattr("tidings_sinks.http.settings._MOST_PUT_SECONDS", 0.6)
 
     def slowly(_: Seen) -> Answer:
-        threading.Event().wait(0.03)
+        threading.Event().wait(0.2)
         return TAKEN
 
     receiver.decide = slowly
