@@ -260,7 +260,7 @@ def test_what_was_published_is_compared_and_each_difference_is_found(
     warehouse = url2pathname(urlsplit(written.session.conf.get("spark.sql.catalog.lake.warehouse")).path)
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_WAREHOUSE", warehouse)
     monkeypatch.setenv("TIDINGS_SOURCE", written.yard.source)
-    monkeypatch.setattr("tidings_lakehouse.spark.session.create_session", lambda *_: written.session)
+    monkeypatch.setattr("tidings_lakehouse.spark.session.create_session", lambda *_, **__: written.session)
     monkeypatch.setattr(written.session, "stop", lambda: None)
     capsys.readouterr()
     assert main(["replay", "--domain", "yard.domain", "--json"]) == 3
