@@ -1,0 +1,1 @@
+"""Query sources under faults: databases, traffic, schedules and the verdict."""
