@@ -65,7 +65,7 @@ def source(
         },
     )
     lake.settings = lake.settings.model_copy(
-        update={"lakehouse_offsets_topic": f"{unique_name}-offset", "lakehouse_trigger_seconds": 1.0}
+        update={"lakehouse_offsets_topic": f"{unique_name}-offset", "lakehouse_trigger_seconds": 3.0}
     )
     with (
         psycopg.connect(pg_database, autocommit=True) as connection,
@@ -98,7 +98,7 @@ class Traffic:
 
     def _run(self) -> None:
         number = 100
-        while not self._ended.wait(0.5):
+        while not self._ended.wait(1.0):
             number += 1
             for key in (9, 11):
                 self._source.execute(f"UPDATE {self._table} SET n = {number} WHERE id = {key}")  # type: ignore[arg-type]
@@ -155,6 +155,11 @@ def test_wrong_rows_become_right_and_the_log_tells_which(
         tell_again(self, connector, id_, name, keys)
 
     monkeypatch.setattr("tidings_lakehouse.repairing.repair.LOOKED_AT_ONCE", 3)
+    for module in (
+        "auditing.audit",
+        "repairing.repair",
+    ):  # a look costs more than the wait for the next batch
+        monkeypatch.setattr(f"tidings_lakehouse.{module}._POLL_SECONDS", 1.5)
     job = lake.job()
     job.start()
     try:
