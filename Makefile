@@ -74,6 +74,7 @@ check-rest: $(STAMP)
 	@$(MAKE) --no-print-directory docs
 	@$(BIN)/python -m tidings_connect.config.properties.page docs/worker-properties.md --check
 	@$(BIN)/python -m tidings_capture.mysql.settings.option_page docs/mariadb.md --check
+	@$(BIN)/python -m tidings_capture.mysql.settings.mysql_option_page docs/mysql.md --check
 	@$(BIN)/python -m tidings_capture.query.option_page docs/query-sources.md --check
 	@$(BIN)/python -m tidings_connect.rest.page docs/rest.md --check
 	@$(BIN)/python -m tidings_cli.settings_reference docs/settings.md --check

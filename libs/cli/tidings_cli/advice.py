@@ -126,6 +126,7 @@ OF_WARNINGS: Final = {
     "the user has no right RELOAD: the captured tables are locked one by one": "Nothing, if other tables may be written meanwhile; else `GRANT RELOAD ON *.*` to the connector's user.",
     "a table was altered again: its columns before are not known": "Nothing, if no row was written between the two definitions; else the task stops there: see [a log that does not name columns](mariadb.md#a-log-that-does-not-name-columns).",
     "tables are read one by one: the server commits all the time, and commits could not be held up for a moment": "Nothing, if the time that the snapshot takes does not matter; else `GRANT RELOAD ON *.*` to the connector's user, and `snapshot.locking.mode=minimal` or `extended`.",
+    "tables are read one by one: without a lock no two connections see the same moment": "Nothing, if the time that the snapshot takes does not matter; else `snapshot.locking.mode=minimal`.",
     "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",
     "WAL metrics are not available": "Grant the role `pg_monitor`; until then the alerts on WAL are blind.",
     "a connector cannot divide its work into tasks": "Correct the options that its first task complains of.",

@@ -11,6 +11,7 @@ from tidings_capture.mysql.binlog.row_code import TableRows, read_rows_event
 from tidings_capture.mysql.binlog.table_map import read_table_map, table_id
 from tidings_capture.mysql.client import BinlogStream, Endpoint, Session
 from tidings_capture.mysql.encoding.selected import expression, quoted, reader
+from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.schemas.catalog import Charsets, Table, table
 from tidings_stack.mariadb import MariaDbServer
 
@@ -89,7 +90,9 @@ class Database:
     def events(self, start: GtidPosition) -> Iterator[log.Event]:
         """Those behind a position, up to the present end."""
         end = self.position()
-        stream = BinlogStream(self.endpoint, start, SERVER_ID, annotations=False, heartbeat_seconds=1)
+        stream = BinlogStream(
+            self.endpoint, MARIADB.request(start, SERVER_ID, annotations=False, heartbeat_seconds=1)
+        )
         reader_of_events, at, deadline = log.EventReader(), start, time.monotonic() + 60
         current = None
         try:
@@ -110,7 +113,9 @@ class Database:
 
     def read_until_error(self, start: GtidPosition) -> Iterator[bytes]:
         """Packets, until the server refuses to send more."""
-        stream = BinlogStream(self.endpoint, start, SERVER_ID, annotations=False, heartbeat_seconds=1)
+        stream = BinlogStream(
+            self.endpoint, MARIADB.request(start, SERVER_ID, annotations=False, heartbeat_seconds=1)
+        )
         deadline = time.monotonic() + 30
         try:
             while time.monotonic() < deadline:

@@ -22,6 +22,7 @@ from tidings_capture.mysql.binlog.row_code import TableRows, read_rows_event
 from tidings_capture.mysql.binlog.table_map import read_table_map
 from tidings_capture.mysql.client import BinlogStream, Session
 from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
+from tidings_capture.mysql.flavours.mariadb import MARIADB
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
@@ -199,7 +200,7 @@ def test_ed25519_is_answered_as_the_server_wants_it() -> None:
 def test_an_unknown_login_is_an_error_with_a_number(database: Database) -> None:
     wrong = type(database.endpoint)("127.0.0.1", database.endpoint.port, "nobody", "?")
     with pytest.raises(MariaDbError) as raised:
-        BinlogStream(wrong, GtidPosition(), 1, annotations=False, heartbeat_seconds=1)
+        BinlogStream(wrong, MARIADB.request(GtidPosition(), 1, annotations=False, heartbeat_seconds=1))
     assert raised.value.number == 1045
     assert raised.value.retry == "manual"
 

@@ -13,6 +13,7 @@ from mariadb_worker import Config, changes, failure, topic
 from tidings_capture.mysql import task
 from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.history.structures import kept_at, touches
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_connect.errors import OffsetError, OptionError
@@ -188,7 +189,7 @@ def test_what_was_found_is_known_when_the_log_is_read_again(
     assert told == [{"id": 1, "a": 1, "b": 2}, {"id": 2, "x": 1, "b": 2}, {"id": 3, "x": 1, "a": 2}]
     worker.stop()
     worker.reset_offsets()
-    kept, later = kept_at(SchemaHistory("p", history).records(), GtidPosition.read(begun["gtids"]))
+    kept, later = kept_at(SchemaHistory("p", history).records(), GtidPosition.read(begun["gtids"]), MARIADB)
     name = (database.name, "t")
     assert [column.name for column in kept[name].columns] == ["id", "a", "b"]
     assert [[column.name for column in found[name].columns] for found in later.values()] == [
@@ -239,4 +240,4 @@ def test_a_history_of_another_use_is_refused() -> None:
     ):
         log.records = [value]
         with pytest.raises(OffsetError, match=told):
-            kept_at(SchemaHistory("p", log).records(), GtidPosition())
+            kept_at(SchemaHistory("p", log).records(), GtidPosition(), MARIADB)

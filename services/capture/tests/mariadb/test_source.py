@@ -18,6 +18,7 @@ from mariadb_worker import (
     topic,
 )
 
+from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.streaming.stream import Stream
@@ -218,7 +219,7 @@ def test_it_goes_on_in_the_midst_of_a_transaction(
     read = read_config({**config, "max.batch.size": "1", "skipped.operations": "none"})
     output, stored, end = Collected(direct=direct), Offset(start).stored(), database.position()
     while stored["gtids"] != str(end):
-        stream = Stream(read, output, read_offset(stored))  # type: ignore[arg-type]
+        stream = Stream(read, output, read_offset(stored, MARIADB))  # type: ignore[arg-type]
         before, deadline = stored, time.monotonic() + 30
         while stored == before:
             assert time.monotonic() < deadline

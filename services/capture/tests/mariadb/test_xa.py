@@ -12,6 +12,7 @@ from mariadb_worker import Collected
 from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import BinlogLostError, MariaDbError
+from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.settings.config import MariaDbConfig, read_config
 from tidings_capture.mysql.streaming import prepared
@@ -81,7 +82,7 @@ def read(
         chance: says after which batches the stream begins anew.
     """
     output, stored, deadline = Collected(direct=True), start, time.monotonic() + 60
-    stream = Stream(config, output, read_offset(stored))  # type: ignore[arg-type]
+    stream = Stream(config, output, read_offset(stored, MARIADB))  # type: ignore[arg-type]
     while stored["gtids"] != str(end):
         assert time.monotonic() < deadline
         before = stored
@@ -90,7 +91,7 @@ def read(
         # A connection that is closed before the server has begun to send would end its successor.
         if chance is not None and stored != before and chance.random() < 0.5:
             stream.close()
-            stream = Stream(config, output, read_offset(stored))  # type: ignore[arg-type]
+            stream = Stream(config, output, read_offset(stored, MARIADB))  # type: ignore[arg-type]
     stream.close()
     return output.records, stored
 

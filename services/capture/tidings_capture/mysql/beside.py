@@ -39,7 +39,7 @@ class Beside:
             options,
             config.prefix,
             self._captured,
-            MariaDbWatermarks(options, self._session),
+            MariaDbWatermarks(options, self._session, config.flavour),
             MariaDbChunks(config, self._session, output, self.observers),
             None,
             self.notifier,

@@ -1,20 +1,18 @@
-"""Connections to a MariaDB server, through PyMySQL: for statements, and for the stream of the binary log."""
+"""Connections to a MariaDB or MySQL server, through PyMySQL: for statements, and for the stream of the binary log."""
 
 import contextlib
 import select
 import socket
 import ssl
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pymysql
 from pymysql.converters import encoders
 from pymysql.cursors import Cursor, SSCursor
 
 from tidings_capture.cdc.tls import tls_context
-from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.errors import (
     BinlogDivergedError,
     BinlogLostError,
@@ -24,20 +22,24 @@ from tidings_capture.mysql.errors import (
 )
 from tidings_service.errors import Retry
 
-_COM_BINLOG_DUMP: Final = 0x12
-_SEND_ANNOTATIONS: Final = 2
-_CAPABILITY: Final = 4
-"""What MariaDB's own replicas say: GTIDs are understood, and events that are MariaDB's own."""
 _MOST_PACKET: Final = 0xFFFFFF
 _MOST_EVENT: Final = (1 << 30) + (1 << 20)
 """``max_allowed_packet`` allows for 1 GB."""
 _CHUNK: Final = 1 << 18
 _GONE: Final = {1236}
 """ER_MASTER_FATAL_ERROR_READING_BINLOG."""
+_PURGED: Final = ("Could not find GTID state", "Could not find first log", "purged required binary logs")
+_NEVER_LOGGED: Final = (
+    "is not in the master's binlog", "has more GTIDs than the", "from position > file size", "from impossible position",
+)  # fmt: skip
 _TOLD: Final = {1040, 1041, 1042, 1043, 1129, 1130, 1153, 1158, 1159, 1160, 1161, 1203, 1226, 3159}
 """Of connections: the words of others may quote a value."""
 _MANUAL: Final = {1044, 1045, 1142, 1143, 1227, 1370, 1698}
 """Refused for want of a right: the same tomorrow."""
+
+
+PREFERRED: Final = "prefer"
+"""Encrypted where the server offers it, whoever it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Endpoint:
     user: str
     password: str = field(repr=False)
     ssl_mode: str = "disable"
-    """``disable``, ``trust``, ``verify-ca`` or ``verify-full``."""
+    """``disable``, ``trust``, ``verify-ca`` or ``verify-full``; or `PREFERRED`."""
     connect_seconds: float = 30.0
 
     def __str__(self) -> str:
@@ -82,7 +84,7 @@ def _ours(what: str, error: pymysql.err.MySQLError) -> MariaDbError | BinlogLost
 def _lost(words: str) -> BinlogLostError | MariaDbError:
     """Why the server does not send the log from where it was asked to."""
     hint = "take a new snapshot: delete the connector's offsets, and start it with snapshot.mode=initial"
-    if "Could not find GTID state" in words or "Could not find first log" in words:
+    if any(said in words for said in _PURGED):
         return BinlogLostError(
             "the binary log was purged before everything in it was read: changes are lost", hint=hint
         )
@@ -90,7 +92,7 @@ def _lost(words: str) -> BinlogLostError | MariaDbError:
         return BinlogDivergedError(
             "the server has logged other transactions in place of those that were read", hint=hint
         )
-    if "is not in the master's binlog" in words:
+    if any(said in words for said in _NEVER_LOGGED):
         return OtherServerError(
             "the server's binary log does not hold the stored position: it is another server, or was built anew",
             hint=f"point database.hostname at a server that has it, or {hint}",
@@ -115,7 +117,7 @@ def connect(endpoint: Endpoint, *, database: str | None = None) -> "pymysql.Conn
             use_unicode=True,
             autocommit=True,
             connect_timeout=max(1, int(endpoint.connect_seconds)),
-            ssl=tls_context(endpoint.ssl_mode),
+            ssl=None if endpoint.ssl_mode == PREFERRED else tls_context(endpoint.ssl_mode),
             ssl_disabled=endpoint.ssl_mode == "disable",
             conv=dict(encoders),  # and no decoders
             init_command="SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 600",
@@ -144,6 +146,11 @@ class Session:
     def open(self, statement: str) -> "Result":
         """A result that is read bit by bit; nothing else may be asked meanwhile."""
         return Result(self._connection, statement, str(self._endpoint))
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether the server says that it is one; else it is a MySQL."""
+        return "mariadb" in str(self._connection.get_server_info()).lower()
 
     def interrupt(self) -> None:
         """End what another thread waits for: it gets an error, and the connection is of no more use."""
@@ -182,37 +189,28 @@ class Result:
             unread.unbuffered_active = False
 
 
+class Request(NamedTuple):
+    """What asks for the stream of the log: statements before it, and the command."""
+
+    statements: Sequence[tuple[str, Sequence[Any]]]
+    command: int
+    body: bytes
+
+
 class BinlogStream:
-    """The stream of the binary log from behind a position.
+    """The stream of the binary log, as a `Flavour` asks for it."""
 
-    Args:
-        server_id: the number of the replica that this connection pretends to be; no other replica may have it.
-        annotations: whether statements are sent as well (``binlog_annotate_row_events``).
-        heartbeat_seconds: how often the server says that it has nothing to say.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        position: GtidPosition,
-        server_id: int,
-        *,
-        annotations: bool,
-        heartbeat_seconds: float,
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, request: Request) -> None:
         self._endpoint = endpoint
         self._connection = connect(endpoint)
         self._buffer = bytearray()
         self._start = 0
         try:
             with told(f"cannot read the binary log of {endpoint}"), self._connection.cursor() as cursor:
-                cursor.execute("SET @master_binlog_checksum = 'CRC32', @slave_gtid_strict_mode = 1")
-                cursor.execute(f"SET @mariadb_slave_capability = {_CAPABILITY}")
-                cursor.execute(f"SET @master_heartbeat_period = {int(heartbeat_seconds * 1_000_000_000)}")
-                cursor.execute("SET @slave_connect_state = %s", (str(position),))
-                flags = _SEND_ANNOTATIONS if annotations else 0
+                for statement, parameters in request.statements:
+                    cursor.execute(statement, parameters or None)
                 self._connection._execute_command(  # noqa: SLF001 - PyMySQL has no public way to send a command
-                    _COM_BINLOG_DUMP, struct.pack("<IHI", 4, flags, server_id)
+                    request.command, request.body
                 )
                 self._socket: Any = self._connection._sock  # noqa: SLF001
                 self._socket.setblocking(False)

@@ -1,4 +1,4 @@
-"""What runs in the worker beside MariaDB connectors: watches how far each is from losing changes (`binlog_distance`)."""
+"""What runs in the worker beside connectors of MariaDB and MySQL: watches how far each is from losing changes (`binlog_distance`)."""
 
 import asyncio
 import time
@@ -10,7 +10,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tidings_capture.mysql.binlog_distance import BinaryLogs, Distance, binary_logs, distance
-from tidings_capture.mysql.client import Endpoint, Session
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.settings.config import read_config
 from tidings_connect.config.plugins import connector_of
 from tidings_connect.connector import Host, RunningTask
@@ -47,7 +48,7 @@ class _Look:
 
 
 class BinlogCompanion(Collector):
-    """Watches the binary logs of a worker's MariaDB connectors; a collector for ``/metrics``."""
+    """Watches the binary logs of a worker's connectors of MariaDB and MySQL; a collector for ``/metrics``."""
 
     name = "binary logs"
 
@@ -72,7 +73,7 @@ class BinlogCompanion(Collector):
 
     async def look(self) -> None:
         """Look at the server of each connector once."""
-        runs = [run for run in list(self._host.local_runs.values()) if _is_ours(run)]
+        runs = [run for run in list(self._host.local_runs.values()) if _connector(run) is not None]
         names = {run.name for run in runs}
         self._looks = {name: look for name, look in self._looks.items() if name in names}
         self._positions = {name: at for name, at in self._positions.items() if name in names}
@@ -95,7 +96,9 @@ class BinlogCompanion(Collector):
             self._looks[run.name] = _Look(server, found, logs)
 
     def _ask(self, run: RunningTask) -> tuple[str, BinaryLogs]:
-        endpoint: Endpoint = read_config(self._host.resolved(run.config)).endpoint
+        connector = _connector(run)
+        assert connector is not None
+        endpoint = read_config(self._host.resolved(run.config), connector.flavour).endpoint
         session = Session(endpoint)
         try:
             return str(endpoint), binary_logs(session)
@@ -122,6 +125,6 @@ class BinlogCompanion(Collector):
         yield expire
 
 
-def _is_ours(run: RunningTask) -> bool:
+def _connector(run: RunningTask) -> MariaDbConnector | None:
     connector = connector_of(run.config)
-    return connector is not None and connector.class_name == "io.debezium.connector.mariadb.MariaDbConnector"
+    return connector if isinstance(connector, MariaDbConnector) else None

@@ -1,11 +1,14 @@
-"""MariaDB's connector, as the worker knows it."""
+"""The connectors of MariaDB and MySQL, as the worker knows them."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.server import check_server
-from tidings_capture.mysql.settings.config import VERSION, read_config
+from tidings_capture.mysql.flavours.flavour import Flavour
+from tidings_capture.mysql.flavours.mariadb import MARIADB
+from tidings_capture.mysql.flavours.mysql import MYSQL
+from tidings_capture.mysql.settings.config import read_config
+from tidings_capture.mysql.settings.mysql_options import OBEYED_OF_MYSQL
 from tidings_capture.mysql.settings.options import OBEYED, is_ours, own_problems
 from tidings_capture.mysql.task import MariaDbTask
 from tidings_connect.config.option import Option
@@ -23,7 +26,8 @@ class MariaDbConnector(SourceConnector):
     """Change data capture of one server, as Debezium's connector does it."""
 
     class_name: ClassVar[str] = "io.debezium.connector.mariadb.MariaDbConnector"
-    version: ClassVar[str] = VERSION
+    version: ClassVar[str] = MARIADB.version
+    flavour: ClassVar[Flavour] = MARIADB
     own_options: ClassVar[Sequence[Option]] = OBEYED
 
     def place(self, config: Mapping[str, str | None]) -> str:
@@ -44,10 +48,10 @@ class MariaDbConnector(SourceConnector):
     def examine(self, config: Mapping[str, str]) -> Findings:
         """Whether the server can be reached, and writes what is needed."""
         try:
-            read = read_config(config)
+            read = read_config(config, self.flavour)
             session = Session(read.endpoint)
             try:
-                check_server(session, has_history=read.history is not None)
+                self.flavour.check_server(session, has_history=read.history is not None)
             finally:
                 session.close()
         except ConnectError as error:
@@ -63,4 +67,13 @@ class MariaDbConnector(SourceConnector):
 
     def open_task(self, config: Mapping[str, str], output: Output) -> SourceTask:
         """See `SourceConnector`."""
-        return MariaDbTask(read_config(config), output)
+        return MariaDbTask(read_config(config, self.flavour), output)
+
+
+class MySqlConnector(MariaDbConnector):
+    """The same of a MySQL server."""
+
+    class_name: ClassVar[str] = "io.debezium.connector.mysql.MySqlConnector"
+    version: ClassVar[str] = MYSQL.version
+    flavour: ClassVar[Flavour] = MYSQL
+    own_options: ClassVar[Sequence[Option]] = OBEYED_OF_MYSQL

@@ -1,6 +1,6 @@
-"""The stored position, as Debezium's MariaDB connector writes it, and what we add to be exact on another server too. Pure.
+"""The stored position, as Debezium's connectors of MariaDB and MySQL write it, and what we add to be exact on another server too. Pure.
 
-``gtids`` names the transactions that are complete; where one was read in part, ``event`` and ``row`` say how many of its
+``gtids`` names the transactions that are complete, and is not there where a MySQL names none (``gtid_mode=OFF``); where one was read in part, ``event`` and ``row`` say how many of its
 events, and of the rows of the next one, were read. Another server may cut the same rows into other events, so that
 ``tidings_rows`` has the number of its rows, by transaction: it counts where it is there. ``tidings_prepared`` has the distributed
 transactions (XA) whose rows lie before the position, and are not committed yet.
@@ -10,25 +10,45 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tidings_capture.cdc.incremental.state import FIELDS
-from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
+from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_connect.errors import OffsetError
 
 _ROWS: Final = "tidings_rows"
 _DONE: Final = "tidings_snapshot_done"
 _PREPARED: Final = "tidings_prepared"
-_PART: Final = re.compile(r"(\d+-\d+-\d+):(\d{1,18})")
-_ENTRY: Final = re.compile(r"(\d+-[0-9a-f]*-[0-9a-f]*):(\d+-\d+-\d+)@([-,\d]*)")
+_PART: Final = re.compile(r"(.+):(\d{1,18})")
+_ENTRY: Final = re.compile(r"(\d+-[0-9a-f]*-[0-9a-f]*):([^@;]+)@([^;]*)")
 _HINT: Final = "correct it with PATCH /connectors/{name}/offsets, or delete it"
+
+
+class Places(Protocol):
+    """What reads the texts of places and transactions (`Flavour`). All raise ValueError."""
+
+    def gtid(self, text: str) -> Any:
+        """A transaction's id."""
+        ...
+
+    def position(self, text: str) -> LogPosition:
+        """A place."""
+        ...
+
+    def stored_position(self, gtids: Any, file: str, position: int) -> LogPosition:
+        """That of an offset."""
+        ...
+
+
+Prepared = Mapping[str, tuple[TransactionId, LogPosition]]
+"""Distributed transactions by their ids: that which prepares it, and the place before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
     """Where a task goes on."""
 
-    gtids: GtidPosition
+    gtids: LogPosition
     file: str = ""
     position: int = 0
     """Where the next transaction begins in the file."""
@@ -44,7 +64,7 @@ class Offset:
     """The fields of an incremental snapshot that is under way (`cdc.incremental.state`)."""
     done: tuple[str, ...] = ()
     """Tables that a snapshot which is under way has sent as a whole, as ``database.table``."""
-    prepared: Mapping[str, tuple[Gtid, GtidPosition]] = field(default_factory=dict)
+    prepared: Prepared = field(default_factory=dict)
     """Distributed transactions that are prepared only, by their ids: see `prepared`."""
 
     def stored(self) -> dict[str, Any]:
@@ -53,8 +73,9 @@ class Offset:
             "ts_sec": self.seconds,
             "file": self.file,
             "pos": self.position,
-            "gtids": str(self.gtids),
         }
+        if self.gtids.has_ids:
+            made["gtids"] = str(self.gtids)
         if self.in_snapshot:
             made["snapshot"] = "INITIAL"
         if self.done:
@@ -72,7 +93,7 @@ class Offset:
         return made | dict(self.incremental or {})
 
 
-def read_offset(stored: Mapping[str, Any]) -> Offset:
+def read_offset(stored: Mapping[str, Any], places: Places) -> Offset:
     """A stored position.
 
     Raises:
@@ -82,23 +103,21 @@ def read_offset(stored: Mapping[str, Any]) -> Offset:
     file, position = stored.get("file", ""), stored.get("pos", 0)
     numbers = [stored.get(name, 0) for name in ("ts_sec", "server_id", "event", "row")]
     whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in [position, *numbers])
-    if not isinstance(gtids, str) or not isinstance(file, str) or not whole:
-        raise OffsetError(
-            "the stored offset has no gtids, or another field is not of its type: without GTIDs nothing can go on here",
-            hint=_HINT,
-        )
+    if not isinstance(file, str) or not whole:
+        raise OffsetError("a field of the stored offset is not of its type", hint=_HINT)
     try:
-        complete = GtidPosition.read(gtids)
+        complete = places.stored_position(gtids, file, position)
     except ValueError as error:
         raise OffsetError(f"gtids of the stored offset: {error}", hint=_HINT) from error
     parts = {}
     for part in filter(None, str(stored.get(_ROWS, "")).split(",")):
         match = _PART.fullmatch(part)
-        if match is None:
-            raise OffsetError(f"{_ROWS} of the stored offset cannot be understood", hint=_HINT)
-        parts[match[1]] = int(match[2])
+        try:
+            parts[str(places.gtid(match[1] if match else ""))] = int(match[2] if match else 0)
+        except ValueError:
+            raise OffsetError(f"{_ROWS} of the stored offset cannot be understood", hint=_HINT) from None
     try:
-        prepared = read_prepared(str(stored.get(_PREPARED, "")))
+        prepared = read_prepared(str(stored.get(_PREPARED, "")), places)
     except ValueError as error:
         raise OffsetError(f"{_PREPARED} of the stored offset: {error}", hint=_HINT) from error
     seconds, server, events, rows = numbers
@@ -130,21 +149,21 @@ def _done(stored: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def write_prepared(prepared: Mapping[str, tuple[Gtid, GtidPosition]]) -> str:
+def write_prepared(prepared: Prepared) -> str:
     """As a text: id, GTID, and the position before it."""
     return ";".join(f"{xid}:{gtid}@{before}" for xid, (gtid, before) in prepared.items())
 
 
-def read_prepared(text: str) -> dict[str, tuple[Gtid, GtidPosition]]:
+def read_prepared(text: str, places: Places) -> dict[str, tuple[TransactionId, LogPosition]]:
     """From `write_prepared`.
 
     Raises:
         ValueError: it is not that.
     """
-    found = {}
+    found: dict[str, tuple[TransactionId, LogPosition]] = {}
     for part in filter(None, text.split(";")):
         match = _ENTRY.fullmatch(part)
         if match is None:
             raise ValueError("a prepared transaction is written <xid>:<gtid>@<position>")
-        found[match[1]] = (read_gtids(match[2])[0], GtidPosition.read(match[3]))
+        found[match[1]] = (places.gtid(match[2]), places.position(match[3]))
     return found

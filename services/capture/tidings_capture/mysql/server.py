@@ -1,5 +1,6 @@
 """What a server must be for its changes to be read."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidings_capture.mysql.binlog.gtid import GtidPosition
@@ -50,6 +51,12 @@ def _metadata(session: Session) -> str:
     return str(value).upper()
 
 
+def version_of(session: Session) -> str:
+    """The server's version, as it says itself."""
+    ((version,),) = session.rows("SELECT VERSION()")
+    return str(version)
+
+
 def check_server(session: Session, *, has_history: bool = False) -> None:
     """See that a server writes what is needed.
 
@@ -60,15 +67,25 @@ def check_server(session: Session, *, has_history: bool = False) -> None:
         UnsupportedError: it does not; says what to set.
         MariaDbError: it cannot be asked.
     """
-    ((version,),) = session.rows("SELECT VERSION()")
+    version = version_of(session)
     number = tuple(int(part) for part in version.split("-")[0].split(".")[:2])
     if "mariadb" not in version.lower() or number < _OLDEST:
         raise UnsupportedError(
             f"the server is not a MariaDB of version 10.5 or newer but {version}",
-            hint="MySQL's own binary log is not read",
+            hint="for MySQL there is io.debezium.connector.mysql.MySqlConnector",
         )
-    values = session.rows("SELECT " + ", ".join(f"@@global.{name}" for name in _NEEDED))[0]
-    for (name, (wanted, hint)), value in zip(_NEEDED.items(), values, strict=True):
+    check_variables(session, _NEEDED)
+    check_metadata(session, has_history=has_history)
+
+
+def check_variables(session: Session, needed: Mapping[str, tuple[Sequence[str], str]]) -> None:
+    """See that variables have one of the values that they must have; errors as of `check_server`.
+
+    Args:
+        needed: values by the variable's name, and what to do else.
+    """
+    values = session.rows("SELECT " + ", ".join(f"@@global.{name}" for name in needed))[0]
+    for (name, (wanted, hint)), value in zip(needed.items(), values, strict=True):
         if str(value).upper() not in wanted:
             raise UnsupportedError(
                 f"the server's {name} is {value}, and must be {' or '.join(wanted)}", hint=hint
@@ -78,6 +95,10 @@ def check_server(session: Session, *, has_history: bool = False) -> None:
                 "binlog_row_image is NOBLOB: the log does not tell texts and bytes that did not change, nor those that"
                 " REPLACE has emptied"
             )
+
+
+def check_metadata(session: Session, *, has_history: bool) -> None:
+    """See that the log names columns where it must; arguments and errors as of `check_server`."""
     if not has_history and (value := _metadata(session)) != "FULL":
         raise UnsupportedError(
             f"the server's {_METADATA} is {value}, so that its log does not name the columns of tables",

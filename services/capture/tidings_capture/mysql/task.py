@@ -7,16 +7,13 @@ from tidings_capture.cdc.signals.channels import signal_of_json
 from tidings_capture.cdc.signals.notifications import INITIAL
 from tidings_capture.cdc.start import Begin, Stored, begin
 from tidings_capture.mysql.beside import Beside
-from tidings_capture.mysql.binlog.log_check import check_position
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory, open_history
 from tidings_capture.mysql.incremental.errors import is_passing
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
-from tidings_capture.mysql.server import check_server, oldest_position
 from tidings_capture.mysql.settings.config import MariaDbConfig
-from tidings_capture.mysql.snapshots.moment import position_of
 from tidings_capture.mysql.snapshots.rows import write_records
 from tidings_capture.mysql.snapshots.snapshot import Snapshot, Work
 from tidings_capture.mysql.streaming.stream import Stream
@@ -60,10 +57,10 @@ class MariaDbTask(SourceTask):
         """Of streams that have ended."""
 
     def start(self, stored: Position | None) -> None:
-        offset = None if stored is None else read_offset(stored)
+        offset = None if stored is None else read_offset(stored, self._config.flavour)
         session = Session(self._config.endpoint)
         try:
-            check_server(session, has_history=self._history is not None)
+            self._config.flavour.check_server(session, has_history=self._history is not None)
             lost = offset is not None and self._is_lost(session, offset)
             kind = (
                 Stored.NOTHING if offset is None else Stored.PART if offset.in_snapshot else Stored.POSITION
@@ -82,7 +79,7 @@ class MariaDbTask(SourceTask):
         if not self._config.snapshot.when_lost:
             return False
         try:
-            check_position(session, offset.gtids, str(self._config.endpoint))
+            self._config.flavour.check_position(session, offset.gtids, str(self._config.endpoint))
         except BinlogLostError as error:
             self._warn_of_loss(error)
             return True
@@ -119,13 +116,12 @@ class MariaDbTask(SourceTask):
         """Where the log is now, or, with ``snapshot.mode=never``, where it begins."""
         config = self._config
         if config.reads_all:
-            self._offset = oldest_position(session)
+            self._offset = config.flavour.oldest(session)
         elif config.schema_changes or self._history is not None:
             self._open(Work(), rows=False)
         else:
             session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            found = position_of(session)
-            self._offset = Offset(found.gtids, found.file, found.position, found.seconds)
+            self._offset = replace(config.flavour.now(session), in_snapshot=False)
 
     def _take(self, work: Work) -> None:
         """A snapshot is to be read, when its time has come."""
@@ -231,7 +227,7 @@ class MariaDbTask(SourceTask):
     def _open_stream(self, offset: Offset) -> Stream:
         session = Session(self._config.endpoint)
         try:
-            check_position(session, offset.gtids, str(self._config.endpoint))
+            self._config.flavour.check_position(session, offset.gtids, str(self._config.endpoint))
         finally:
             session.close()
         return Stream(self._config, self._output, offset, self._history, self._beside.observers)

@@ -1,13 +1,15 @@
-"""Events of MariaDB's binary log: bytes in, objects out. Pure.
+"""Events of the binary log: bytes in, objects out. MariaDB's and MySQL's share most, and differ in their numbers else. Pure.
 
 Format: MariaDB documentation, "Replication Protocol" and the events' pages below it; ``sql/log_event.h``.
 """
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from tidings_capture.mysql.binlog.gtid import Gtid
+from tidings_capture.mysql.binlog.position import TransactionId
 from tidings_capture.mysql.binlog.reader import Reader
 from tidings_capture.mysql.errors import BinlogError
 
@@ -24,7 +26,14 @@ TABLE_MAP: Final = 19
 INCIDENT: Final = 26
 XA_PREPARE: Final = 38
 HEARTBEAT: Final = 27
+ROWS_QUERY: Final = 29
+MYSQL_GTID: Final = 33
+ANONYMOUS_GTID: Final = 34
+PREVIOUS_GTIDS: Final = 35
 PARTIAL_UPDATE_ROWS: Final = 39
+PAYLOAD: Final = 40
+HEARTBEAT_V2: Final = 41
+TAGGED_GTID: Final = 42
 ANNOTATE_ROWS: Final = 160
 BINLOG_CHECKPOINT: Final = 161
 GTID: Final = 162
@@ -38,12 +47,14 @@ ROWS: Final = {
     169: ("c", 2, True), 170: ("u", 2, True), 171: ("d", 2, True),
 }  # fmt: skip
 """Events of rows: operation, version, and whether they are compressed."""
-IGNORED: Final = frozenset({STOP, 5, 13, 14, BINLOG_CHECKPOINT, START_ENCRYPTION})
-"""Which say nothing of rows: also values for statements (INTVAR, RAND, USER_VAR), whose statement is looked at itself."""
+IGNORED: Final = frozenset({STOP, 5, 13, 14, PREVIOUS_GTIDS, 36, 37, BINLOG_CHECKPOINT, START_ENCRYPTION})
+"""Which say nothing of rows: also values for statements (INTVAR, RAND, USER_VAR), whose statement is looked at itself; and MySQL's
+PREVIOUS_GTIDS, TRANSACTION_CONTEXT and VIEW_CHANGE."""
+STANDALONE: Final = 1
 _GROUPED: Final = 2
 """Of a GTID's flags: it was committed with others, and has their number."""
-_PREPARES: Final = 64
-_COMPLETES: Final = 128
+PREPARES: Final = 64
+COMPLETES: Final = 128
 _IGNORABLE: Final = 0x80
 """Of the flags: a reader that does not know the event may pass over it."""
 
@@ -74,6 +85,17 @@ class Event:
         return bool(self.flags & _IGNORABLE)
 
 
+def header_of(data: bytes) -> tuple[int, int, int, int, int, int]:
+    """Type, timestamp, server, size, end and flags of an event.
+
+    Raises:
+        BinlogError: the bytes end too early.
+    """
+    header = Reader(data, 0, len(data), "the header of an event")
+    timestamp, kind, server = header.number(4), header.number(1), header.number(4)
+    return kind, timestamp, server, header.number(4), header.number(4), header.number(2)
+
+
 class EventReader:
     """Reads events, in the order of the stream: the format description says whether there are checksums."""
 
@@ -86,9 +108,7 @@ class EventReader:
         Raises:
             BinlogError: it is malformed.
         """
-        header = Reader(packet, 0, len(packet), "the header of an event")
-        timestamp, kind, server = header.number(4), header.number(1), header.number(4)
-        size, position, flags = header.number(4), header.number(4), header.number(2)
+        kind, timestamp, server, size, position, flags = header_of(packet)
         if size != len(packet):
             raise BinlogError(
                 f"an event of type {kind} that ends at {position} has {len(packet)} bytes in place of {size}"
@@ -104,6 +124,10 @@ class EventReader:
             elif wrong and self._checked:
                 raise BinlogError(f"the checksum of an event of type {kind} that ends at {position} is wrong")
         return Event(kind, timestamp, server, position, flags, size, data)
+
+    def events(self, packet: bytes) -> Iterator[Event]:
+        """The same, as MySQL's packets may hold several."""
+        return iter((self.read(packet),))
 
     def _has_checksums(self, packet: bytes, position: int) -> bool:
         reader = Reader(packet, HEADER_BYTES, len(packet), "the event FORMAT_DESCRIPTION")
@@ -141,35 +165,48 @@ def read_rotate(event: Event) -> Rotate:
 class GtidEvent:
     """A transaction begins; a single statement, where it stands alone."""
 
-    gtid: Gtid
+    gtid: TransactionId
     flags: int
     xid: str | None = None
     """Of a distributed transaction (XA): ``<format>-<global part>-<branch>``, the latter in hexadecimal digits."""
+    thread: int | None = None
+    """The server's number of the connection that ran it; None: the log does not say."""
+    nanos: int = 0
+    """When it was committed, since the Unix epoch, where the log says it more exactly than in seconds."""
 
     @property
     def standalone(self) -> bool:
         """One statement, without an end of its own."""
-        return bool(self.flags & 1)
+        return bool(self.flags & STANDALONE)
 
     @property
     def prepares(self) -> bool:
         """Whether it prepares a distributed transaction (XA)."""
-        return bool(self.flags & _PREPARES)
+        return bool(self.flags & PREPARES)
 
     @property
     def completes(self) -> bool:
         """Whether it commits one, or rolls it back."""
-        return bool(self.flags & _COMPLETES)
+        return bool(self.flags & COMPLETES)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(Event):
+    """A transaction of MySQL's begins: the first event that says what it is, with the name before it."""
+
+    begun: GtidEvent
 
 
 def read_gtid(event: Event) -> GtidEvent:
-    """Of a GTID."""
+    """Of a GTID, or of what begins a transaction of MySQL's."""
+    if isinstance(event, Begin):
+        return event.begun
     reader = event.reader("GTID")
     sequence, domain, flags = reader.number(8), reader.number(4), reader.number(1)
     xid = None
     if flags & _GROUPED:
         reader.skip(8)
-    if flags & (_PREPARES | _COMPLETES):
+    if flags & (PREPARES | COMPLETES):
         form, first, second = reader.number(4), reader.number(1), reader.number(1)
         xid = f"{form}-{reader.take(first).hex()}-{reader.take(second).hex()}"
     return GtidEvent(Gtid(domain, event.server_id, sequence), flags, xid)
@@ -184,6 +221,11 @@ def read_gtid_list(event: Event) -> list[Gtid]:
         domain, server, sequence = reader.number(4), reader.number(4), reader.number(8)
         found.append(Gtid(domain, server, sequence))
     return found
+
+
+def is_one_phase(event: Event) -> bool:
+    """Whether an XA_PREPARE commits as well: ``XA COMMIT ... ONE PHASE``, which MySQL logs so."""
+    return bool(event.reader("XA_PREPARE").number(1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,16 @@ class Gtid(NamedTuple):
     server: int
     sequence: int
 
+    @property
+    def shown(self) -> str:
+        """``source.gtid``."""
+        return str(self)
+
+    @property
+    def name(self) -> str:
+        """``transaction.id``."""
+        return str(self)
+
     def __str__(self) -> str:
         return f"{self.domain}-{self.server}-{self.sequence}"
 
@@ -38,6 +48,7 @@ class GtidPosition:
     """The last transaction of each domain; immutable."""
 
     __slots__ = ("_last",)
+    has_ids: Final = True
 
     def __init__(self, last: Iterable[Gtid] = ()) -> None:
         self._last = {gtid.domain: gtid for gtid in last}
@@ -58,6 +69,19 @@ class GtidPosition:
         """The position behind one more transaction."""
         return GtidPosition([*self._last.values(), gtid])
 
+    def ended(self, gtid: Gtid, file: str, end: int) -> "GtidPosition":  # noqa: ARG002 - it holds in any file
+        """See `LogPosition`."""
+        return self.after(gtid)
+
+    def passed(self, file: str, end: int) -> "GtidPosition":  # noqa: ARG002
+        """See `LogPosition`."""
+        return self
+
+    @property
+    def is_start(self) -> bool:
+        """See `LogPosition`."""
+        return not self._last
+
     @property
     def last(self) -> list[Gtid]:
         """The last transaction of each domain."""
@@ -74,6 +98,10 @@ class GtidPosition:
         """Whether a transaction lies before this position."""
         last = self._last.get(gtid.domain)
         return last is not None and gtid.sequence <= last.sequence
+
+    def contains(self, other: "GtidPosition") -> bool:
+        """Whether all transactions before another position lie before this one."""
+        return all(self.holds(gtid) for gtid in other.last)
 
     def __str__(self) -> str:
         return ",".join(str(self._last[domain]) for domain in sorted(self._last))

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from tidings_capture.mysql.binlog.events import Event, EventReader
-from tidings_capture.mysql.binlog.gtid import GtidPosition
+from tidings_capture.mysql.binlog.events import Event
+from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.client import BinlogStream
 from tidings_capture.mysql.errors import MariaDbError
 from tidings_capture.mysql.settings.config import MariaDbConfig
@@ -17,7 +17,7 @@ Events = Iterator[Event | None]
 """None: nothing for now."""
 
 
-def events_behind(config: MariaDbConfig, position: GtidPosition) -> Events:
+def events_behind(config: MariaDbConfig, position: LogPosition) -> Events:
     """The events behind a position, without an end; as replica number 0, whose server looks for no other of its number.
 
     Raises:
@@ -26,18 +26,17 @@ def events_behind(config: MariaDbConfig, position: GtidPosition) -> Events:
     """
     stream = BinlogStream(
         config.endpoint,
-        position,
-        0,
-        annotations=config.include_query,
-        heartbeat_seconds=_SILENT_SECONDS / 4,
+        config.flavour.request(
+            position, 0, annotations=config.include_query, heartbeat_seconds=_SILENT_SECONDS / 4
+        ),
     )
-    reader, heard = EventReader(), time.monotonic()
+    reader, heard = config.flavour.events(position), time.monotonic()
     turn = heard
     try:
         while True:
             for packet in stream.packets():
                 heard = time.monotonic()
-                yield reader.read(packet)
+                yield from reader.events(packet)
                 if heard > turn + _TURN_SECONDS:
                     yield None
                     turn = time.monotonic()

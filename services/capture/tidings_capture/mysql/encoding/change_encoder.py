@@ -7,7 +7,7 @@ from typing import Final
 from tidings_capture.mysql.binlog.cells import Cells
 from tidings_capture.mysql.binlog.row_code import Decode, RowsEvent
 from tidings_capture.mysql.binlog.table_map import TableMap
-from tidings_capture.mysql.encoding.records import SOURCE, Numbers, Place, TablePlan, source_of
+from tidings_capture.mysql.encoding.records import Numbers, Place, TablePlan, source_of, source_schema
 from tidings_capture.mysql.encoding.row_encoder import IRREGULAR, CellEncoder, EncodedRow, RowEncoder
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
@@ -15,7 +15,9 @@ from tidings_envelope import semantic
 from tidings_envelope.avro.codec import long_avro
 from tidings_envelope.json_codec import JsonCodec
 
-_ROW: Final = next(index for index, field in enumerate(SOURCE.fields) if field.name == "row")
+_ROW: Final = next(
+    index for index, field in enumerate(source_schema("mariadb").fields) if field.name == "row"
+)
 """The only field of ``source`` that differs between the rows of an event."""
 
 
@@ -31,9 +33,9 @@ class _ValueWriter:
         self.open, self.between = prefix + fragments[0], fragments[1]
         self.only_after = self.open + null_row + self.between
         self.behind_before = self.between + null_row
-        source = codec.struct_fragments(SOURCE)
+        source = codec.struct_fragments(plan.source_schema)
         self._source = (fragments[2] + source[0], *source[1:-1], source[-1] + fragments[3])
-        self._source_encoders = [(f.name, codec.encoder(f.schema)) for f in SOURCE.fields]
+        self._source_encoders = [(f.name, codec.encoder(f.schema)) for f in plan.source_schema.fields]
         self._block = codec.struct_fragments(semantic.TRANSACTION_BLOCK)
         self._no_block = codec.null(semantic.TRANSACTION_BLOCK)
         self._behind_block = fragments[4:8]
@@ -46,7 +48,7 @@ class _ValueWriter:
     def around(self, op: str, place: Place, numbers: Numbers | None) -> tuple[bytes, bytes, bytes]:
         """What stands between a row and its number in the event, between that and the transaction's numbers, and at the
         end: the same for all rows of an event."""
-        values = source_of(place, self._plan.prefix, self._plan.table)
+        values = source_of(place, self._plan.prefix, self._plan.table, self._plan.flavour)
         pieces = [encode(values[name]) for name, encode in self._source_encoders]
         source = self._source
         before = b"".join(source[i] + pieces[i] for i in range(_ROW)) + source[_ROW]

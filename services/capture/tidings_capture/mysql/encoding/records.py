@@ -1,15 +1,17 @@
-"""From cells to the records that Debezium's MariaDB connector would write, for one version of a table. Pure."""
+"""From cells to the records that Debezium's connector would write, for one version of a table. Pure."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from tidings_capture.mysql.binlog.cells import MISSING, Cells
 from tidings_capture.mysql.encoding.fields import RowField, StructFields, row_field
 from tidings_capture.mysql.errors import UnsupportedError
+from tidings_capture.mysql.flavours.flavour import Flavour
 from tidings_capture.mysql.schemas.catalog import Table
-from tidings_capture.mysql.settings.config import VERSION, MariaDbConfig
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.data.text import struct_text
 from tidings_connect.errors import RecordError
 from tidings_connect.transforms.record import Header, SourceRecord
@@ -18,19 +20,30 @@ from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 
 _STRING: Final = semantic.STRING
 _OPTIONAL_STRING: Final = semantic.OPTIONAL_STRING
-SOURCE: Final = semantic.source_block(
-    "mariadb",
-    (
-        ("table", _OPTIONAL_STRING),
-        ("server_id", semantic.INT64),
-        ("gtid", _OPTIONAL_STRING),
-        ("file", _STRING),
-        ("pos", semantic.INT64),
-        ("row", ConnectSchema(ConnectType.INT32)),
-        ("thread", semantic.OPTIONAL_INT64),
-        ("query", _OPTIONAL_STRING),
-    ),
-)
+
+
+@lru_cache
+def source_schema(database: str) -> ConnectSchema:
+    """Of ``source``, which differs in its name only.
+
+    Args:
+        database: see `Flavour.name`.
+    """
+    return semantic.source_block(
+        database,
+        (
+            ("table", _OPTIONAL_STRING),
+            ("server_id", semantic.INT64),
+            ("gtid", _OPTIONAL_STRING),
+            ("file", _STRING),
+            ("pos", semantic.INT64),
+            ("row", ConnectSchema(ConnectType.INT32)),
+            ("thread", semantic.OPTIONAL_INT64),
+            ("query", _OPTIONAL_STRING),
+        ),
+    )
+
+
 NEW_KEY: Final = "__debezium.newkey"
 OLD_KEY: Final = "__debezium.oldkey"
 
@@ -46,10 +59,12 @@ class Place:
     gtid: str | None = None
     file: str = ""
     position: int = 0
-    """Where its transaction begins in the file."""
+    """Where its transaction begins in the file; of MySQL, where its event does."""
     row: int = 0
     """Its number in its event, from 0."""
     query: str | None = None
+    thread: int | None = None
+    """The server's number of the connection that made it."""
     nanos: int = 0
     """Since the Unix epoch, in place of `seconds`, where it is not 0."""
 
@@ -92,6 +107,8 @@ class TablePlan:
         self._key = [(place[name][0], name, place[name][1].convert) for name in keyed]
         self._unavailable = {i: f.unavailable for i, f in fields}
         self.prefix = config.prefix
+        self.flavour = config.flavour
+        self.source_schema = source_schema(config.flavour.name)
         self.skipped = config.skipped
         self.tombstones = config.tombstones
         self.topic = config.topics.of_table(table.database, table.name)
@@ -107,7 +124,7 @@ class TablePlan:
             if self._key_schema is None
             else StructFields(self._key_schema, [place[name] for name in keyed])
         )
-        self.value_schema = semantic.envelope(f"{self.topic}.Envelope", row, SOURCE)
+        self.value_schema = semantic.envelope(f"{self.topic}.Envelope", row, self.source_schema)
         self.headers = tuple(Header(name, _STRING, value) for name, value in config.headers)
 
     def read(self, cells: Cells, place: Place) -> list[SourceRecord]:
@@ -218,7 +235,7 @@ class TablePlan:
         value = {
             "before": self._row_of(before),
             "after": self._row_of(after),
-            "source": source_of(place, self.prefix, self.table),
+            "source": source_of(place, self.prefix, self.table, self.flavour),
             "transaction": None if numbers is None else numbers.next(self.table.qualified),
             "op": op,
             "ts_ms": now // 1_000_000,
@@ -238,12 +255,12 @@ class TablePlan:
         )
 
 
-def source_of(place: Place, prefix: str, table: Table) -> dict[str, Any]:
+def source_of(place: Place, prefix: str, table: Table, flavour: Flavour) -> dict[str, Any]:
     """``source`` of a record."""
     nanos = place.nanos or place.seconds * 1_000_000_000
     return {
-        "version": VERSION,
-        "connector": "mariadb",
+        "version": flavour.version,
+        "connector": flavour.name,
         "name": prefix,
         "ts_ms": nanos // 1_000_000,
         "snapshot": place.snapshot,
@@ -257,6 +274,6 @@ def source_of(place: Place, prefix: str, table: Table) -> dict[str, Any]:
         "file": place.file,
         "pos": place.position,
         "row": place.row,
-        "thread": None,
+        "thread": place.thread,
         "query": place.query,
     }

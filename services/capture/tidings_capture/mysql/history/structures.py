@@ -16,13 +16,13 @@ from typing import Any, Final
 import orjson
 
 from tidings_capture.mysql.binlog import events as log
-from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
+from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_capture.mysql.binlog.second_reader import events_behind
 from tidings_capture.mysql.binlog.statements import Kind, kind_of
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory
-from tidings_capture.mysql.offset import Offset
+from tidings_capture.mysql.offset import Offset, Places
 from tidings_capture.mysql.schemas.catalog import Column, Table, table, tables
 from tidings_capture.mysql.schemas.ddl import definitions
 from tidings_capture.mysql.server import names_columns
@@ -41,6 +41,8 @@ _GTID: Final = "tidings_gtid"
 """And that with the definition's, where it is of one."""
 _ANEW: Final = "tidings_anew"
 """And that which says that everything before is of no use."""
+_IDLE_HEARTBEATS: Final = 3
+"""So many in a row: nothing more comes. MySQL sends one also where it has left out what lies before the place."""
 _ENDS: Final = frozenset({log.XID, log.QUERY, log.QUERY_COMPRESSED, log.XA_PREPARE})
 
 
@@ -61,9 +63,9 @@ class Structures:
         self._known: Found = {}
         self._found: dict[str, Found] = {}
         """What was found of definitions before a restart, by their GTIDs."""
-        self._ahead: list[tuple[Gtid, str, str]] = []
+        self._ahead: list[tuple[TransactionId, str, str]] = []
         """Definitions that the stream has not come to: their statements, and the databases in use."""
-        self._scanned = GtidPosition()
+        self._scanned: LogPosition | None = None
         self._is_begun = False
 
     def _begin(self, place: Offset) -> None:
@@ -73,7 +75,7 @@ class Structures:
                 "the binary log does not name the columns of tables, and no schema history is configured",
                 hint="SET GLOBAL binlog_row_metadata=FULL; what was written before cannot be read: take a new snapshot",
             )
-        self._known, self._found = kept_at(self._history.records(), place.gtids)
+        self._known, self._found = kept_at(self._history.records(), place.gtids, self._config.flavour)
         missing = [name for name in captured(self._ask(), self._config) if name not in self._known]
         self._learn(missing, place)
         self._is_begun = True
@@ -107,12 +109,15 @@ class Structures:
             )
         return known
 
-    def define(self, statement: str, database: str, gtid: Gtid, place: Offset) -> Mapping[str, Any]:
+    def define(
+        self, statement: str, database: str, gtid: TransactionId, place: Offset, behind: LogPosition
+    ) -> Mapping[str, Any]:
         """A definition is passed: what the history is to keep of the tables that it may have altered.
 
         Args:
             database: the one that was in use.
             place: before it.
+            behind: the place after it.
 
         Raises:
             BinlogLostError: the log cannot be read.
@@ -127,7 +132,7 @@ class Structures:
         touched = [name for name in names if touches(statement, database, name)]
         if not touched:
             return {}
-        found = self.resolve(touched, place.gtids.after(gtid))
+        found = self.resolve(touched, behind)
         before = self._found.pop(str(gtid), {})
         found |= {name: known for name, known in before.items() if name in found and known is not None}
         self._known |= found
@@ -151,12 +156,12 @@ class Structures:
         self._history.keep({_TABLES: _written(found), _ANEW: True}, place)
         return {_TABLES: {}}
 
-    def resolve(self, names: Collection[Name], behind: GtidPosition) -> Found:
+    def resolve(self, names: Collection[Name], behind: LogPosition) -> Found:
         """Tables at a place of the log. Errors are those of `define`."""
         session = self._ask()
         found: Found = {name: table(session, *name) for name in names}
-        ((text,),) = session.rows("SELECT @@gtid_binlog_pos")
-        self._read_ahead(behind, GtidPosition.read(text or ""))
+        self._config.flavour.await_definitions(session, names)
+        self._read_ahead(behind, self._config.flavour.end(session, behind))
         for name in names:
             if any(touches(statement, database, name) for _, statement, database in self._ahead):
                 _log.warning(
@@ -165,14 +170,16 @@ class Structures:
                 found[name] = None
         return found
 
-    def _read_ahead(self, behind: GtidPosition, until: GtidPosition) -> None:
+    def _read_ahead(self, behind: LogPosition, until: LogPosition) -> None:
         """Know the definitions between two places."""
-        if all(self._scanned.holds(gtid) for gtid in behind.last):
+        scanned = self._scanned
+        if scanned is not None and scanned.contains(behind):
             self._ahead = [one for one in self._ahead if not behind.holds(one[0])]
         else:
-            self._ahead, self._scanned = [], behind
-        if not all(self._scanned.holds(gtid) for gtid in until.last):
-            self._ahead += _definitions(self._config, self._scanned, until)
+            self._ahead, scanned = [], behind
+        self._scanned = scanned
+        if not scanned.contains(until):
+            self._ahead += _definitions(self._config, scanned, until)
             self._scanned = until
 
 
@@ -204,21 +211,22 @@ def captured(session: Session, config: MariaDbConfig) -> list[Name]:
 
 
 def _definitions(
-    config: MariaDbConfig, behind: GtidPosition, until: GtidPosition
-) -> Iterator[tuple[Gtid, str, str]]:
+    config: MariaDbConfig, behind: LogPosition, until: LogPosition
+) -> Iterator[tuple[TransactionId, str, str]]:
     """The definitions of the log between two places."""
-    current, is_last = None, False
+    current, is_last, idle = None, False, 0
     for event in events_behind(config, behind):
         if event is None:
             continue
-        if event.type == log.HEARTBEAT:
+        idle = idle + 1 if event.type in {log.HEARTBEAT, log.HEARTBEAT_V2} else 0
+        if idle > _IDLE_HEARTBEATS:
             raise MariaDbError(
                 f"the server has no more of its log than up to {behind}, and said that it ends with {until}"
             )
         if event.type == log.GTID:
             current = log.read_gtid(event).gtid
             behind = behind.after(current)
-            is_last = all(behind.holds(gtid) for gtid in until.last)
+            is_last = behind.contains(until)
             continue
         if current is not None and event.type in {log.QUERY, log.QUERY_COMPRESSED}:
             query = log.read_query(event)
@@ -228,7 +236,9 @@ def _definitions(
             return
 
 
-def kept_at(records: Iterable[Mapping[str, Any]], place: GtidPosition) -> tuple[Found, dict[str, Found]]:
+def kept_at(
+    records: Iterable[Mapping[str, Any]], place: LogPosition, places: Places
+) -> tuple[Found, dict[str, Found]]:
     """What a history says of tables at a place of the log, and of definitions behind it by their GTIDs.
 
     A table that was altered by a statement of which it does not say what became of it is in neither.
@@ -238,7 +248,7 @@ def kept_at(records: Iterable[Mapping[str, Any]], place: GtidPosition) -> tuple[
     for record in records:
         if record.get(_ANEW):
             known, later = {}, {}
-        is_before = all(place.holds(gtid) for gtid in _gtids(record).last)
+        is_before = place.contains(_place(record, places))
         kept = record.get(_TABLES)
         found = {_name(told): None if one is None else _table(one) for told, one in (kept or {}).items()}
         statement, database = str(record.get("ddl") or ""), str(record.get("databaseName") or "")
@@ -248,19 +258,22 @@ def kept_at(records: Iterable[Mapping[str, Any]], place: GtidPosition) -> tuple[
                     del names[name]
         if is_before:
             known |= found
-        if _GTID in record and not place.holds(read_gtids(record[_GTID])[0]):
+        if _GTID in record and not place.holds(places.gtid(record[_GTID])):
             later[record[_GTID]] = found
     return known, later
 
 
-def _gtids(record: Mapping[str, Any]) -> GtidPosition:
+def _place(record: Mapping[str, Any], places: Places) -> LogPosition:
     position = record.get("position")
     try:
-        return GtidPosition.read(str((position or {}).get("gtids") or ""))
-    except (ValueError, AttributeError):
+        told = position or {}
+        return places.stored_position(
+            told.get("gtids"), str(told.get("file") or ""), int(told.get("pos") or 0)
+        )
+    except (ValueError, TypeError, AttributeError):
         raise OffsetError(
             "a record of the schema history has no position that can be understood",
-            hint="is schema.history.internal.kafka.topic the topic of a connector of MariaDB?",
+            hint="is schema.history.internal.kafka.topic the topic of a connector of this database?",
         ) from None
 
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from tidings_capture.cdc.incremental.state import Collection
 from tidings_capture.cdc.signals.options import SignalOptions
-from tidings_capture.mysql.binlog.gtid import GtidPosition
+from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.encoding.selected import quoted
+from tidings_capture.mysql.flavours.flavour import Flavour
 from tidings_capture.mysql.incremental.errors import asking
 from tidings_capture.mysql.incremental.session import ChunkSession
-from tidings_capture.mysql.snapshots.moment import log_file_of, position_of
 from tidings_capture.mysql.streaming.observers import Streamed
 
 _OPEN: Final = "snapshot-window-open"
@@ -24,8 +24,10 @@ _PATIENCE_SECONDS: Final = 0.2
 class MariaDbWatermarks:
     """Sets the watermarks around the reading of a chunk, as `cdc.incremental.snapshot` says."""
 
-    def __init__(self, options: SignalOptions, session: ChunkSession) -> None:
+    def __init__(self, options: SignalOptions, session: ChunkSession, flavour: Flavour) -> None:
         self._options = options
+        self._flavour = flavour
+        self._like = flavour.position("")
         self._session = session
         self._chunk_id = self._opened_at = ""
 
@@ -35,12 +37,12 @@ class MariaDbWatermarks:
         if not self._options.read_only:
             self._write(f"{chunk_id}-open", _OPEN, {"openWindowTimestamp": self._opened_at})
 
-    def close(self) -> GtidPosition | None:
+    def close(self) -> LogPosition | None:
         """The high watermark; the position that the stream must have reached, None where a row shows it."""
         if self._options.read_only:
             with asking("the end of the binary log"):
-                ((text,),) = self._session.get().rows("SELECT @@global.gtid_binlog_pos")
-            return GtidPosition.read(text)
+                end: LogPosition = self._flavour.end(self._session.get(), self._like)
+            return end
         if self._options.close_by_delete:
             with asking("the signal table"):
                 self._session.get().rows(
@@ -56,24 +58,11 @@ class MariaDbWatermarks:
         """See `Watermarks`. A transaction is in the log, and sent to replicas, before others see what it did: for as long as a
         semi-synchronous replica does not answer."""
         until = time.monotonic() + _PATIENCE_SECONDS
-        while not self._sees(streamed):
+        while not self._flavour.sees(self._session.get(), streamed):
             if time.monotonic() >= until:
                 return False
             time.sleep(_PAUSE_SECONDS)
         return True
-
-    def _sees(self, streamed: Streamed) -> bool:
-        """Whether who reads now sees all of it: the server says where its log was at a snapshot."""
-        session = self._session.get()
-        session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        try:
-            if streamed.begin is None:  # of another server, perhaps: its files do not compare
-                seen = position_of(session).gtids
-                return all(seen.holds(gtid) for gtid in streamed.gtids.last)
-            file, position = log_file_of(session)
-            return (_number(file), position) > (_number(streamed.file), streamed.begin)
-        finally:
-            session.rows("COMMIT")
 
     def _write(self, id_: str, type_: str, times: dict[str, str]) -> None:
         with asking("the signal table"):
@@ -85,11 +74,6 @@ class MariaDbWatermarks:
     def _table(self) -> str:
         assert self._options.table is not None
         return ".".join(quoted(part) for part in self._options.table)
-
-
-def _number(file: str) -> int:
-    """Of a file of the log: they are counted."""
-    return int(file.rpartition(".")[2] or 0)
 
 
 def _now() -> str:

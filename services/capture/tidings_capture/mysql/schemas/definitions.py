@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tidings_capture.mysql.binlog import events as log
-from tidings_capture.mysql.binlog.gtid import read_gtids
+from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_capture.mysql.encoding.records import Numbers, Place
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.offset import Offset
@@ -25,6 +25,10 @@ class Definition(NamedTuple):
     place: Place
     before: Offset
     """The position before its transaction."""
+    gtid: TransactionId
+    """Of its transaction."""
+    behind: LogPosition
+    """The place after it."""
     events: int
     """How many of its transaction's were read before it."""
     written: int
@@ -53,9 +57,7 @@ class DefinitionWriter:
             passed: it was told before.
         """
         statement = one.query.statement.decode("utf-8", "replace")
-        kept = self._tables.define(
-            statement, one.query.database, read_gtids(str(one.place.gtid))[0], one.before
-        )
+        kept = self._tables.define(statement, one.query.database, one.gtid, one.before, one.behind)
         if self._history is not None and not passed:
             told = self._schemas.told(statement, one.query.database)
             self._history.define([(d.database, d.statement) for d in told], one.before, one.events, kept)
@@ -80,7 +82,7 @@ class DefinitionWriter:
             )
             return numbers
         if self._config.transactions and numbers is None:
-            numbers = Numbers(str(one.place.gtid), 0, {})
+            numbers = Numbers(one.gtid.name, 0, {})
             if not passed:
                 self._output.write(self._topic.begin(numbers, one.written))
         records = plan.truncate(one.place, numbers)

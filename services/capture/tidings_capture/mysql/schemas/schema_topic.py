@@ -3,33 +3,21 @@
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.encoding.records import SOURCE, Place
+from tidings_capture.mysql.encoding.records import Place, source_schema
 from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.schemas.catalog import SYSTEM, tables
 from tidings_capture.mysql.schemas.ddl import Definition, definitions
 from tidings_capture.mysql.schemas.structure import CHANGE, change, structure
-from tidings_capture.mysql.settings.config import VERSION, MariaDbConfig
+from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope import semantic
+from tidings_envelope.schema import ConnectSchema
 
-_NAMES: Final = "io.debezium.connector.mariadb.SchemaChange"
-KEY: Final = semantic.struct(f"{_NAMES}Key", (("databaseName", semantic.STRING),), version=1)
-VALUE: Final = semantic.struct(
-    f"{_NAMES}Value",
-    (
-        ("source", SOURCE),
-        ("ts_ms", semantic.INT64),
-        ("databaseName", semantic.OPTIONAL_STRING),
-        ("schemaName", semantic.OPTIONAL_STRING),
-        ("ddl", semantic.OPTIONAL_STRING),
-        ("tableChanges", semantic.array(CHANGE)),
-    ),
-    version=1,
-)
 _CHARSETS: Final = """
 SHOW VARIABLES WHERE Variable_name IN ('character_set_server', 'collation_server')
 """
@@ -50,11 +38,32 @@ class Structure:
     changes: Sequence[Mapping[str, Any]] = ()
 
 
+@lru_cache
+def schemas_of(database: str) -> tuple[ConnectSchema, ConnectSchema]:
+    """Of keys and values, which differ in their names.
+
+    Args:
+        database: see `Flavour.name`.
+    """
+    names = f"io.debezium.connector.{database}.SchemaChange"
+    fields = (
+        ("source", source_schema(database)),
+        ("ts_ms", semantic.INT64),
+        ("databaseName", semantic.OPTIONAL_STRING),
+        ("schemaName", semantic.OPTIONAL_STRING),
+        ("ddl", semantic.OPTIONAL_STRING),
+        ("tableChanges", semantic.array(CHANGE)),
+    )
+    key = semantic.struct(f"{names}Key", (("databaseName", semantic.STRING),), version=1)
+    return key, semantic.struct(f"{names}Value", fields, version=1)
+
+
 class SchemaTopic:
     """Writes its records."""
 
     def __init__(self, config: MariaDbConfig) -> None:
         self._config = config
+        self._key_schema, self._value_schema = schemas_of(config.flavour.name)
         self._headers = tuple(Header(name, semantic.STRING, value) for name, value in config.headers)
 
     def streamed(
@@ -156,8 +165,8 @@ class SchemaTopic:
 
     def _source(self, place: Place, nanos: int, database: str, table: str | None) -> dict[str, Any]:
         return {
-            "version": VERSION,
-            "connector": "mariadb",
+            "version": self._config.flavour.version,
+            "connector": self._config.flavour.name,
             "name": self._config.prefix,
             "ts_ms": nanos // 1_000_000,
             "snapshot": place.snapshot,
@@ -171,7 +180,7 @@ class SchemaTopic:
             "file": place.file,
             "pos": place.position,
             "row": 0,
-            "thread": None,
+            "thread": place.thread,
             "query": None,
         }
 
@@ -187,4 +196,13 @@ class SchemaTopic:
             "tableChanges": list(changes),
         }
         key = {"databaseName": database}
-        return SourceRecord(self._config.prefix, 0, KEY, key, VALUE, value, None, list(self._headers))
+        return SourceRecord(
+            self._config.prefix,
+            0,
+            self._key_schema,
+            key,
+            self._value_schema,
+            value,
+            None,
+            list(self._headers),
+        )

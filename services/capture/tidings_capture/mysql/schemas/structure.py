@@ -57,7 +57,7 @@ SELECT column_name, column_comment, extra FROM information_schema.columns WHERE 
 """
 _OF_TABLE: Final = """
 SELECT t.table_comment, c.character_set_name FROM information_schema.tables t
-LEFT JOIN information_schema.collation_character_set_applicability c ON c.full_collation_name = t.table_collation
+LEFT JOIN information_schema.collation_character_set_applicability c ON c.{collation} = t.table_collation
 WHERE t.table_schema = %s AND t.table_name = %s
 """
 _TYPE: Final = re.compile(r"(\w+)(?:\((.*)\))?(.*)", re.DOTALL)
@@ -104,7 +104,8 @@ def structure(session: Session, database: str, name: str) -> tuple[Table, dict[s
         MariaDbError: the server cannot be asked.
     """
     found = table(session, database, name)
-    about = session.rows(_OF_TABLE, (database, name))
+    collation = "full_collation_name" if session.is_mariadb else "collation_name"
+    about = session.rows(_OF_TABLE.replace("{collation}", collation), (database, name))
     if found is None or not about:
         return None
     comment, charset = about[0]

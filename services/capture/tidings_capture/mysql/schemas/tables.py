@@ -6,8 +6,9 @@ from typing import Any, Final, TypeVar
 
 from tidings_capture.mysql.binlog import table_map as kinds
 from tidings_capture.mysql.binlog.events import HEADER_BYTES, Event
-from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.binlog.logged import decoder, fits, is_ambiguous
+from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_capture.mysql.binlog.row_code import TableRows
 from tidings_capture.mysql.binlog.table_map import BINARY, LoggedColumn, TableMap, read_table_map, table_name
 from tidings_capture.mysql.binlog.versioned import Versioned, versioned
@@ -131,9 +132,11 @@ class Tables:
             self._session.close()
             self._session = None
 
-    def define(self, statement: str, database: str, gtid: Gtid, place: Offset) -> Mapping[str, Any]:
+    def define(
+        self, statement: str, database: str, gtid: TransactionId, place: Offset, behind: LogPosition
+    ) -> Mapping[str, Any]:
         """See `Structures.define`."""
-        return self._asking(lambda: self.structures.define(statement, database, gtid, place))
+        return self._asking(lambda: self.structures.define(statement, database, gtid, place, behind))
 
     def _find(self, event: Event, place: Offset) -> Version | None:
         if not self._config.captures(*table_name(event)):

@@ -25,13 +25,13 @@ from tidings_capture.cdc.snapshots.options import SnapshotOptions, select_overri
 from tidings_capture.cdc.sql_fragment import enclosed_mariadb
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.encoding.fields import FieldOptions
+from tidings_capture.mysql.flavours.flavour import Flavour
+from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.history.options import HISTORY, HistoryOptions, read_history
 from tidings_capture.mysql.schemas.catalog import SYSTEM
+from tidings_capture.mysql.settings.mysql_options import OBEYED_OF_MYSQL, TLS
 from tidings_capture.mysql.settings.options import OBEYED
 from tidings_capture.mysql.settings.snapshot_option_table import BASED
-
-VERSION: Final = "3.5.0.Final"
-"""The release whose records these are; stands in ``source.version``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ class MariaDbConfig:
     """Whether it tells of captured tables only, and of captured databases."""
     history: HistoryOptions | None
     """Where Debezium's schema history is written."""
+    flavour: Flavour = MARIADB
+    """Which kind of server it is."""
     headers: tuple[tuple[str, str], ...] = field(default=())
     """``__debezium.context.*``: what every record of a row carries."""
 
@@ -78,11 +80,13 @@ class MariaDbConfig:
         return database.lower() not in SYSTEM and self.tables.captures(database, table)
 
 
-def read_config(config: Mapping[str, str]) -> MariaDbConfig:
+def read_config(config: Mapping[str, str], flavour: Flavour = MARIADB) -> MariaDbConfig:
     """Type a configuration that has no problems."""
+    options = OBEYED if flavour is MARIADB else OBEYED_OF_MYSQL
     given = {
-        option.name: (config.get(option.name) or "").strip() or option.default or "" for option in OBEYED
+        option.name: (config.get(option.name) or "").strip() or option.default or "" for option in options
     }
+    ssl_mode = given["database.ssl.mode"].lower()
 
     def is_true(name: str) -> bool:
         return given[name].lower() == "true"
@@ -107,7 +111,7 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
             port=int(given["database.port"]),
             user=given["database.user"],
             password=config.get("database.password") or "",
-            ssl_mode=given["database.ssl.mode"].lower(),
+            ssl_mode=TLS.get(ssl_mode, ssl_mode),
             connect_seconds=int(given["connect.timeout.ms"]) / 1000,
         ),
         server_id=int(given["database.server.id"] or random.randrange(1 << 24, 1 << 31)),  # noqa: S311
@@ -148,10 +152,11 @@ def read_config(config: Mapping[str, str]) -> MariaDbConfig:
         history_tables=is_true(f"{HISTORY}.store.only.captured.tables.ddl"),
         history_databases=is_true(f"{HISTORY}.store.only.captured.databases.ddl"),
         history=read_history(config),
+        flavour=flavour,
         headers=(
             ("__debezium.context.connectorLogicalName", given["topic.prefix"]),
             ("__debezium.context.taskId", "0"),
-            ("__debezium.context.connectorName", "mariadb"),
+            ("__debezium.context.connectorName", flavour.name),
             ("__debezium.context.runId", str(uuid.uuid4())),
         ),
     )

@@ -1,7 +1,7 @@
 """The locks of a snapshot (``snapshot.locking.mode``): which tables cannot be written meanwhile, and until when.
 
-``minimal`` locks tables of engines without transactions only, as the server tells where its log is at the beginning of a
-transaction that sees all others at that moment; ``extended`` locks all of the server's tables, or the captured ones where the user
+``minimal`` locks tables of engines without transactions only, as MariaDB tells where its log is at the beginning of a
+transaction that sees all others at that moment; MySQL does not, so that all tables are locked until the transaction has begun; ``extended`` locks all of the server's tables, or the captured ones where the user
 may not, until their rows are read; ``none`` nothing.
 """
 
@@ -75,6 +75,8 @@ class Locks:
         """Whether every table is locked."""
         self.locked: frozenset[tuple[str, str]] = frozenset()
         """Those that are locked for themselves."""
+        self.holds_all = False
+        """Whether all tables that are read are locked."""
         self._session: Session | None = Session(config.endpoint)
         try:
             self._session.rows(f"SET SESSION wait_timeout = {_IDLE_SECONDS}")
@@ -87,7 +89,8 @@ class Locks:
             self.release()
 
     def _lock(self, session: Session) -> None:
-        if self._config.locking == "extended":
+        is_whole = self._config.locking == "extended" or self._config.flavour.moment_needs_lock
+        if is_whole:
             with self._told("all tables"):
                 try:
                     session.rows("FLUSH TABLES WITH READ LOCK")
@@ -96,13 +99,13 @@ class Locks:
                     if error.number not in _REFUSED:
                         raise
             if self.whole:
-                _log.info("no table can be written until the snapshot's rows are read")
+                self.holds_all = True
+                _log.info("no table can be written until the snapshot gives its lock back")
                 return
             _log.warning("the user has no right RELOAD: the captured tables are locked one by one")
         captured = captured_tables(session, self._config, self._only)
-        chosen = [
-            found for found in captured if self._config.locking == "extended" or not has_transactions(found)
-        ]
+        chosen = [found for found in captured if is_whole or not has_transactions(found)]
+        self.holds_all = is_whole
         if not chosen:
             return
         check_engines(chosen, self._config)

@@ -18,7 +18,6 @@ from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
 from tidings_capture.mysql.server import names_columns
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_capture.mysql.snapshots.locks import Locks, captured_tables, check_engines, has_transactions
-from tidings_capture.mysql.snapshots.moment import begin_together, position_of
 from tidings_capture.mysql.snapshots.readers import read_all
 from tidings_capture.mysql.snapshots.rows import TableWriter, Written
 from tidings_connect.converters.encoding import Converter
@@ -91,18 +90,28 @@ class Snapshot:
         self._others: list[Session] = []
         """Connections at the same moment, which read tables beside it."""
         try:
-            self._others = begin_together(
-                self._session,
-                config.endpoint,
-                self._connections() if rows else 1,
-                may_lock=config.locking != "none",
-            )
-            self.offset = position_of(self._session)
+            if rows:
+                self._begin()
+            else:
+                self._session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+                self.offset = config.flavour.now(self._session)
             self._keep_structures()
             self._records = self._all(self._captured() if rows else [])
         except BaseException:
             self.close()
             raise
+
+    def _begin(self) -> None:
+        """Begin the transactions that read, and know where the log goes on."""
+        config = self._config
+        moment = config.flavour.begin(
+            self._session,
+            config.endpoint,
+            self._connections(),
+            may_lock=config.locking != "none",
+            locked=self._locks is not None and self._locks.holds_all,
+        )
+        self._others, self.offset = moment.others, moment.offset
 
     def _keep_structures(self) -> None:
         """Where the log does not name columns, the history knows them at this very place."""
@@ -158,7 +167,9 @@ class Snapshot:
         }
         if locks is not None and not locks.whole and self._needs_lock - locks.locked:
             raise MariaDbError("a table was made while locks were taken: the snapshot begins anew")
-        found = (table(self._session, one.database, one.name) for one in chosen)
+        found = [table(self._session, one.database, one.name) for one in chosen]
+        if not self._needs_lock:
+            self._unlock()
         return [one for one in found if one is not None]
 
     def _all(self, captured: list[Table]) -> Generator[Written]:
@@ -199,7 +210,7 @@ class Snapshot:
         with closing(read_all(sessions, statements, self._config.fetch_rows)) as batches:
             for number, rows in batches:
                 one = captured[number]
-                open_ = self._open.get(one.qualified) or self._begin(one, hashed)
+                open_ = self._open.get(one.qualified) or self._begin_table(one, hashed)
                 writer, reads = open_.writer, open_.reads
                 for row in rows or ():
                     if behind is not None:
@@ -221,7 +232,7 @@ class Snapshot:
         if behind is not None:
             yield from self._last(behind, "last")
 
-    def _begin(self, one: Table, hashed: str) -> "_Open":
+    def _begin_table(self, one: Table, hashed: str) -> "_Open":
         """The first rows of a table have come."""
         self._tell(
             "IN_PROGRESS", {"current_collection_in_progress": one.qualified, "data_collections": hashed}

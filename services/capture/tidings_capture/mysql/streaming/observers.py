@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tidings_capture.cdc.database import TableId
 from tidings_capture.mysql.binlog.cells import Cells
-from tidings_capture.mysql.binlog.gtid import GtidPosition
+from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_connect.data.records import Record
 from tidings_connect.transforms.record import SourceRecord
 
@@ -13,7 +13,7 @@ from tidings_connect.transforms.record import SourceRecord
 class Streamed(NamedTuple):
     """How far a stream has shown what was committed."""
 
-    gtids: GtidPosition
+    gtids: LogPosition
     """The last transactions that it has shown, the one in the midst of which it stands among them."""
     file: str = ""
     begin: int | None = None

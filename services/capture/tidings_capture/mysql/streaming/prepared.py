@@ -6,16 +6,17 @@ committed, its events come from memory, or are read again from the log by a conn
 was large, or where it was prepared before the stream began. Of one that is not noted the log is searched from its beginning on.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tidings_capture.mysql.binlog import events as log
 from tidings_capture.mysql.binlog.events import Event, GtidEvent
-from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition
+from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_capture.mysql.binlog.second_reader import Events, events_behind
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import BinlogLostError, UnsupportedError
+from tidings_capture.mysql.offset import Prepared as StoredPrepared
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_service import get_logger
 
@@ -32,8 +33,8 @@ _MOST: Final = 10_000
 class _Held:
     """A transaction that is prepared."""
 
-    gtid: Gtid
-    before: GtidPosition
+    gtid: TransactionId
+    before: LogPosition
     """Behind it the log goes on with this transaction, and those of other domains."""
     events: list[Event] | None = field(default_factory=list)
     """None: they have to be read again."""
@@ -48,17 +49,17 @@ class Prepared:
         known: those of the stored offset.
     """
 
-    def __init__(self, config: MariaDbConfig, known: Mapping[str, tuple[Gtid, GtidPosition]]) -> None:
+    def __init__(self, config: MariaDbConfig, known: StoredPrepared) -> None:
         self._config = config
         self._held = {xid: _Held(gtid, before, None) for xid, (gtid, before) in known.items()}
         self._present: _Held | None = None
 
     @property
-    def stored(self) -> dict[str, tuple[Gtid, GtidPosition]]:
+    def stored(self) -> dict[str, tuple[TransactionId, LogPosition]]:
         """What the offset has to know, by the transactions' ids."""
         return {xid: (held.gtid, held.before) for xid, held in self._held.items()}
 
-    def begin(self, begun: GtidEvent, before: GtidPosition) -> None:
+    def begin(self, begun: GtidEvent, before: LogPosition) -> None:
         """The events come that prepare a transaction."""
         self._present = _Held(begun.gtid, before)
 
@@ -90,7 +91,7 @@ class Prepared:
         """It is rolled back, or all of it is written."""
         self._held.pop(xid, None)
 
-    def events(self, xid: str, committed: Event, gtid: Gtid) -> Events:
+    def events(self, xid: str, committed: Event, gtid: TransactionId) -> Events:
         """The events of a transaction that is committed, as of that moment.
 
         Args:
@@ -125,18 +126,17 @@ class Prepared:
                 yield event
         raise _lost(held.gtid)
 
-    def _searched(self, xid: str, until: Gtid) -> Generator[None, None, _Held]:
+    def _searched(self, xid: str, until: TransactionId) -> Generator[None, None, _Held]:
         """The last transaction of an id before a GTID."""
         _log.info(
             "the log is searched for a distributed transaction that was prepared before the stream began"
         )
         session = Session(self._config.endpoint)
         try:
-            oldest = session.rows("SHOW BINARY LOGS")[0][0]
-            ((begins,),) = session.rows("SELECT BINLOG_GTID_POS(%s, 4)", (oldest,))
+            position = self._config.flavour.oldest(session).gtids
         finally:
             session.close()
-        position, found = GtidPosition.read(begins or ""), None
+        found = None
         for event in events_behind(self._config, position):
             if event is None:
                 yield None
@@ -152,7 +152,7 @@ class Prepared:
         return found
 
 
-def _lost(gtid: Gtid) -> BinlogLostError:
+def _lost(gtid: TransactionId) -> BinlogLostError:
     return BinlogLostError(
         f"the log no longer has the rows of the distributed transaction (XA) that {gtid} prepares or commits: changes are lost",
         hint="take a new snapshot: delete the connector's offsets, and start it with snapshot.mode=initial",

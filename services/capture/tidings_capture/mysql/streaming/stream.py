@@ -6,31 +6,28 @@ from dataclasses import replace
 from typing import Final
 
 from tidings_capture.mysql.binlog import events as log
-from tidings_capture.mysql.binlog.cells import Cells
-from tidings_capture.mysql.binlog.events import Event, EventReader
-from tidings_capture.mysql.binlog.gtid import GtidPosition, read_gtids
-from tidings_capture.mysql.binlog.row_code import RowsEvent, read_rows_event
+from tidings_capture.mysql.binlog.events import Event
+from tidings_capture.mysql.binlog.position import LogPosition
+from tidings_capture.mysql.binlog.row_code import read_rows_event
 from tidings_capture.mysql.binlog.statements import Kind, kind_of, refuse_rows
 from tidings_capture.mysql.binlog.table_map import table_id
-from tidings_capture.mysql.client import BinlogStream
-from tidings_capture.mysql.encoding.records import Numbers, Place, TablePlan
-from tidings_capture.mysql.errors import BinlogError, BinlogLostError, MariaDbError, UnsupportedError
+from tidings_capture.mysql.encoding.records import Numbers, Place
+from tidings_capture.mysql.errors import BinlogError, BinlogLostError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.schemas.definitions import Definition, DefinitionWriter
 from tidings_capture.mysql.schemas.tables import Tables, Version
 from tidings_capture.mysql.settings.config import MariaDbConfig
+from tidings_capture.mysql.streaming.arrivals import Arrivals
 from tidings_capture.mysql.streaming.observers import Observers, Streamed
 from tidings_capture.mysql.streaming.prepared import Prepared
 from tidings_capture.mysql.streaming.progress import Progress
+from tidings_capture.mysql.streaming.row_writer import RowWriter
 from tidings_capture.mysql.streaming.transactions import TransactionTopic
-from tidings_connect.data.records import Record
 from tidings_connect.task.output import Output
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
-HEARTBEAT_SECONDS: Final = 5.0
-_SILENT_SECONDS: Final = 60.0
 _OF_PREPARED: Final = log.ROWS.keys() | {
     log.TABLE_MAP, log.ANNOTATE_ROWS, log.QUERY, log.QUERY_COMPRESSED, log.XA_PREPARE,
 }  # fmt: skip
@@ -50,22 +47,23 @@ class Stream:
         self._config = config
         self._output = output
         self._topic = TransactionTopic(config)
+        self._has_places = config.flavour.rows_have_places
         self._tables = Tables(config, output.direct, history)
         self._definitions = DefinitionWriter(config, output, self._tables, history)
-        self._reader = EventReader()
         self._gtids = start.gtids
         self._file, self._position = start.file, start.position
         self._seconds, self._server_id = start.seconds, start.server_id
         self._start = start
         self._progress = Progress(start)
         self._place = Place(
-            server_id=start.server_id, gtid=str(start.gtids) or None, file=start.file, position=start.position
+            server_id=start.server_id, gtid=_shown(start.gtids), file=start.file, position=start.position
         )
         """Of the last change: an incremental snapshot's rows stand behind it."""
         self._observers = observers or Observers()
+        self._rows_writer = RowWriter(output, self._observers, self._progress, self._place)
         self._last_begin: tuple[str, int] | None = None  # of the last transaction
         self._ends_batch = False
-        self._until: GtidPosition | None = None
+        self._until: LogPosition | None = None
         self._current: log.GtidEvent | None = None
         self._numbers: Numbers | None = None
         self._unsaid: int | None = None
@@ -79,14 +77,7 @@ class Stream:
         self.transactions = self.events = 0
         """That were read."""
         self._idle = True
-        self._heard = time.monotonic()
-        self._stream = BinlogStream(
-            config.endpoint,
-            start.gtids,
-            config.server_id,
-            annotations=config.include_query,
-            heartbeat_seconds=HEARTBEAT_SECONDS,
-        )
+        self._arrivals = Arrivals(config, start.gtids)
 
     def offset(self) -> Offset:
         """Behind everything that was written. Until what was read before is passed, it is the one that this began at."""
@@ -102,7 +93,7 @@ class Stream:
         """See `cdc.database.ChangeStream`."""
         seen = self._gtids if self._current is None else self._gtids.after(self._current.gtid)
         for part in self._start.parts:
-            seen = seen.after(read_gtids(part)[0])
+            seen = seen.after(self._config.flavour.gtid(part))
         return Streamed(seen, *(self._last_begin or ("", None)))
 
     @property
@@ -110,15 +101,15 @@ class Stream:
         """Whether the last one is complete, and nothing is passed."""
         return self._current is None and not self._progress.resumes
 
-    def has_reached(self, mark: GtidPosition) -> bool:
+    def has_reached(self, mark: LogPosition) -> bool:
         """See `cdc.database.ChangeStream`."""
-        return all(self._gtids.holds(gtid) for gtid in mark.last)
+        return self._gtids.contains(mark)
 
     def end_batch(self) -> None:
         """`read` is to return behind the event that is being read."""
         self._ends_batch = True
 
-    def stop_at(self, until: GtidPosition | None) -> None:
+    def stop_at(self, until: LogPosition | None) -> None:
         """`read` is to go no further than to the end of the last of these transactions; None: as far as it can."""
         self._until = until
 
@@ -148,20 +139,17 @@ class Stream:
                 return False
             if self._is_at_end():
                 return True
-        if time.monotonic() - self._heard > _SILENT_SECONDS:
-            raise MariaDbError(
-                f"{self._config.endpoint} has been silent for {_SILENT_SECONDS:.0f} seconds, heartbeats included"
-            )
+        self._arrivals.check_silence()
         self._idle = self._current is None
         return True
 
     def _arrived(self) -> Iterator[Event | None]:
         """The events that are there; None: nothing for now, though more will be."""
         yield from self._of_commit()
-        for packet in self._stream.packets():
-            self._heard = time.monotonic()
-            yield self._reader.read(packet)
-            yield from self._of_commit()
+        for event in self._arrivals.events():
+            yield event
+            if self._committed is not None:
+                yield from self._of_commit()
 
     def _of_commit(self) -> Iterator[Event | None]:
         """Those of a distributed transaction that is being committed."""
@@ -182,11 +170,11 @@ class Stream:
 
     def wait(self, seconds: float, descriptor: int) -> None:
         """Wait for more."""
-        self._stream.wait(seconds, descriptor)
+        self._arrivals.wait(seconds, descriptor)
 
     def close(self) -> None:
         """Close connections."""
-        self._stream.close()
+        self._arrivals.close()
         self._tables.close()
 
     def _event(self, event: Event) -> int:
@@ -204,24 +192,43 @@ class Stream:
             self._end(event)
         elif kind in {log.QUERY, log.QUERY_COMPRESSED}:
             self._query(event)
-        elif kind == log.ANNOTATE_ROWS:
-            self._place.query = event.reader("ANNOTATE_ROWS").rest().decode("utf-8", "replace")
+        else:
+            self._other(event)
+        if self._current is not None:
+            self._progress.events += 1
+        elif event.end_position and kind in {log.FORMAT_DESCRIPTION, log.PREVIOUS_GTIDS}:
+            self._gtids = self._gtids.passed(self._file, event.end_position)
+        return rows
+
+    def _other(self, event: Event) -> None:
+        """An event that is neither of rows nor of a transaction's bounds."""
+        kind = event.type
+        if kind == log.ANNOTATE_ROWS:
+            self._annotate(event)
         elif kind == log.ROTATE:
-            rotate = log.read_rotate(event)
-            self._file, self._place.file = rotate.file, rotate.file
-            self._versions.clear()
+            self._rotate(event)
         elif kind == log.INCIDENT:
             raise BinlogLostError(
                 f"the server says in {self._where(event)} that changes are missing from its log (INCIDENT)",
                 hint="take a new snapshot",
             )
         elif not (
-            kind in log.IGNORED | {log.FORMAT_DESCRIPTION, log.GTID_LIST, log.HEARTBEAT} or event.ignorable
+            kind in log.IGNORED | {log.FORMAT_DESCRIPTION, log.GTID_LIST, log.HEARTBEAT, log.HEARTBEAT_V2}
+            or event.ignorable
         ):
             raise UnsupportedError(f"{self._where(event)} is an event of type {kind}, which is not read")
-        if self._current is not None:
-            self._progress.events += 1
-        return rows
+
+    def _annotate(self, event: Event) -> None:
+        if self._config.include_query:  # MySQL sends them in any case
+            self._place.query = event.reader("ANNOTATE_ROWS").rest().decode("utf-8", "replace")
+
+    def _rotate(self, event: Event) -> None:
+        rotate = log.read_rotate(event)
+        self._file, self._place.file = rotate.file, rotate.file
+        self._versions.clear()
+        if self._current is None and event.timestamp:  # the first one of a stream is made up, and has none
+            self._position = rotate.position
+            self._gtids = self._gtids.passed(rotate.file, rotate.position)
 
     def _begin(self, event: Event) -> None:
         if self._current is not None:
@@ -234,8 +241,9 @@ class Stream:
         self._position = event.end_position - event.size if event.end_position else self._position
         self._last_begin = (self._file, self._position) if event.end_position else None
         place = self._place
-        place.seconds, place.server_id, place.gtid = event.timestamp, event.server_id, str(begun.gtid)
+        place.seconds, place.server_id, place.gtid = event.timestamp, event.server_id, begun.gtid.shown
         place.position, place.row, place.query = self._position, 0, None
+        place.thread, place.nanos = begun.thread, begun.nanos
         self._seconds, self._server_id = event.timestamp, event.server_id
         self._numbers = self._unsaid = None
         if not (begun.standalone or begun.prepares):
@@ -244,7 +252,7 @@ class Stream:
     def _number(self, begun: log.GtidEvent, seconds: int) -> None:
         """Rows follow, which are numbered where that is asked for."""
         if self._config.transactions:
-            self._numbers = Numbers(str(begun.gtid), 0, {})
+            self._numbers = Numbers(begun.gtid.name, 0, {})
             if not self._progress.began_before:
                 self._unsaid = seconds
 
@@ -261,7 +269,7 @@ class Stream:
         if self._numbers is not None:
             self._output.write(self._topic.end(self._numbers, event.timestamp))
         self.transactions += not self._current.prepares
-        self._gtids = self._gtids.after(self._current.gtid)
+        self._gtids = self._gtids.ended(self._current.gtid, self._file, event.end_position)
         self._progress.end()
         self._current = self._numbers = None
         self._position = event.end_position or self._position
@@ -291,7 +299,11 @@ class Stream:
             refuse_rows(kind_of(log.read_query(event).statement), self._where(event))
         elif event.type == log.XA_PREPARE:
             self._prepared.end(self._current.xid)
-            self._end(event)
+            if log.is_one_phase(event):
+                self._current = replace(self._current, flags=log.COMPLETES)
+                self._complete(event, Kind.XA_COMMIT)
+            else:
+                self._end(event)
         else:
             self._prepared.take(event)
 
@@ -329,7 +341,11 @@ class Stream:
         place = replace(self._place, row=0, query=None)
         if self._current.standalone and event.end_position:
             place.position = event.end_position - event.size  # behind the GTID, as Debezium has it
-        definition = Definition(query, place, self._before(), self._progress.events, event.timestamp)
+        gtid = self._current.gtid
+        behind = self._gtids.ended(gtid, self._file, event.end_position)
+        definition = Definition(
+            query, place, self._before(), gtid, behind, self._progress.events, event.timestamp
+        )
         self._numbers = self._definitions.write(definition, self._numbers, passed=passed)
 
     def _before(self) -> Offset:
@@ -351,49 +367,26 @@ class Stream:
         self._say_begin()
         rows = read_rows_event(event)
         self._place.seconds = event.timestamp
+        if self._has_places and event.end_position:
+            self._place.position = event.end_position - event.size
         signals = self._observers.is_signals(version.plan.id)
         if version.encoder is not None and not self._progress.resumes and not signals:
             records = version.encoder.records(rows, self._place, self._numbers)
             if records is not None:
-                return self._encoded(rows.op, version.plan, records)
+                return self._rows_writer.encoded(rows.op, version.plan, records)
         cells = version.rows.read(rows, self._where(event))
         changes = len(cells) // 2 if rows.op == "u" else len(cells)
         for row in range(changes):
             self._place.row = row
-            self._change(rows, row, cells, version)
+            self._rows_writer.change(rows, row, cells, version, self._numbers)
         return changes
-
-    def _encoded(self, op: str, plan: TablePlan, records: list[Record]) -> int:
-        """Queue the records of an event; how many rows it had."""
-        self._output.write_encoded(plan.topic, records)
-        if (watch := self._observers.watches(plan.id)) is not None:
-            watch.take_encoded(records)
-        rows = len(records) // 2 if op == "d" and plan.tombstones else len(records)
-        self._progress.rows += rows
-        return rows
-
-    def _change(self, event: RowsEvent, row: int, cells: list[Cells], version: Version) -> None:
-        self._progress.rows += 1
-        passed = self._progress.is_passed(row)
-        plan, op = version.plan, event.op
-        before = None if event.op == "c" else cells[2 * row if event.op == "u" else row]
-        after = None if event.op == "d" else cells[2 * row + 1 if event.op == "u" else row]
-        if version.past is not None:
-            before, after = version.past.now(before), version.past.now(after)
-            if before is None and after is None:
-                return
-        records = plan.change(before, after, self._place, self._numbers)
-        if (watch := self._observers.watches(plan.id)) is not None:
-            watch.take(records)
-        if passed:
-            return
-        for record in records:
-            self._output.write(record, trusted=True)
-        if self._observers.is_signals(plan.id):
-            self._observers.signal(op, cells[row] if op != "u" else ())
 
     def _where(self, event: Event) -> str:
         gtid = self._current.gtid if self._current is not None else "no transaction"
         return f"{self._file}, {gtid}, event {self._progress.events}" + (
             f", before byte {event.end_position}" if event.end_position else ""
         )
+
+
+def _shown(gtids: LogPosition) -> str | None:
+    return (str(gtids) or None) if gtids.has_ids else None

@@ -1,0 +1,149 @@
+"""MySQL's connector on a real server: records, restarts in the midst of transactions, what is gone, refusals."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from mariadb_worker import changes, failure, records, topic
+from mysql_parts import MySqlDatabase, running, streamed
+
+from tidings_capture.mysql.binlog.gtid_set import GtidSet
+from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.errors import OtherServerError
+from tidings_capture.mysql.flavours.mysql import MYSQL
+from tidings_capture.mysql.offset import read_offset
+
+Config = dict[str, str]
+
+
+def test_a_snapshot_and_every_kind_of_transaction(database: MySqlDatabase, config: Config) -> None:
+    """Plain, compressed, tagged, distributed in two steps and in one; with the connection's number, and the event's place."""
+    database.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9))", "INSERT INTO t VALUES (1, 'x'), (2, 'y')"
+    )
+    with running({**config, "include.query": "true"}) as worker:
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 2, "the snapshot")
+        ((thread,),) = database.run("SELECT CONNECTION_ID()")
+        database.run(
+            "SET SESSION binlog_rows_query_log_events = ON",
+            "INSERT INTO t VALUES (3, 'ä'), (4, 'z')",
+            "SET SESSION binlog_rows_query_log_events = OFF",
+            "UPDATE t SET id = 5 WHERE id = 4",
+            "SET SESSION binlog_transaction_compression = ON",
+            "INSERT INTO t VALUES (6, 'packed')",
+            "SET SESSION binlog_transaction_compression = OFF",
+            "SET SESSION gtid_next = 'AUTOMATIC:tagged'",
+            "INSERT INTO t VALUES (7, 'tagged')",
+            "SET SESSION gtid_next = 'AUTOMATIC'",
+            "XA START 'two'",
+            "INSERT INTO t VALUES (8, 'two')",
+            "XA END 'two'",
+            "XA PREPARE 'two'",
+            "DELETE FROM t WHERE id = 3",
+            "XA COMMIT 'two'",
+            "XA START 'one'",
+            "INSERT INTO t VALUES (9, 'one')",
+            "XA END 'one'",
+            "XA COMMIT 'one' ONE PHASE",
+        )
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 13, "the changes")
+        found = records(worker, topic(database, "t"))
+        markers = [v for _k, v, _h in records(worker, "p.transaction")]
+    assert [(value and value["op"], key["id"]) for key, value, _ in found] == [
+        ("r", 1), ("r", 2), ("c", 3), ("c", 4), ("d", 4), (None, 4), ("c", 5), ("c", 6), ("c", 7), ("d", 3), (None, 3),
+        ("c", 8), ("c", 9),
+    ]  # fmt: skip
+    sources = [value["source"] for _, value, _ in found if value and value["op"] != "r"]
+    assert {source["connector"] for source in sources} == {"mysql"}
+    assert {source["thread"] for source in sources} == {int(thread)}
+    assert [source["row"] for source in sources[:2]] == [0, 1]
+    assert sources[0]["query"] == "INSERT INTO t VALUES (3, 'ä'), (4, 'z')"
+    assert [source["gtid"].count(":tagged:") for source in sources if source["ts_us"]].count(1) == 1
+    assert [m["event_count"] for m in markers if m["status"] == "END"] == [2, 2, 1, 1, 1, 1, 1]
+    assert json.loads(found[4][2]["__debezium.newkey"]) == {"id": 5}
+
+
+@pytest.mark.parametrize("kind", ["gtids", "events", "files"])
+def test_it_goes_on_in_the_midst_of_a_transaction(database: MySqlDatabase, config: Config, kind: str) -> None:
+    """A new stream after every event of rows: by the number of rows, by Debezium's numbers, or by bytes of files alone."""
+    chance = random.Random(17)
+    database.run("CREATE TABLE a (id INT PRIMARY KEY, n INT)", "CREATE TABLE b (id INT, n INT)")
+    start, rows = database.position() if kind != "files" else database.file_position(), 0
+    for turn in range(4):
+        database.run(f"SET SESSION binlog_transaction_compression = {turn == 1}", "BEGIN")
+        for _ in range(chance.randint(2, 5)):
+            count = chance.randint(1, 5)
+            values = ", ".join(f"({rows + n}, {n})" for n in range(count))
+            database.run(f"INSERT INTO {chance.choice('ab')} VALUES {values}")
+            rows += count
+        database.run("UPDATE b SET n = n + 1", "COMMIT", "FLUSH BINARY LOGS", "TRUNCATE TABLE b")
+    end = database.position() if kind != "files" else database.file_position()
+    left_out = {"events": {"tidings_rows"}, "files": {"gtids"}, "gtids": set()}[kind]
+
+    def kept(stored: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in stored.items() if name not in left_out}
+
+    small = {**config, "max.batch.size": "1", "skipped.operations": "none"}
+    found, halves = streamed(small, start, end, direct=True, kept=kept)
+    whole, _ = streamed(small, start, end, direct=False)
+    assert halves > 8
+    assert [name for name, _, _ in found].count("p.transaction") >= 8
+    assert _rows(found) == _rows(whole)
+
+
+def _rows(found: list[Any]) -> list[Any]:
+    """What does not depend on whether the log names transactions."""
+    return [
+        (
+            name,
+            key,
+            value["op"],
+            value["before"],
+            value["after"],
+            value["source"]["row"],
+            value["source"]["pos"],
+        )
+        for name, key, value in found
+        if name != "p.transaction"
+    ]
+
+
+def test_a_purged_log_and_another_server_are_told_apart(database: MySqlDatabase, config: Config) -> None:
+    database.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    with running(config) as worker:
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 1, "the snapshot")
+        worker.stop()
+        database.run("INSERT INTO t VALUES (2)")
+        database.purge()
+        worker.resume()
+        assert "purged" in str(failure(worker, "binlog_lost"))
+        worker.stop()
+        worker.put({**config, "snapshot.mode": "when_needed"})
+        worker.resume()
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 3, "a new snapshot")
+    session = Session(database.endpoint)
+    try:
+        with pytest.raises(OtherServerError, match="never logged"):
+            MYSQL.check_position(session, GtidSet.read("00000000-0000-0000-0000-000000000001:1-9"), "here")
+        file, _ = database.file_position()
+        with pytest.raises(OtherServerError):
+            MYSQL.check_position(session, MYSQL.position(f"{file}:999999999"), "here")
+    finally:
+        session.close()
+
+
+def test_a_stored_offset_is_debeziums() -> None:
+    uuid = "24bc7850-2c16-11e6-a073-0242ac110002"
+    stored = {
+        "ts_sec": 5,
+        "file": "bin.000002",
+        "pos": 4,
+        "gtids": f"{uuid}:1-5:7",
+        "row": 1,
+        "server_id": 3,
+        "event": 2,
+    }
+    assert read_offset(stored, MYSQL).stored() == stored
+    plain = {name: value for name, value in stored.items() if name != "gtids"}
+    assert read_offset(plain, MYSQL).stored() == plain

@@ -1,0 +1,81 @@
+"""What the tests of MySQL's connector share; most is as of MariaDB's (`mariadb_parts`)."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mariadb_parts import Database, connector_options
+from mariadb_worker import Collected
+
+from tidings_capture.mysql.binlog.file_position import FilePosition
+from tidings_capture.mysql.binlog.gtid_set import GtidSet
+from tidings_capture.mysql.binlog.position import LogPosition
+from tidings_capture.mysql.connector import MySqlConnector
+from tidings_capture.mysql.flavours.mysql import MYSQL
+from tidings_capture.mysql.offset import Offset, read_offset
+from tidings_capture.mysql.settings.config import read_config
+from tidings_capture.mysql.streaming.stream import Stream
+from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_stack.mysql import MySqlServer
+
+
+def mysql_options(server: MySqlServer, database: str) -> dict[str, str]:
+    """Of a connector that captures one database as its superuser, under the prefix ``p``."""
+    return connector_options(server, database)  # type: ignore[arg-type]
+
+
+class MySqlDatabase(Database):
+    """A database of a test's own."""
+
+    def __init__(self, server: MySqlServer, name: str) -> None:
+        super().__init__(server, name)  # type: ignore[arg-type]
+
+    def position(self) -> LogPosition:  # type: ignore[override]
+        """The end of the log, by GTIDs."""
+        ((text,),) = self.run("SELECT @@global.gtid_executed")
+        return GtidSet.read(text)
+
+    def file_position(self) -> FilePosition:
+        """The end of the log, by a byte of its last file."""
+        ((file, position, *_),) = self.run("SHOW BINARY LOG STATUS")
+        return FilePosition(file, int(position))
+
+    def purge(self) -> None:
+        """Remove all of the log but its newest file."""
+        self.run("FLUSH BINARY LOGS")
+        self.run(f"PURGE BINARY LOGS TO '{self.file_position().file}'")
+
+
+@contextmanager
+def running(config: dict[str, str]) -> Iterator[MemoryWorker]:
+    with MemoryWorker(MySqlConnector(), "c") as worker:
+        worker.put(config)
+        yield worker
+
+
+def streamed(
+    config: dict[str, str], start: LogPosition, end: LogPosition, *, direct: bool, kept: Any = None
+) -> tuple[list[Any], int]:
+    """All records between two places, and how often a new stream began in the midst of a transaction.
+
+    Args:
+        kept: what is stored of an offset, after each of which a new stream begins; None: one stream reads all.
+    """
+    read = read_config(config, MYSQL)
+    place = "" if start.has_ids else start.file  # type: ignore[attr-defined]
+    offset = Offset(start, place, 0 if start.has_ids else start.position)  # type: ignore[attr-defined]
+    output, halves, deadline = Collected(direct=direct), 0, time.monotonic() + 60
+    while not offset.gtids.contains(end):
+        stream = Stream(read, output, offset)  # type: ignore[arg-type]
+        before = stored = kept(stream.offset().stored()) if kept else {}
+        while not stream.offset().gtids.contains(end) and stored == before:
+            assert time.monotonic() < deadline
+            stream.read()
+            stored = kept(stream.offset().stored()) if kept else {}
+        offset = stream.offset()
+        stream.close()
+        if kept:
+            halves += "event" in stored
+            offset = read_offset(stored, MYSQL)
+    return output.records, halves

@@ -1,0 +1,187 @@
+"""MySQL: sets of transactions, or bytes of files where it names none; and no place of the log in a snapshot by itself."""
+
+import secrets
+import struct
+import time
+from collections.abc import Collection
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid4, uuid5
+
+from tidings_capture.mysql.binlog.file_position import FileId, FilePosition
+from tidings_capture.mysql.binlog.gtid_set import GtidSet, MySqlGtid, read_gtid
+from tidings_capture.mysql.binlog.mysql_events import MySqlEvents
+from tidings_capture.mysql.binlog.position import LogPosition
+from tidings_capture.mysql.client import Endpoint, Request, Session
+from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
+from tidings_capture.mysql.flavours.flavour import EventSource, Flavour, Moment
+from tidings_capture.mysql.flavours.mysql_server import (
+    check_position,
+    check_server,
+    executed,
+    names_transactions,
+    status,
+)
+from tidings_capture.mysql.offset import Offset
+from tidings_capture.mysql.streaming.observers import Streamed
+from tidings_service import get_logger
+from tidings_service.errors import Retry
+
+_log = get_logger(__name__)
+_COM_BINLOG_DUMP: Final = 0x12
+_COM_BINLOG_DUMP_GTID: Final = 0x1E
+_BY_SET: Final = 4
+"""The position is a set, and no file is named."""
+_FIRST: Final = 4
+"""Where the events of a file begin."""
+_TRIES: Final = 50
+_NO_TABLE: Final = 1146
+
+
+class MySql:
+    """See `Flavour`."""
+
+    name: str = "mysql"
+    version: str = "3.5.0.Final"
+    moment_needs_lock: bool = True
+    rows_have_places: bool = True
+
+    def gtid(self, text: str) -> MySqlGtid | FileId:
+        try:
+            return read_gtid(text)
+        except ValueError:
+            return FileId(*FilePosition.read(text))
+
+    def position(self, text: str) -> LogPosition:
+        try:
+            return GtidSet.read(text)
+        except ValueError:
+            return FilePosition.read(text)
+
+    def stored_position(self, gtids: Any, file: str, position: int) -> LogPosition:
+        if gtids is None:
+            if not file or position < _FIRST:
+                raise ValueError("are missing, and no file and position of the log are there either")
+            return FilePosition(file, position)
+        if not isinstance(gtids, str):
+            raise ValueError("are not a text")  # noqa: TRY004
+        return GtidSet.read(gtids)
+
+    def check_server(self, session: Session, *, has_history: bool) -> None:
+        check_server(session, has_history=has_history)
+
+    def check_position(self, session: Session, position: LogPosition, where: str) -> None:
+        check_position(session, position, where)
+
+    def oldest(self, session: Session) -> Offset:
+        (file, *_) = session.rows("SHOW BINARY LOGS")[0]
+        if not names_transactions(session):
+            return Offset(FilePosition(file, _FIRST), file, _FIRST)
+        ((purged,),) = session.rows("SELECT @@global.gtid_purged")
+        return Offset(GtidSet.read(purged or ""), file, _FIRST)
+
+    def now(self, session: Session) -> Offset:
+        found = status(session)
+        place: LogPosition = FilePosition(found.file, found.position)
+        if names_transactions(session):
+            place = found.executed
+        return Offset(place, found.file, found.position, int(time.time()), in_snapshot=True)
+
+    def end(self, session: Session, like: LogPosition) -> LogPosition:
+        if like.has_ids:
+            return executed(session)
+        found = status(session)
+        return FilePosition(found.file, found.position)
+
+    def await_definitions(self, session: Session, names: Collection[tuple[str, str]]) -> None:
+        """The catalog shows them before they are among the complete transactions; who reads a table waits for them."""
+        for database, table in names:
+            quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (database, table))
+            try:
+                session.rows(f"SELECT 1 FROM {quoted} LIMIT 0")  # noqa: S608 - a name that is quoted
+            except MariaDbError as error:
+                if error.number != _NO_TABLE:
+                    raise
+
+    def begin(
+        self,
+        first: Session,
+        endpoint: Endpoint,
+        count: int,
+        *,
+        may_lock: bool,  # noqa: ARG002 - who may has done so
+        locked: bool,
+    ) -> Moment:
+        if locked:
+            return self._begin_locked(first, endpoint, count)
+        if count > 1:
+            _log.warning("tables are read one by one: without a lock no two connections see the same moment")
+        first.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        offset = self.now(first)
+        if not offset.gtids.has_ids:
+            raise UnsupportedError(
+                "without GTIDs and without a lock the server does not say which changes a snapshot has seen",
+                hint="set snapshot.locking.mode=minimal, or gtid_mode=ON at the server",
+            )
+        for _ in range(_TRIES):
+            # What is complete before is seen; what is being committed may be seen, and comes once more in the log.
+            offset = self.now(first)
+            first.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            if self.now(first).gtids == offset.gtids:
+                break
+        return Moment([], offset)
+
+    def _begin_locked(self, first: Session, endpoint: Endpoint, count: int) -> Moment:
+        others: list[Session] = []
+        try:
+            others += [Session(endpoint) for _ in range(count - 1)]
+            for session in (first, *others):
+                session.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            offset = self.now(first)
+            for session in (first, *others):
+                session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        except BaseException:
+            for session in others:
+                session.close()
+            raise
+        return Moment(others, offset)
+
+    def sees(self, session: Session, streamed: Streamed) -> bool:
+        """A transaction is sent to replicas before it is complete, and then among those that are."""
+        if not streamed.gtids.has_ids:
+            raise MariaDbError(
+                "an incremental snapshot needs GTIDs: without them the server does not say what a reader sees (gtid_mode)",
+                retry=Retry.MANUAL,
+            )
+        complete: LogPosition = executed(session)
+        return complete.contains(streamed.gtids)
+
+    def events(self, position: LogPosition) -> EventSource:
+        return MySqlEvents(position)
+
+    def request(
+        self,
+        position: LogPosition,
+        server_id: int,
+        *,
+        annotations: bool,  # noqa: ARG002 - they are sent with the rest
+        heartbeat_seconds: float,
+    ) -> Request:
+        period = int(heartbeat_seconds * 1_000_000_000)
+        # The server ends a stream of the same UUID that was left without a word; of number 0 it would not wait for more.
+        number = server_id or secrets.randbelow(1 << 31) + 1
+        replica = str(uuid5(NAMESPACE_URL, f"tidings:{server_id}") if server_id else uuid4())
+        statements = (
+            ("SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'", ()),
+            (f"SET @master_heartbeat_period = {period}, @source_heartbeat_period = {period}", ()),
+            ("SET @slave_uuid = %s, @replica_uuid = %s", (replica, replica)),
+        )
+        if isinstance(position, FilePosition):
+            body = struct.pack("<IHI", position.position, 0, number) + position.file.encode()
+            return Request(statements, _COM_BINLOG_DUMP, body)
+        assert isinstance(position, GtidSet)
+        ids = position.encoded()
+        body = struct.pack("<HIIQI", _BY_SET, number, 0, _FIRST, len(ids)) + ids
+        return Request(statements, _COM_BINLOG_DUMP_GTID, body)
+
+
+MYSQL: Final[Flavour] = MySql()
