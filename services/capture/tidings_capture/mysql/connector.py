@@ -59,8 +59,8 @@ class MariaDbConnector(SourceConnector):
             return Findings({"database.hostname": [f"{CANNOT_CONNECT} {error}{hint}"]})
         return Findings({})
 
-    def companion(self, host: Host, bounds: "SeriesBounds") -> "BinlogCompanion":  # noqa: ARG002 - its series are few
-        """Watches how far connectors are from a purged binary log."""
+    def companion(self, host: Host, bounds: "SeriesBounds") -> "BinlogCompanion | None":  # noqa: ARG002 - its series are few
+        """Watches how far connectors are from a purged binary log, those of MySQL among them."""
         from tidings_capture.mysql.companion import BinlogCompanion  # noqa: PLC0415 - tasks need no metrics
 
         return BinlogCompanion(host)
@@ -77,3 +77,6 @@ class MySqlConnector(MariaDbConnector):
     version: ClassVar[str] = MYSQL.version
     flavour: ClassVar[Flavour] = MYSQL
     own_options: ClassVar[Sequence[Option]] = OBEYED_OF_MYSQL
+
+    def companion(self, host: Host, bounds: "SeriesBounds") -> None:
+        """None of its own: that of MariaDB's connector, which each worker has, watches both."""

@@ -1,0 +1,20 @@
+"""What runs in a worker beside all of its connectors."""
+
+from typing import Any
+from unittest.mock import MagicMock
+
+from prometheus_client import CollectorRegistry
+
+from tidings_connect.config.plugins import connectors
+from tidings_connect.herder.series_bounds import SeriesBounds
+
+
+def test_the_metrics_of_all_companions_go_into_one_registry() -> None:
+    """A worker registers them at its start, which fails where two have the same name."""
+    host: Any = MagicMock()
+    registry = CollectorRegistry()
+    made = [connector.companion(host, SeriesBounds(100)) for connector in connectors().values()]
+    for companion in made:
+        for collector in companion.collectors if companion else ():
+            registry.register(collector)
+    assert sum(companion is not None for companion in made) == 2
