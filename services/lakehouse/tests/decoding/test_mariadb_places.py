@@ -64,6 +64,16 @@ def test_rows_of_snapshots_stand_where_their_header_says(session: SparkSession) 
     assert places(session, read, Limits(begun=((0, 30), (1, 3)))) == places(session, read, Limits())
 
 
+def test_a_row_of_an_incremental_snapshot_stands_behind_the_commit_before_its_gtid(
+    session: SparkSession,
+) -> None:
+    again = record("0-1-5", None, "incremental")
+    assert places(session, [again], Limits(domain=0, begun=((0, 3),))) == [(None, 4 * ROWS, None, None)]
+    source = MariaDbSource("p", "d", "t", 1, "mariadb", "0-1-5", snapshot="incremental")
+    its = with_position(MariaDbEnvelope("r", source), OneDomain()).source
+    assert its.last_commit_lsn == 4 * ROWS
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
@@ -72,6 +82,8 @@ def test_rows_of_snapshots_stand_where_their_header_says(session: SparkSession) 
         (record("0-1-0", 1), "source.gtid is not domain-server-sequence"),
         (record("0-1-549755813888", 1), "source.gtid is not domain-server-sequence"),
         (record("3e11fa47-71ca-11e1-9e33-c80aa9429562:23", 1), "source.gtid is not domain-server-sequence"),
+        (record(None, None, "incremental"), "source.gtid is null"),
+        (record("7-1-3", None, "incremental"), "its GTID is of replication domain 7"),
         (record("0-1-3", None), "provide.transaction.metadata"),
         (record(None, None, "first", b"-1"), "the header tidings.as.of is not a position"),
         (record(None, None, "first", b"\xff"), "the header tidings.as.of is not a position"),

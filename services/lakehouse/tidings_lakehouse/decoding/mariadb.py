@@ -1,7 +1,8 @@
 """Where a change of MariaDB stands among the others, in Spark's words; the rule is `tidings_envelope.mariadb`'s. No I/O.
 
 A GTID's sequence times 2**24 is its commit's position; a row has its number in the transaction behind the position of the
-commit before it, and a row that a snapshot has read that of its header `tidings.as.of`. So tables and watermarks have
+commit before it, and a row that a snapshot has read that of its header `tidings.as.of`; of an incremental snapshot it
+stands behind the commit before its GTID. So tables and watermarks have
 positions as those of PostgreSQL.
 """
 
@@ -54,9 +55,9 @@ class Place:
 
     tx_id: Column
     last_commit_lsn: Column
-    """Null of a row that a snapshot has read."""
+    """Null of a row that a snapshot has read, but for an incremental one."""
     lsn: Column
-    """0 of a row that a snapshot has read, where its record does not say as of which commit."""
+    """0 of a row that a snapshot has read, where its record does not say as of which commit; null of an incremental one."""
     domain: Column
     reason: Column
 
@@ -79,7 +80,10 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
         decoded: the column that holds the envelope.
     """
     is_here = sf.col(f"{decoded}.{DECODED_FIELD}").isNotNull()
-    is_read = sf.coalesce(sf.col(f"{decoded}.source.snapshot") != "false", sf.lit(False))
+    snapshot = sf.coalesce(sf.col(f"{decoded}.source.snapshot"), sf.lit("false"))
+    # A row of an incremental snapshot has its place in the stream, and says by its GTID where.
+    is_change, is_again = snapshot == "false", snapshot == "incremental"
+    is_read = ~is_change & ~is_again
     text = sf.col(f"{decoded}.source.gtid")
     gtid = GtidColumns.of(text)
     order = (
@@ -105,7 +109,7 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
             f"value: source.gtid is not domain-server-sequence with a sequence from 1 to {MAX_SEQUENCE}",
         )
         .when(
-            order.isNull(),
+            is_change & order.isNull(),
             "value: there is no number in the transaction, and so no order: the connector needs"
             " provide.transaction.metadata=true",
         )
@@ -119,12 +123,13 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
                 sf.lit(f", and those before it are of {limits.domain}: their commits have no common order"),
             ),
         )
-    change = ~is_read
     return Place(
-        sf.when(change, gtid.sequence),
-        sf.when(change, before),
-        sf.when(is_here & is_read, sf.coalesce(as_of, sf.lit(0).cast("bigint"))).otherwise(before + order),
-        sf.when(change, gtid.domain),
+        sf.when(is_change, gtid.sequence),
+        sf.when(~is_read, before),
+        sf.when(is_here & is_read, sf.coalesce(as_of, sf.lit(0).cast("bigint"))).when(
+            is_change, before + order
+        ),
+        sf.when(~is_read, gtid.domain),
         sf.when(is_here, reason),
     )
 
