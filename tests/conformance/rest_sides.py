@@ -168,6 +168,7 @@ NOT_INSTALLED_THERE = {
     "io.confluent.connect.jdbc.JdbcSourceConnector",
     "io.debezium.connector.jdbc.JdbcSinkConnector",
     "io.debezium.connector.mariadb.MariaDbConnector",
+    "io.debezium.connector.mysql.MySqlConnector",
     "org.apache.kafka.connect.file.FileStreamSinkConnector",
     "org.apache.kafka.connect.file.FileStreamSourceConnector",
 }

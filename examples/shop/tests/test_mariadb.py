@@ -7,6 +7,7 @@ import pytest
 
 from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.client import BinlogStream, Endpoint
+from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_shop import cli
 from tidings_shop.database import TABLES, Outcome, ShopDatabase, create_database
 from tidings_shop.demo.checks import compare_table
@@ -187,9 +188,8 @@ def test_a_lost_connection_is_told_as_one(shop: ShopDatabase, url: str) -> None:
 def test_who_reads_the_log_is_seen(shop: ShopDatabase, mariadb: MariaDbServer) -> None:
     ((text,),) = run(mariadb.url, "select @@gtid_binlog_pos")
     endpoint = Endpoint("127.0.0.1", mariadb.port, "admin", mariadb.password)
-    stream = BinlogStream(
-        endpoint, GtidPosition.read(str(text)), 90_077, annotations=False, heartbeat_seconds=1
-    )
+    request = MARIADB.request(GtidPosition.read(str(text)), 90_077, annotations=False, heartbeat_seconds=1)
+    stream = BinlogStream(endpoint, request)
     try:
         wait_for("the stream", lambda: shop.log_reader("") is not None)
         reader = shop.log_reader("")

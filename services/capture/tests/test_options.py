@@ -169,7 +169,7 @@ def test_the_documentation_has_every_option_in_its_place():
             (name, False)
             for name in (
                 "PostgresSource", "postgres", "postgresconnector", "postgresql.PostgresConnector", "",
-                "io.debezium.connector.postgresql.Postgres", "io.debezium.connector.mysql.MySqlConnector",
+                "io.debezium.connector.postgresql.Postgres", "io.debezium.connector.oracle.OracleConnector",
             )
         ),
     ],

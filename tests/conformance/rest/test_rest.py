@@ -366,7 +366,7 @@ def test_plugins_and_validation(both: Both, config: dict[str, str]) -> None:
         }
         for side in (both.theirs, both.mine)
     )
-    # Confluent's converter, the JDBC sinks and sources, those for files, objects, documents and HTTP, and Debezium's MariaDB connector are not part of the real one here.
+    # Confluent's converter, the JDBC sinks and sources, those for files, objects, documents and HTTP, and Debezium's connectors of MariaDB and MySQL are not part of the real one here.
     only_mine = {name.rpartition(".")[2] for name in mine.keys() - theirs.keys()}
     assert only_mine == {
         "AvroConverterconverter",
@@ -377,6 +377,7 @@ def test_plugins_and_validation(both: Both, config: dict[str, str]) -> None:
         "JdbcSourceConnectorsource",
         "MariaDbConnectorsource",
         "MongoSinkConnectorsink",
+        "MySqlConnectorsource",
         "Neo4jConnectorsink",
         "ObjectStorageSinkConnectorsink",
         "OpenSearchSinkConnectorsink",

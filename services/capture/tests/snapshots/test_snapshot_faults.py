@@ -103,7 +103,8 @@ def test_killed_in_the_middle_of_the_snapshot(
     topics = {table: f"{name}.public.{table}" for table in TABLES}
     with Writes(pg_database):
         held = arm("snapshot.rows", 5, action="freeze")
-        create(connector_config | SLOW | {"snapshot.max.threads": threads})
+        # It may stand still before anybody has heard that it runs.
+        create(connector_config | SLOW | {"snapshot.max.threads": threads}, state=None)
         first = frozen_task(worker, held, wait_until)
         assert topic_end(topics["c"]) < ROWS
         held = arm("snapshot.rows", 5, action="freeze")
