@@ -20,6 +20,8 @@ from tidings_stack.waiting import wait_for
 
 TABLES = ("ev", "log")
 COLUMNS = ("id", "updated", "n", "note")
+LOCK_SECONDS = 1
+"""Whoever alters a table waits for late writers, who wait for nobody: without an end the writers would wait for it, too."""
 GONE = (psycopg.Error, pymysql.Error, sqlite3.Error, OSError)
 """What a statement raises while the server is away."""
 
@@ -118,7 +120,7 @@ class Postgres(Database):
 
     def connect(self, name: str) -> Any:
         url = self._lab.pg.url.rpartition("/")[0] + f"/{name}"
-        return psycopg.connect(url, autocommit=True)
+        return psycopg.connect(url, autocommit=True, options=f"-c lock_timeout={LOCK_SECONDS}s")
 
 
 class MariaDb(Database):
@@ -169,7 +171,7 @@ class MariaDb(Database):
         }
 
     def connect(self, name: str) -> Any:
-        return connect(self._server, database=name)
+        return connect(self._server, database=name, init_command=f"SET lock_wait_timeout = {LOCK_SECONDS}")
 
 
 class Sqlite(Database):
