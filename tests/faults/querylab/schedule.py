@@ -56,4 +56,5 @@ def make_schedule(seed: int, database: Database, *, most: int = 6, heavy: float 
         for kind in kinds
     )
     mode = chance.choices(tuple(MODES), (3, 3, 3, 1))[0]
-    return Schedule(seed, mode, name == "Postgres" and chance.random() < 0.3, faults)
+    waits = name == "Postgres" and mode != "bulk" and chance.random() < 0.3
+    return Schedule(seed, mode, waits, faults)
