@@ -1,7 +1,8 @@
 """MariaDB's signals beside Debezium's, on the same server: every record and notification that they lead to.
 
 Each side has a signal table of its own. Masked beside what `mariadb_sides` masks: ids of windows and notifications, the moments that
-windows tell, and the positions of rows that a snapshot has read in the midst of the log, where each side stood elsewhere.
+windows tell, and the positions and times of rows that a snapshot has read in the midst of the log, where each side stood
+elsewhere, and of the signal tables' own.
 """
 
 import json
@@ -59,6 +60,12 @@ def masked(key: bytes | None, value: bytes | None, headers: Any) -> Any:
     if source.get("table") == "theirs" or source.get("snapshot", "false") != "false":
         source["pos"] = 0
         source["gtid"] = None if source["gtid"] is None else "gtid"
+        for name in (
+            "ts_ms",
+            "ts_us",
+            "ts_ns",
+        ):  # each side writes its own watermarks, maybe in another second
+            source[name] = None if source.get(name) is None else 0
         if payload.get("transaction"):
             payload["transaction"]["id"] = "gtid"
     return found
