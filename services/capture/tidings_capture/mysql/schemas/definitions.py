@@ -84,7 +84,8 @@ class DefinitionWriter:
         if self._config.transactions and numbers is None:
             numbers = Numbers(one.gtid.name, 0, {})
             if not passed:
-                self._output.write(self._topic.begin(numbers, one.written))
+                milliseconds = one.place.nanos // 1_000_000 or one.written * 1000
+                self._output.write(self._topic.begin(numbers, milliseconds))
         records = plan.truncate(one.place, numbers)
         for record in () if passed else records:
             self._output.write(record, trusted=True)

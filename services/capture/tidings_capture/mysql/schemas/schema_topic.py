@@ -81,9 +81,9 @@ class SchemaTopic:
         """
         for one in self.told(statement, database):
             changes = [] if not one.type else [self._change(session, one, ended)]
-            micros = place.seconds * 1_000_000
+            nanos = place.nanos // 1_000_000 * 1_000_000 or place.seconds * 1_000_000_000
             name = ",".join(one.tables) if one.tables else one.table
-            source = self._source(place, micros * 1000, one.database, name)
+            source = self._source(place, nanos, one.database, name)
             yield self._record(one.database, one.statement, changes, source)
 
     def told(self, statement: str, database: str) -> list[Definition]:
@@ -180,7 +180,7 @@ class SchemaTopic:
             "file": place.file,
             "pos": place.position,
             "row": 0,
-            "thread": place.thread,
+            "thread": None,
             "query": None,
         }
 

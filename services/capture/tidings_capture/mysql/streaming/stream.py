@@ -67,7 +67,7 @@ class Stream:
         self._current: log.GtidEvent | None = None
         self._numbers: Numbers | None = None
         self._unsaid: int | None = None
-        """When the present transaction began, in seconds since the Unix epoch, while its BEGIN is not written."""
+        """When the present transaction began, in milliseconds since the Unix epoch, while its BEGIN is not written."""
         self._prepared = Prepared(config, start.prepared)
         self._committed: Iterator[Event | None] | None = None
         """What is left of a distributed transaction that was prepared before, and is committed now."""
@@ -254,7 +254,11 @@ class Stream:
         if self._config.transactions:
             self._numbers = Numbers(begun.gtid.name, 0, {})
             if not self._progress.began_before:
-                self._unsaid = seconds
+                self._unsaid = self._milliseconds(seconds)
+
+    def _milliseconds(self, seconds: int) -> int:
+        """When the present transaction was committed, where its beginning says so, else when an event was written."""
+        return self._place.nanos // 1_000_000 or seconds * 1000
 
     def _say_begin(self) -> None:
         """With its first row: the offset before that does not know whether it was said."""
@@ -267,7 +271,7 @@ class Stream:
             raise BinlogError(f"a transaction ends that has not begun, in {self._where(event)}")
         self._say_begin()
         if self._numbers is not None:
-            self._output.write(self._topic.end(self._numbers, event.timestamp))
+            self._output.write(self._topic.end(self._numbers, self._milliseconds(event.timestamp)))
         self.transactions += not self._current.prepares
         self._gtids = self._gtids.ended(self._current.gtid, self._file, event.end_position)
         self._progress.end()

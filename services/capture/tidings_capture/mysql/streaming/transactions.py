@@ -17,22 +17,22 @@ class TransactionTopic:
         self._heartbeats = config.topics.heartbeat
         self._prefix = config.prefix
 
-    def begin(self, numbers: Numbers, seconds: int) -> SourceRecord:
+    def begin(self, numbers: Numbers, milliseconds: int) -> SourceRecord:
         """A transaction begins."""
         return self._record(
-            numbers, seconds, {"status": "BEGIN", "event_count": None, "data_collections": None}
+            numbers, milliseconds, {"status": "BEGIN", "event_count": None, "data_collections": None}
         )
 
-    def end(self, numbers: Numbers, seconds: int) -> SourceRecord:
+    def end(self, numbers: Numbers, milliseconds: int) -> SourceRecord:
         """It ends."""
         names = java_hash_order(list(numbers.by_table))
         counts = [{"data_collection": name, "event_count": numbers.by_table[name]} for name in names]
         return self._record(
-            numbers, seconds, {"status": "END", "event_count": numbers.total, "data_collections": counts}
+            numbers, milliseconds, {"status": "END", "event_count": numbers.total, "data_collections": counts}
         )
 
-    def _record(self, numbers: Numbers, seconds: int, fields: dict[str, Any]) -> SourceRecord:
-        value = {**fields, "id": numbers.id, "ts_ms": seconds * 1000}
+    def _record(self, numbers: Numbers, milliseconds: int, fields: dict[str, Any]) -> SourceRecord:
+        value = {**fields, "id": numbers.id, "ts_ms": milliseconds}
         key = {"id": numbers.id}
         return SourceRecord(
             self._topic, None, semantic.TRANSACTION_KEY, key, semantic.TRANSACTION_VALUE, value, None, []
