@@ -1,0 +1,141 @@
+"""MySQL's connector beside Debezium's on the same server and log: every record of a snapshot and of a script of all types.
+
+Masked: as in the comparison of MariaDB's connector, and our header `tidings.as.of`. What is known to differ (docs/mysql.md) is not in the script:
+TRUNCATE, swaps of names, CREATE TABLE ... SELECT, definitions in quick succession, negative times within JSON, quotes in defaults.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+from mariadb_sides import OURS, configured, differences, shown
+from mysql_parts import MySqlDatabase
+from side_by_side import Side
+
+from tidings_capture.mysql.connector import MySqlConnector
+from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_envelope.headers.as_of import HEADER as AS_OF
+from tidings_stack.connect import ConnectServer
+from tidings_stack.mysql import MySqlServer
+from tidings_stack.waiting import wait_for
+
+KINDS = """
+CREATE TABLE kinds (
+ id INT PRIMARY KEY AUTO_INCREMENT, ti TINYINT, tiu TINYINT UNSIGNED, bo BOOLEAN NOT NULL DEFAULT TRUE, siu SMALLINT UNSIGNED,
+ miu MEDIUMINT UNSIGNED, iu INT UNSIGNED, bi BIGINT, biu BIGINT UNSIGNED, f FLOAT, d DOUBLE, de DECIMAL(20,5), dl DECIMAL(65,30),
+ b1 BIT(1), b12 BIT(12), y YEAR, da DATE, tm TIME(3), dt DATETIME, dt6 DATETIME(6), ts TIMESTAMP NULL, ts3 TIMESTAMP(3) NULL,
+ c CHAR(5) COLLATE utf8mb4_ja_0900_as_cs, vc VARCHAR(20) DEFAULT 'its', la VARCHAR(20) CHARACTER SET latin1, vb VARBINARY(20),
+ bn BINARY(4), tx TEXT, bl BLOB, e ENUM('a','ä'), s SET('x','y','z'), js JSON, g GEOMETRY, p POINT SRID 4326, v VECTOR(3),
+ hidden INT INVISIBLE, virt INT AS (ti + 1) VIRTUAL, stor INT AS (ti + 2) STORED, ex INT DEFAULT (1 + 2), ej JSON DEFAULT (JSON_ARRAY()),
+ at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, KEY ((CONCAT(vc, 'x')))
+)"""
+ROWS = (
+    "INSERT INTO kinds (at) VALUES ('2026-01-02 03:04:05')",
+    (
+        "INSERT INTO kinds (ti, tiu, siu, miu, iu, bi, biu, f, d, de, dl, b1, b12, y, da, tm, dt, dt6, ts, ts3, at) VALUES (-128, 255,"
+        " 65535, 16777215, 4294967295, -9223372036854775808, 18446744073709551615, 1.5, -2.25e300, -12345.5, -0.5, b'1', b'101', 2155,"
+        " '1000-01-01', '-838:59:58.5', '2026-01-02 03:04:05', '9999-12-31 23:59:59.999999', '2026-01-02 03:04:05',"
+        " '2026-01-02 03:04:05.678', '2026-01-02 03:04:05')"
+    ),
+    (
+        "INSERT INTO kinds (c, vc, la, vb, bn, tx, bl, e, s, js, g, p, v, hidden, at) VALUES ('あ', 'ä😀', 'é€', x'00ff', 'ab', 'text',"
+        " x'0102', 'ä', 'x,z', '{\"b\": [1, 2.5, 1e30, \"ü\", null], \"a\": {}}', ST_GeomFromText('LINESTRING(0 0,1 1)'),"
+        " ST_GeomFromText('POINT(10 20)', 4326), STRING_TO_VECTOR('[1,2.5,-3]'), 7, '2026-01-02 03:04:05')"
+    ),
+)
+LOGGED_ROWS = (
+    "INSERT INTO kinds (js, at) SELECT JSON_ARRAY(CAST('1.10' AS DECIMAL(9,2)), CAST('12:00:00.5' AS TIME(1)), x'ff'), at FROM kinds LIMIT 1",
+)
+TABLES = (
+    "CREATE TABLE pair (b INT, a VARCHAR(10), c INT, PRIMARY KEY (a, b))",
+    "CREATE TABLE nokey (a INT, b VARCHAR(10))",
+    KINDS,
+)
+CHANGES = (
+    "INSERT INTO pair VALUES (1, 'a', 1), (2, 'b', 2)",
+    "UPDATE pair SET c = 5",
+    "UPDATE pair SET b = b + 10",
+    "BEGIN",
+    "INSERT INTO nokey VALUES (5, 'a'), (6, 'b')",
+    "DELETE FROM pair WHERE a = 'a'",
+    "COMMIT",
+    "ALTER TABLE pair ADD COLUMN d INT DEFAULT 4 FIRST, ALGORITHM=INSTANT",
+    "UPDATE pair SET c = 6",
+    "INSERT INTO nokey VALUES (9, 'end')",
+)
+ENDED = 2 * 10
+"""Records of the topic of transactions: one begins and ends for each statement, but the two that stand between BEGIN and COMMIT."""
+
+
+@pytest.fixture
+def database(mysql: MySqlServer, unique_name: str) -> Iterator[MySqlDatabase]:
+    made = MySqlDatabase(mysql, unique_name)
+    made.run("SET SESSION sql_mode = ''", *TABLES)
+    yield made
+    made.close()
+
+
+def own_headers(headers: Iterable[tuple[str, bytes]] | None) -> list[tuple[str, bytes]]:
+    """Those that Debezium has, too."""
+    return [(name, value) for name, value in headers or () if name != AS_OF]
+
+
+def configured_for(mysql: MySqlServer, bootstrap: str, name: str, **options: str) -> dict[str, str]:
+    """As Debezium has it: nothing is said that is its default."""
+    made = configured(mysql, bootstrap, name, **options)  # type: ignore[arg-type]
+    only = {
+        "schema.history.internal.store.only.captured.databases.ddl": "true"
+    }  # the server is not this test's alone
+    return made | only | {"connector.class": MySqlConnector.class_name}
+
+
+def test_each_record_is_debeziums(
+    database: MySqlDatabase,
+    mysql: MySqlServer,
+    plugins: ConnectServer,
+    kafka_bootstrap: str,
+    unique_name: str,
+) -> None:
+    database.run(*ROWS)
+    config = configured_for(
+        mysql, kafka_bootstrap, unique_name, skipped_operations="none", provide_transaction_metadata="true"
+    )
+    side = Side(plugins.url, unique_name, kafka_bootstrap)
+    topics = [unique_name, f"{unique_name}.transaction"]
+    topics += [f"{unique_name}.{unique_name}.{table}" for table in ("pair", "nokey", "kinds")]
+    last, kinds = topics[3], topics[4]
+    with MemoryWorker(MySqlConnector(), unique_name) as worker:
+        side.create(config)
+        worker.put({**config, **OURS})
+
+        def both(topic: str, count: int) -> bool:
+            side.check()
+            side.read()
+            return min(len(side.records[topic, 0]), len(worker.kafka.topics.get(topic, ()))) >= count
+
+        wait_for("both snapshots", lambda: both(kinds, len(ROWS)), 120)
+        wait_for("the end of both snapshots", lambda: bool(worker.offsets()), 60)
+        database.run(*ROWS, *LOGGED_ROWS, *CHANGES)
+
+        def ended() -> bool:
+            """Whether both have told of the last transaction."""
+            side.check()
+            side.read()
+            values = (
+                [value for _, value, _ in side.records[last, 0]],
+                [v for _, v, _ in worker.kafka.topics.get(last, ())],
+            )
+            return all(b'"b":"end"' in ((found or [b""])[-1] or b"") for found in values)
+
+        wait_for("the last change", ended, 120)
+        wait_for("the last END", lambda: both(topics[1], ENDED), 60)
+        mine = {topic: list(worker.kafka.topics.get(topic, ())) for topic in topics}
+    side.delete()
+    differing: list[str] = []
+    for topic in topics[::-1]:
+        theirs = [shown(*record) for record in side.records[topic, 0]]
+        ours = [shown(key, value, own_headers(headers)) for key, value, headers in mine[topic]]
+        if len(theirs) != len(ours):
+            differing.append(f"{topic}: {len(theirs)} and {len(ours)}")
+        for number, (its, own) in enumerate(zip(theirs, ours, strict=False)):
+            differing += differences(its, own, f"{topic}#{number}")
+    assert not differing, "\n".join(differing[:50])
