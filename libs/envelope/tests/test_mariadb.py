@@ -136,4 +136,13 @@ def test_a_change_without_a_gtid_is_refused() -> None:
 
 def test_a_source_of_neither_is_told_what_it_lacks() -> None:
     with pytest.raises(DecodeError, match="missing required field `schema`"):
-        EnvelopeDecoder().envelope(event("0-1-1", connector="mysql"))
+        EnvelopeDecoder().envelope(event("0-1-1", connector="oracle"))
+
+
+@pytest.mark.parametrize("snapshot", ["false", "first"])
+def test_mysqls_are_refused_by_name(snapshot: str) -> None:
+    """Also the rows of a snapshot: the changes behind them could not be put in order."""
+    uuid = "94e446b5-e927-11f1-9ee7-02fc00000001:20"
+    gtid = uuid if snapshot == "false" else None
+    with pytest.raises(DecodeError, match=r"source\.connector is mysql"):
+        EnvelopeDecoder().envelope(event(gtid, connector="mysql", snapshot=snapshot))

@@ -183,7 +183,7 @@ class EnvelopeDecoder:
     def _json(self, raw: bytes, what: str) -> tuple[bytes | msgspec.Raw | memoryview, RowConversion | None]:
         """The payload's bytes, and what its schema says about values."""
         if not raw or raw[0] != _JSON_START:
-            raise DecodeError(f"not an {what}: neither JSON nor the registry's wire format")
+            raise DecodeError(f"not {_with_article(what)}: neither JSON nor the registry's wire format")
         if not raw.startswith(_SCHEMA_START):
             return raw, None
         for known in self._prefixes:
@@ -197,7 +197,7 @@ class EnvelopeDecoder:
         try:
             convert = row_conversion(message.schema, self._times) if message.schema else None
         except _NO_SCHEMA as error:
-            raise DecodeError(f"not an {what}: its schema is none of Connect's") from error
+            raise DecodeError(f"not {_with_article(what)}: its schema is none of Connect's") from error
         payload = bytes(message.payload)
         if raw.endswith(_PAYLOAD + payload + b"}"):
             prefix = raw[: len(raw) - len(payload) - 1]
@@ -240,15 +240,21 @@ class EnvelopeDecoder:
             raise DecodeError(f"{what} is none of Connect's") from error
 
 
+def _with_article(what: str) -> str:
+    return f"an {what}" if what == "envelope" else f"a {what}"
+
+
 def _parse(decode: Callable[[Any], Any], payload: Any, what: str) -> Any:
     try:
         return decode(payload)
     except msgspec.ValidationError as error:
-        raise DecodeError(f"not a {what}: {error}") from error  # names the field and the types, not the value
+        raise DecodeError(
+            f"not {_with_article(what)}: {error}"
+        ) from error  # names the field and the types, not the value
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DecodeError(f"not a {what}: malformed JSON") from error
+        raise DecodeError(f"not {_with_article(what)}: malformed JSON") from error
     except RecursionError as error:
-        raise DecodeError(f"not a {what}: more than {MAX_DEPTH} values deep") from error
+        raise DecodeError(f"not {_with_article(what)}: more than {MAX_DEPTH} values deep") from error
 
 
 def _check_values(row: dict[str, Any]) -> None:

@@ -28,7 +28,8 @@ class MariaDbSource(msgspec.Struct, frozen=True):
     db: str
     table: str
     ts_ms: Int64
-    connector: Literal["mariadb"]
+    connector: Literal["mariadb", "mysql"]
+    """MySQL's has the same fields, and is refused: see `with_position`."""
     gtid: str | None = None
     """Null in a snapshot."""
     ts_us: Int64 | None = None
@@ -79,9 +80,14 @@ def with_position(envelope: MariaDbEnvelope, domain: OneDomain) -> Envelope:
     Rows that a snapshot reads have no GTID, and no position here (see `read_as_of`).
 
     Raises:
-        DecodeError: its GTID is not one.
+        DecodeError: its GTID is not one, or it is MySQL's: those are numbered by each server anew, so that behind a failover the
+            numbers of commits are smaller than those before it.
     """
     source, transaction = envelope.source, envelope.transaction
+    if source.connector != CONNECTOR:
+        raise DecodeError(
+            "not an envelope of PostgreSQL or MariaDB: source.connector is mysql, whose commits nothing here can put in order"
+        )
     tx_id = lsn = sequence = None
     if source.gtid is not None:
         tx_id = domain.take(source.gtid).sequence
