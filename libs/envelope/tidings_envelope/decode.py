@@ -90,6 +90,15 @@ class EnvelopeDecoder:
         self._prefixes: list[_JsonSchema] = []
         self._readers: dict[int, _AvroReader] = {}
 
+    @property
+    def replication_domain(self) -> int | None:
+        """Of MariaDB's GTIDs, the only one that is read; None before the first. Whoever goes on behind a restart sets it."""
+        return self._domain.number
+
+    @replication_domain.setter
+    def replication_domain(self, number: int | None) -> None:
+        self._domain.number = number
+
     def envelope(self, raw: bytes | None) -> Envelope | None:
         """A change event's value; None for a tombstone.
 

@@ -55,7 +55,8 @@ class OneDomain:
     """The replication domain of a source."""
 
     def __init__(self) -> None:
-        self._domain: int | None = None
+        self.number: int | None = None
+        """None before the first GTID."""
 
     def take(self, text: str) -> Gtid:
         """A GTID of the source.
@@ -64,11 +65,11 @@ class OneDomain:
             DecodeError: it is none, or of another domain than those before it.
         """
         gtid = gtid_of(text)
-        if self._domain is None:
-            self._domain = gtid.domain
-        if gtid.domain != self._domain:
+        if self.number is None:
+            self.number = gtid.domain
+        if gtid.domain != self.number:
             raise DecodeError(
-                f"GTID {text} is of replication domain {gtid.domain}, and those before it are of {self._domain}: their"
+                f"GTID {text} is of replication domain {gtid.domain}, and those before it are of {self.number}: their"
                 " commits have no common order"
             )
         return gtid

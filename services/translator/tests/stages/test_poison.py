@@ -54,7 +54,11 @@ class Feed:
         self.session = cast(
             "Session",
             SimpleNamespace(
-                assembler=self.assembler, router=self.router, traces=Traces(None), unreadable_in_a_row={}
+                assembler=self.assembler,
+                router=self.router,
+                traces=Traces(None),
+                unreadable_in_a_row={},
+                progress=progress,
             ),
         )
         self.intake = Intake(decoder or EnvelopeDecoder(), "letters", most)
@@ -90,6 +94,26 @@ class Feed:
     def places(self) -> list[tuple[str, int]]:
         found = [dict(letter.headers or ()) for letter in self.letters]
         return [(one["tidings_topic"].decode(), int(one["tidings_offset"])) for one in found]
+
+
+def test_another_replication_domain_is_refused_also_behind_a_restart() -> None:
+    """Its numbers would be taken for those of commits that came out before, and nothing would be told of them."""
+
+    def end(gtid: str) -> list[Record]:
+        value = {"status": "END", "id": gtid, "ts_ms": 5, "event_count": 0, "data_collections": []}
+        return [(MARKERS.topic, None, json.dumps(value).encode())]
+
+    feed = Feed()
+    feed.take(end("0-1-50"))
+    stored = feed.changelog.take_progress()
+    restarted = Feed()
+    for key, value in stored.items():
+        restarted.changelog.load(key, value)
+    restarted.session.progress = restarted.changelog.progress
+    restarted.take(end("7-1-51"))
+    restarted.take(end("0-1-52"))
+    (letter,) = restarted.letters
+    assert b"replication domain 7" in dict(letter.headers or ())["tidings_reason"]
 
 
 def changed(record: Record, **fields: Any) -> Record:

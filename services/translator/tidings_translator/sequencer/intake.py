@@ -66,6 +66,7 @@ class Intake:
         decode, assembler, now = self._decoder.envelope, session.assembler, time.monotonic()
         take, check = assembler.row, session.router.check
         traces, unreadable = session.traces, session.unreadable_in_a_row
+        self._decoder.replication_domain = session.progress.replication_domain
         reads_rows = traces.reads_rows
         for record in records:
             try:
@@ -87,11 +88,13 @@ class Intake:
             else:
                 if unreadable:
                     unreadable.pop(partition.topic, None)
+        session.progress.note_domain(self._decoder.replication_domain)
 
     def take_markers(
         self, session: Session, partition: Partition, records: list[FetchedRecord], letters: list[Output]
     ) -> None:
         assembler, now = session.assembler, time.monotonic()
+        self._decoder.replication_domain = session.progress.replication_domain
         for record in records:
             value = record.value
             if value is None or _is_begin(value):
@@ -106,6 +109,7 @@ class Intake:
                     letters.append(letter)
             else:
                 session.unreadable_in_a_row.pop(partition.topic, None)
+        session.progress.note_domain(self._decoder.replication_domain)
 
     def _unreadable(
         self,

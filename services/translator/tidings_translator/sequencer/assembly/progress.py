@@ -73,6 +73,7 @@ class Progress(msgspec.Struct):
             read again after a restart, and give the same parts.
         part_sets: how many change sets of the part behind these came out, too.
         rows: ``topic/partition`` to (last commit LSN before it, LSN) of the last row; only where rows come out one by one.
+        replication_domain: of the source's GTIDs (MariaDB), whose numbers do not compare with those of another; None before the first.
     """
 
     commit_lsn: int | None = None
@@ -88,6 +89,12 @@ class Progress(msgspec.Struct):
     parts: tuple[int, int, int] | None = None
     part_sets: int = 0
     rows: dict[str, tuple[int, int]] = {}
+    replication_domain: int | None = None
+
+    def note_domain(self, replication_domain: int | None) -> None:
+        """GTIDs of this replication domain were read."""
+        if self.replication_domain is None:
+            self.replication_domain = replication_domain
 
     # --- transactions
 
