@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from tidings_lakehouse.pattern_rules import pattern_rules
 
 _NUMERIC = re.compile(r"numeric\(\s*([0-9]|[12][0-9]|3[0-8])\s*\)")
 
@@ -62,14 +65,9 @@ def type_rules(text: str) -> tuple[TypeRule, ...]:
     Raises:
         ValueError: an entry is not such a rule.
     """
-    rules = []
-    for entry in filter(None, (part.strip() for part in text.split(";"))):
-        pattern, equals, told = (part.strip() for part in entry.rpartition("="))
-        scale = _NUMERIC.fullmatch(told)
-        if not equals or not pattern or scale is None:
-            raise ValueError(f"{entry!r} is not <pattern>=numeric(<scale from 0 to 38>)")
-        try:
-            rules.append(TypeRule(re.compile(pattern), TypeChoices(int(scale[1]))))
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-    return tuple(rules)
+    return pattern_rules(text, "<pattern>=numeric(<scale from 0 to 38>)", _read)
+
+
+def _read(_: str, told: str) -> partial[TypeRule] | None:
+    scale = _NUMERIC.fullmatch(told)
+    return None if scale is None else partial(TypeRule, types=TypeChoices(int(scale[1])))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from tidings_lakehouse.pattern_rules import pattern_rules
 
 NONE = "none"
 _SORT = re.compile(r"\s+sort\s+")
@@ -49,21 +52,18 @@ def layout_rules(text: str) -> tuple[LayoutRule, ...]:
     Raises:
         ValueError: an entry is not such a rule.
     """
-    rules = []
-    for entry in filter(None, (part.strip() for part in text.split(";"))):
-        pattern, equals, told = (part.strip() for part in entry.rpartition("="))
-        partitions, *order = _SORT.split(f" {told}")
-        if not equals or not pattern or not told or len(order) > 1:
-            raise ValueError(f"{entry!r} is not <pattern>=<partitions> sort <columns>")
-        layout = Layout(
-            _partitions(entry, partitions.strip()) if partitions.strip() else None,
-            _columns(entry, order[0]) if order else None,
-        )
-        try:
-            rules.append(LayoutRule(re.compile(pattern), layout))
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-    return tuple(rules)
+    return pattern_rules(text, "<pattern>=<partitions> sort <columns>", _read)
+
+
+def _read(entry: str, told: str) -> partial[LayoutRule] | None:
+    partitions, *order = _SORT.split(f" {told}")
+    if not told or len(order) > 1:
+        return None
+    layout = Layout(
+        _partitions(entry, partitions.strip()) if partitions.strip() else None,
+        _columns(entry, order[0]) if order else None,
+    )
+    return partial(LayoutRule, layout=layout)
 
 
 def layout_of(rules: Sequence[LayoutRule], table: str) -> Layout:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from tidings_lakehouse.pattern_rules import pattern_rules
 
 NEVER = "never"
 _SECONDS = re.compile(r"(0|[1-9][0-9]{0,5})")
@@ -26,16 +29,13 @@ def merge_rules(text: str) -> tuple[MergeRule, ...]:
     Raises:
         ValueError: an entry is no such rule.
     """
-    rules = []
-    for entry in filter(None, (part.strip() for part in text.split(";"))):
-        pattern, equals, often = (part.strip() for part in entry.rpartition("="))
-        if not equals or not pattern or not (often == NEVER or _SECONDS.fullmatch(often)):
-            raise ValueError(f"{entry!r} is not <pattern>=<seconds> or <pattern>={NEVER}")
-        try:
-            rules.append(MergeRule(re.compile(pattern), None if often == NEVER else float(often)))
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-    return tuple(rules)
+    return pattern_rules(text, f"<pattern>=<seconds> or <pattern>={NEVER}", _read)
+
+
+def _read(_: str, often: str) -> partial[MergeRule] | None:
+    if often == NEVER:
+        return partial(MergeRule, seconds=None)
+    return partial(MergeRule, seconds=float(often)) if _SECONDS.fullmatch(often) else None
 
 
 def merge_seconds(rules: Sequence[MergeRule], table: str) -> float | None:

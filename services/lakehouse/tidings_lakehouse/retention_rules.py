@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from tidings_lakehouse.pattern_rules import pattern_rules
 
 RETAINED_PROPERTY = "tidings.retained.from"
 """Property of a table: rows whose records are older have gone; ISO 8601."""
@@ -25,16 +28,11 @@ def retention_rules(text: str) -> tuple[RetentionRule, ...]:
     Raises:
         ValueError: an entry is not such a rule.
     """
-    rules = []
-    for entry in filter(None, (part.strip() for part in text.split(";"))):
-        pattern, equals, days = (part.strip() for part in entry.rpartition("="))
-        if not equals or not pattern or not re.fullmatch(r"[1-9][0-9]{0,4}", days):
-            raise ValueError(f"{entry!r} is not <pattern>=<days> with at least one day")
-        try:
-            rules.append(RetentionRule(re.compile(pattern), int(days)))
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-    return tuple(rules)
+    return pattern_rules(text, "<pattern>=<days> with at least one day", _read)
+
+
+def _read(_: str, days: str) -> partial[RetentionRule] | None:
+    return partial(RetentionRule, days=int(days)) if re.fullmatch(r"[1-9][0-9]{0,4}", days) else None
 
 
 def retention_days(rules: Sequence[RetentionRule], table: str) -> int | None:
