@@ -29,10 +29,11 @@ from tests.bench.sink.search import KEY_SCHEMA, ROW_SCHEMA, rows
 from tidings_connect.converters.encoding import make_converter
 from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.task.channel import Command, Report, TaskJob
+from tidings_connect.task.kafka_transport import KafkaTransport
 from tidings_connect.task.sink.connector import GC_THRESHOLD, SinkConnector
 from tidings_connect.task.sink.loop import SinkLoop
 from tidings_connect.task.sink.task import SinkContext, SinkRecord, SinkTask
-from tidings_connect.task.transport import KafkaTransport, TaskContext
+from tidings_connect.task.transport import TaskContext
 from tidings_jvm import PlainProgress
 from tidings_sinks.mongo.connector import MongoSink
 from tidings_sinks.warehouse.connector import WarehouseSink

@@ -32,7 +32,8 @@ from tidings_connect.task.channel import (
     decode_request,
     encode_report,
 )
-from tidings_connect.task.transport import KafkaTransport, TaskContext
+from tidings_connect.task.kafka_transport import KafkaTransport
+from tidings_connect.task.transport import TaskContext
 from tidings_envelope.errors import EnvelopeError
 from tidings_service import (
     TidingsError,

@@ -15,7 +15,8 @@ from tidings_capture.postgres.server import catalog
 from tidings_capture.postgres.settings.config import read_connector_config
 from tidings_capture.postgres.wire.messages import Relation, RelationColumn
 from tidings_connect.task.channel import Command, Report, TaskJob
-from tidings_connect.task.transport import KafkaTransport, TaskContext
+from tidings_connect.task.kafka_transport import KafkaTransport
+from tidings_connect.task.transport import TaskContext
 from tidings_stack.connect import connector_settings
 from tidings_stack.postgres import create_database, drop_database
 
