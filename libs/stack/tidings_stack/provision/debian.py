@@ -4,8 +4,8 @@ The archive is the one that the machine's apt knows, and apt's own downloader fe
 A list beside this module (`mysql_packages.txt`) names each package's file in the archive, its size and its SHA-256. A package
 of the `sid` suite is replaced there when a newer one comes; then the list has to be made anew.
 
-    python -m tidings_stack.provision.debian fetch    unpack what is listed, where it is not yet
-    python -m tidings_stack.provision.debian pin      write the list anew, from what the suite has today
+    python -m tidings_stack.provision.debian        unpack what is listed, where it is not yet
+    python -m tidings_stack.provision.debian_pin    write the list anew, from what the suite has today
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -27,7 +27,7 @@ from tidings_jvm.errors import ChecksumError
 from tidings_stack.errors import PackagesUnavailableError, StackError
 
 LIST: Final = Path(__file__).with_name("mysql_packages.txt")
-PIN_COMMAND: Final = "python -m tidings_stack.provision.debian pin"
+PIN_COMMAND: Final = "python -m tidings_stack.provision.debian_pin"
 APT_HELPER: Final = Path("/usr/lib/apt/apt-helper")
 DOWNLOAD_SECONDS: Final = 600.0
 _APT_OPTIONS: Final = ("-o", "Acquire::Retries=2", "-o", "Acquire::http::Timeout=30", "-o", "Dpkg::Use-Pty=0")
@@ -197,19 +197,10 @@ def _run(
     return done
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch or pin. Exit code 3: not to be had here, for a reason that is printed; 1: an error."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+def run_printing(work: Callable[[], object]) -> int:
+    """Print what `work` returns. The exit code: 3 when MySQL is not to be had here, for a reason that is printed; 1 on an error."""
     try:
-        if words == ["fetch"]:
-            print(unpacked_mysql())
-        elif words == ["pin"]:
-            from tidings_stack.provision.debian_pin import pin_mysql  # noqa: PLC0415 (seldom needed)
-
-            print(f"{LIST}: {pin_mysql()} packages")
-        else:
-            print(__doc__)
-            return 2
+        print(work())
     except PackagesUnavailableError as error:
         print(
             f"{error}: tests of MySQL are skipped" + (f" ({error.hint})" if error.hint else ""),
@@ -223,4 +214,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_printing(unpacked_mysql))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,15 @@ from typing import Final
 
 from tidings_jvm import default_progress
 from tidings_stack.errors import PackagesUnavailableError, StackError
-from tidings_stack.provision.debian import LIST, Package, archives, download, loader_of
+from tidings_stack.provision.debian import (
+    LIST,
+    PIN_COMMAND,
+    Package,
+    archives,
+    download,
+    loader_of,
+    run_printing,
+)
 
 SUITE: Final = "sid"
 SERVER: Final = "mysql-server-core"
@@ -23,7 +32,7 @@ PROGRAM: Final = "usr/sbin/mysqld"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _HEADER: Final = (
     "# MySQL's server and the libraries that it loads: packages of Debian's sid suite for amd64.\n"
-    "# SHA-256, bytes, path in the archive. Written by `python -m tidings_stack.provision.debian pin`.\n"
+    f"# SHA-256, bytes, path in the archive. Written by `{PIN_COMMAND}`.\n"
 )
 
 
@@ -112,3 +121,7 @@ def _output(command: Sequence[str]) -> str:
     if done.returncode:
         raise StackError(f"{command[0]} failed: {done.stderr.strip()[-500:]}")
     return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(run_printing(lambda: f"{LIST}: {pin_mysql()} packages"))
