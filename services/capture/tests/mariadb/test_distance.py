@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tidings_capture.mysql.binlog_distance import NEVER, BinaryLogs, Distance, distance
 from tidings_capture.mysql.companion import BinlogCompanion
-from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_capture.mysql.connector import MariaDbConnector, flavour_of
 from tidings_connect.task.channel import Report
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.mariadb import MariaDbServer
@@ -94,7 +94,7 @@ def test_a_connector_that_stands_still_is_seen_until_its_log_is_gone(
         position = worker.offsets()[0]["offset"]
     run = Run(config, Report(state="streaming", position=position))
     host = Host({"shop": run})
-    companion = BinlogCompanion(host)  # type: ignore[arg-type] - what it uses of it
+    companion = BinlogCompanion(host, flavour_of)  # type: ignore[arg-type] - what it uses of it
     registry = CollectorRegistry()
     registry.register(companion)
 

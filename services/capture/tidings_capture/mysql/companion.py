@@ -11,9 +11,8 @@ from prometheus_client.registry import Collector
 
 from tidings_capture.mysql.binlog_distance import BinaryLogs, Distance, binary_logs, distance
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_capture.mysql.flavours.flavour import Flavour
 from tidings_capture.mysql.settings.config import read_config
-from tidings_connect.config.plugins import connector_of
 from tidings_connect.connector import Host, RunningTask
 from tidings_connect.errors import ConnectError
 from tidings_connect.threads import Threads
@@ -48,12 +47,22 @@ class _Look:
 
 
 class BinlogCompanion(Collector):
-    """Watches the binary logs of a worker's connectors of MariaDB and MySQL; a collector for ``/metrics``."""
+    """Watches the binary logs of a worker's connectors of MariaDB and MySQL; a collector for ``/metrics``.
+
+    Args:
+        flavour_of: which database a configuration reads; None for one that reads no binary log.
+    """
 
     name = "binary logs"
 
-    def __init__(self, host: Host, interval_seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(
+        self,
+        host: Host,
+        flavour_of: Callable[[Mapping[str, str]], Flavour | None],
+        interval_seconds: float = INTERVAL_SECONDS,
+    ) -> None:
         self._host = host
+        self._flavour_of = flavour_of
         self._interval = interval_seconds
         self._threads = Threads("binary logs", _SERVERS)
         self._looks: dict[str, _Look] = {}
@@ -73,7 +82,9 @@ class BinlogCompanion(Collector):
 
     async def look(self) -> None:
         """Look at the server of each connector once."""
-        runs = [run for run in list(self._host.local_runs.values()) if _connector(run) is not None]
+        runs = [
+            run for run in list(self._host.local_runs.values()) if self._flavour_of(run.config) is not None
+        ]
         names = {run.name for run in runs}
         self._looks = {name: look for name, look in self._looks.items() if name in names}
         self._positions = {name: at for name, at in self._positions.items() if name in names}
@@ -96,9 +107,9 @@ class BinlogCompanion(Collector):
             self._looks[run.name] = _Look(server, found, logs)
 
     def _ask(self, run: RunningTask) -> tuple[str, BinaryLogs]:
-        connector = _connector(run)
-        assert connector is not None
-        endpoint = read_config(self._host.resolved(run.config), connector.flavour).endpoint
+        flavour = self._flavour_of(run.config)
+        assert flavour is not None
+        endpoint = read_config(self._host.resolved(run.config), flavour).endpoint
         session = Session(endpoint)
         try:
             return str(endpoint), binary_logs(session)
@@ -123,8 +134,3 @@ class BinlogCompanion(Collector):
             if look.logs.expire_seconds is not None:
                 expire.add_metric([connector, look.server], look.logs.expire_seconds)
         yield expire
-
-
-def _connector(run: RunningTask) -> MariaDbConnector | None:
-    connector = connector_of(run.config)
-    return connector if isinstance(connector, MariaDbConnector) else None

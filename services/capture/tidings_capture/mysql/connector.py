@@ -12,6 +12,7 @@ from tidings_capture.mysql.settings.mysql_options import OBEYED_OF_MYSQL
 from tidings_capture.mysql.settings.options import OBEYED, is_ours, own_problems
 from tidings_capture.mysql.task import MariaDbTask
 from tidings_connect.config.option import Option
+from tidings_connect.config.plugins import connector_of
 from tidings_connect.connector import CANNOT_CONNECT, Findings, Host
 from tidings_connect.errors import ConnectError
 from tidings_connect.task.output import Output
@@ -63,7 +64,7 @@ class MariaDbConnector(SourceConnector):
         """Watches how far connectors are from a purged binary log, those of MySQL among them."""
         from tidings_capture.mysql.companion import BinlogCompanion  # noqa: PLC0415 - tasks need no metrics
 
-        return BinlogCompanion(host)
+        return BinlogCompanion(host, flavour_of)
 
     def open_task(self, config: Mapping[str, str], output: Output) -> SourceTask:
         """See `SourceConnector`."""
@@ -80,3 +81,9 @@ class MySqlConnector(MariaDbConnector):
 
     def companion(self, host: Host, bounds: "SeriesBounds") -> None:
         """None of its own: that of MariaDB's connector, which each worker has, watches both."""
+
+
+def flavour_of(config: Mapping[str, str]) -> Flavour | None:
+    """Which database the connector of a configuration reads; None where it is of another kind."""
+    connector = connector_of(config)
+    return connector.flavour if isinstance(connector, MariaDbConnector) else None
