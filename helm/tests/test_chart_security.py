@@ -10,7 +10,7 @@ import yaml
 
 from tidings_capture.postgres.settings.worker_options import spool_bounds
 from tidings_connect.config.rest.security import read_rest_security
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.limits import ConnectorLimits, read_limits
 from tidings_stack.secured.authority import Authority
 

@@ -6,7 +6,7 @@ import secrets
 import pytest
 from faultlab.servers import Lab
 
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import BrokerError
 from tidings_connect.herder.herder import Herder
 from tidings_connect.storage.records import PAUSED, STOPPED

@@ -9,7 +9,7 @@ import pytest
 
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import size_problem
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import WorkerConfigError
 from tidings_connect.herder.jobs import task_job
 from tidings_connect.task.channel import SIGNAL, STOP, Command, Request, TaskJob, encode_job, encode_request

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.connector import Connector
 from tidings_connect.errors import BrokerError, FencingError, OptionError
 from tidings_connect.group.worker_group import AloneGroup

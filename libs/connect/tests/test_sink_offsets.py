@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.rest import offsets
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}";'

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.group import worker_group
 from tidings_connect.group.assignment import ASSIGNMENT_KEY, Assignment, applied_key, encode_assignment
 from tidings_connect.group.member import GroupView

@@ -19,7 +19,8 @@ import tidings_service.login_metrics  # noqa: F401 - registers the metric
 from tidings_connect.config.plugins import connectors
 from tidings_connect.config.rest.security import Listener, authentication
 from tidings_connect.config.validation import in_turn, invalid_message, require_connector_class, validate
-from tidings_connect.config.worker import WorkerConfig, read_worker_config
+from tidings_connect.config.worker import WorkerConfig
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import OptionError, WorkerConfigError
 from tidings_connect.herder.files import ConnectorFile, read_connector_file
 from tidings_connect.herder.group_metrics import GroupCollector

@@ -16,7 +16,7 @@ from tidings_capture.postgres.settings.config import read_connector_config
 from tidings_capture.postgres.settings.option_table import OPTIONS
 from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.config.validation import masked, require_connector_class
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import ConnectError
 from tidings_connect.java.properties import parse_properties
 from tidings_service import TidingsError

@@ -19,7 +19,8 @@ from tidings_cli.doctor.findings import ERROR, Finding, as_dict, as_text, error,
 from tidings_connect.config.exactly_once import DISABLED
 from tidings_connect.config.providers import read_config_providers
 from tidings_connect.config.validation import validate
-from tidings_connect.config.worker import WorkerConfig, read_worker_config
+from tidings_connect.config.worker import WorkerConfig
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.data.sizes import parse_size
 from tidings_connect.herder.files import read_connector_file
 from tidings_connect.java.properties import load_properties

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Final, cast
 
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.herder.herder import Herder
 from tidings_connect.rest.api import RestApi
 from tidings_connect.rest.routing import ENDPOINTS

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.herder.herder import Herder
 from tidings_connect.herder.local_task import FAILED, RUNNING, LocalTask
 from tidings_connect.java.properties import load_properties

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tidings_connect.config.rest.guesses import Guesses
 from tidings_connect.config.rest.security import authentication, read_rest_security
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import WorkerConfigError
 from tidings_connect.herder.herder import Herder
 from tidings_connect.worker import serve_rest

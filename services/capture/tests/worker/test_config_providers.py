@@ -7,7 +7,7 @@ import pytest
 from tidings_connect.config.providers import ConfigProviderError, is_reference, read_config_providers
 from tidings_connect.config.secrets import passwords
 from tidings_connect.config.validation import validate
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import WorkerConfigError
 
 PACKAGE = "org.apache.kafka.common.config.provider."

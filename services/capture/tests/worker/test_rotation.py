@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tidings_connect import renewals
-from tidings_connect.config.worker import WorkerConfig, read_worker_config
+from tidings_connect.config.worker import WorkerConfig
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.converters.registry_login import RegistryLogin
 from tidings_connect.herder.rotation import Rotation
 from tidings_connect.kafka.clients import Producer, renew

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import OffsetError, WorkerConfigError
 from tidings_connect.herder.files import read_connector_file
 from tidings_connect.storage.offset_file import OffsetFile, decode_offsets, encode_offsets, read_offsets

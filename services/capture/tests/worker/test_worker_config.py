@@ -9,7 +9,7 @@ from tidings_connect.config.plugins import worker_options
 from tidings_connect.config.properties.page import main
 from tidings_connect.config.properties.table import PROPERTIES
 from tidings_connect.config.rest.security import OF_REST
-from tidings_connect.config.worker import read_worker_config
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import OptionError, WorkerConfigError
 from tidings_connect.kafka.settings import refused_settings, translate_client_settings
 

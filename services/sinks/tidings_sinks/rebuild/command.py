@@ -15,7 +15,8 @@ from typing import Final
 
 from tidings_connect.config.secrets import MASK
 from tidings_connect.config.sink_options import CONSUMER_OVERRIDE, consumer_overrides
-from tidings_connect.config.worker import WorkerConfig, read_worker_config
+from tidings_connect.config.worker import WorkerConfig
+from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.herder.files import read_connector_file
 from tidings_connect.java.properties import load_properties
 from tidings_connect.kafka.settings import translate_client_settings

@@ -1,6 +1,6 @@
 """The worker's properties: the name, type, default, values and meaning of each, and whether it is a secret, in one place.
 
-`config.worker` reads them by these; ``docs/worker-properties.md`` shows them (`page`). Those of Kafka Connect have its
+`config.worker_properties` reads them by these; ``docs/worker-properties.md`` shows them (`page`). Those of Kafka Connect have its
 meaning (Apache Kafka documentation, "Kafka Connect Configs"); where a default is another one, the remark says why.
 """
 
