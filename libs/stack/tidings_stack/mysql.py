@@ -6,19 +6,15 @@ Debian. Where they cannot be had, `unpacked_mysql` says why.
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
-import socket
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from tidings_jvm.cache import locked
-from tidings_stack.ports import LOOPBACK
+from tidings_stack.mariadb import MySqlLikeServer, as_arguments
 from tidings_stack.provision.debian import loader_of, unpacked_mysql
-from tidings_stack.server import Place, Server
 
 DEFAULT_SETTINGS: Mapping[str, str] = {
     "server_id": "1",
@@ -53,8 +49,8 @@ _DISK_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-class MySqlServer(Server):
-    """A MySQL server with one superuser, `admin`, and a random password. It offers TLS with a certificate of its own.
+class MySqlServer(MySqlLikeServer):
+    """A MySQL server. It offers TLS with a certificate of its own.
 
     Accounts use `caching_sha2_password`, the only method that this version makes: a client without TLS has to encrypt the
     password by the server's public key the first time.
@@ -62,44 +58,16 @@ class MySqlServer(Server):
 
     name = "mysql"
     title = "MySQL 9.7"
-    start_seconds = 60.0
+    default_settings = DEFAULT_SETTINGS
+    create_user = "CREATE USER IF NOT EXISTS"
+    greeting = b"caching_sha2_password"
+    _unpacked = Path()
 
-    def __init__(
-        self, place: Place, *, settings: Mapping[str, str] | None = None, name: str | None = None
-    ) -> None:
-        super().__init__(place, name)
-        self.port = place.ports.reserve()
-        self.settings = {**DEFAULT_SETTINGS, **(settings or {})}
-        self.password = secrets.token_urlsafe(12)
-        self._unpacked = Path()
-
-    @property
-    def url(self) -> str:
-        """The superuser's URL."""
-        return f"mysql://admin:{self.password}@{LOOPBACK}:{self.port}"
-
-    @property
-    def data(self) -> Path:
-        """The data directory, where the binary log is."""
-        return self.directory / "data"
-
-    def _prepare(self) -> None:
+    def _fetch(self) -> None:
         self._unpacked = unpacked_mysql(self.place.progress)
-        password = self.directory / "password"
-        if self.data.is_dir():  # kept from an earlier run
-            self.password = password.read_text(encoding="ascii").strip()
-        else:
-            shutil.copytree(self._instance(), self.data)
-            password.touch(mode=0o600)
-            password.write_text(self.password, encoding="ascii")
-        start = self.directory / "start.sql"
-        start.touch(mode=0o600)
-        start.write_text(
-            "SET SESSION sql_log_bin = 0;\n"
-            f"CREATE USER IF NOT EXISTS admin@'%' IDENTIFIED BY '{self.password}';\n"
-            "GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION;\n",
-            encoding="ascii",
-        )
+
+    def _make_data(self) -> None:
+        shutil.copytree(self._instance(), self.data)
 
     def _instance(self) -> Path:
         """An empty instance to copy: a server writes one in three seconds, a copy takes a tenth of one."""
@@ -118,27 +86,11 @@ class MySqlServer(Server):
         return made
 
     def _program(self, options: Mapping[str, str]) -> list[str]:
-        """The server with its own C library; `options` after those that every run needs."""
+        """With its own C library."""
         root = self._unpacked / "usr"
         own = {"basedir": str(root), "lc_messages_dir": str(root / "share" / "mysql"), **_DISK_SETTINGS}
-        as_root = ["--user=root"] if os.getuid() == 0 else []
-        given = [f"--{name}={value}" for name, value in {**own, **options}.items()]
-        return [*loader_of(self._unpacked), str(root / "sbin" / "mysqld"), "--no-defaults", *as_root, *given]
-
-    def _command(self) -> Sequence[str]:
-        own = {
-            "datadir": str(self.data),
-            "socket": str(self.directory / "socket"),
-            "pid_file": str(self.directory / "pid"),
-            "port": str(self.port),
-            "bind_address": LOOPBACK,
-            "init_file": str(self.directory / "start.sql"),
-        }
-        return self._program({**own, **self.settings})
-
-    def _is_ready(self) -> bool:
-        try:
-            with socket.create_connection((LOOPBACK, self.port), timeout=2) as connection:
-                return b"caching_sha2_password" in connection.recv(256)  # its greeting
-        except OSError:
-            return False
+        return [
+            *loader_of(self._unpacked),
+            str(root / "sbin" / "mysqld"),
+            *as_arguments({**own, **options}),
+        ]
