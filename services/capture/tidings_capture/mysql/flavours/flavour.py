@@ -2,13 +2,16 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tidings_capture.mysql.binlog.events import Event
 from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.client import Endpoint, Request, Session
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.streaming.observers import Streamed
+
+COM_BINLOG_DUMP: Final = 0x12
+"""The command that asks for the log by a file and a position in it."""
 
 
 class EventSource(Protocol):

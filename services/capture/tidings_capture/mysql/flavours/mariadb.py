@@ -9,13 +9,12 @@ from tidings_capture.mysql.binlog.file_position import file_number
 from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
 from tidings_capture.mysql.binlog.log_check import check_position
 from tidings_capture.mysql.client import Endpoint, Request, Session
-from tidings_capture.mysql.flavours.flavour import EventSource, Flavour, Moment
+from tidings_capture.mysql.flavours.flavour import COM_BINLOG_DUMP, EventSource, Flavour, Moment
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.server import check_server, oldest_position
 from tidings_capture.mysql.snapshots.moment import begin_together, log_file_of, position_of
 from tidings_capture.mysql.streaming.observers import Streamed
 
-_COM_BINLOG_DUMP: Final = 0x12
 _SEND_ANNOTATIONS: Final = 2
 _CAPABILITY: Final = 4
 """What MariaDB's own replicas say: GTIDs are understood, and events that are MariaDB's own."""
@@ -102,7 +101,7 @@ class MariaDb:
                 (f"SET @master_heartbeat_period = {int(heartbeat_seconds * 1_000_000_000)}", ()),
                 ("SET @slave_connect_state = %s", (str(position),)),
             ),
-            _COM_BINLOG_DUMP,
+            COM_BINLOG_DUMP,
             struct.pack("<IHI", 4, flags, server_id),
         )
 

@@ -12,8 +12,9 @@ from tidings_capture.mysql.binlog.gtid_set import GtidSet, MySqlGtid, read_gtid
 from tidings_capture.mysql.binlog.mysql_events import MySqlEvents
 from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.client import Endpoint, Request, Session
+from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
-from tidings_capture.mysql.flavours.flavour import EventSource, Flavour, Moment
+from tidings_capture.mysql.flavours.flavour import COM_BINLOG_DUMP, EventSource, Flavour, Moment
 from tidings_capture.mysql.flavours.mysql_server import (
     check_position,
     check_server,
@@ -27,7 +28,6 @@ from tidings_service import get_logger
 from tidings_service.errors import Retry
 
 _log = get_logger(__name__)
-_COM_BINLOG_DUMP: Final = 0x12
 _COM_BINLOG_DUMP_GTID: Final = 0x1E
 _BY_SET: Final = 4
 """The position is a set, and no file is named."""
@@ -95,9 +95,8 @@ class MySql:
     def await_definitions(self, session: Session, names: Collection[tuple[str, str]]) -> None:
         """The catalog shows them before they are among the complete transactions; who reads a table waits for them."""
         for database, table in names:
-            quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (database, table))
             try:
-                session.rows(f"SELECT 1 FROM {quoted} LIMIT 0")  # noqa: S608 - a name that is quoted
+                session.rows(f"SELECT 1 FROM {quoted(database)}.{quoted(table)} LIMIT 0")  # noqa: S608 - a name that is quoted
             except MariaDbError as error:
                 if error.number != _NO_TABLE:
                     raise
@@ -177,7 +176,7 @@ class MySql:
         )
         if isinstance(position, FilePosition):
             body = struct.pack("<IHI", position.position, 0, number) + position.file.encode()
-            return Request(statements, _COM_BINLOG_DUMP, body)
+            return Request(statements, COM_BINLOG_DUMP, body)
         assert isinstance(position, GtidSet)
         ids = position.encoded()
         body = struct.pack("<HIIQI", _BY_SET, number, 0, _FIRST, len(ids)) + ids
