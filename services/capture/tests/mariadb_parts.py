@@ -13,7 +13,7 @@ from tidings_capture.mysql.client import BinlogStream, Endpoint, Session
 from tidings_capture.mysql.encoding.selected import expression, quoted, reader
 from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.schemas.catalog import Charsets, Table, table
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MySqlLikeServer
 
 SERVER_ID = 90_001
 EVERY_TYPE = """
@@ -33,12 +33,12 @@ CREATE TABLE kinds (
 )"""
 
 
-def endpoint(server: MariaDbServer) -> Endpoint:
+def endpoint(server: MySqlLikeServer) -> Endpoint:
     """Of its superuser."""
     return Endpoint("127.0.0.1", server.port, "admin", server.password)
 
 
-def connector_options(server: MariaDbServer, database: str) -> dict[str, str]:
+def connector_options(server: MySqlLikeServer, database: str) -> dict[str, str]:
     """Of a connector that captures one database as its superuser, under the prefix ``p``."""
     return {
         "database.hostname": "127.0.0.1",
@@ -54,7 +54,7 @@ def connector_options(server: MariaDbServer, database: str) -> dict[str, str]:
 class Database:
     """A database of a test's own."""
 
-    def __init__(self, server: MariaDbServer, name: str) -> None:
+    def __init__(self, server: MySqlLikeServer, name: str) -> None:
         self.endpoint = endpoint(server)
         self.name = name
         self.session = Session(self.endpoint)

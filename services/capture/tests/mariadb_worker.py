@@ -9,8 +9,10 @@ import pytest
 from mariadb_parts import Database
 
 from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_connect.connector import Connector
 from tidings_connect.converters.encoding import JsonConverter
 from tidings_connect.data.records import Record
+from tidings_connect.testing.contract import Case
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope.json_codec import JsonCodec
@@ -23,6 +25,28 @@ def running(config: Config) -> Iterator[MemoryWorker]:
     with MemoryWorker(MariaDbConnector(), "c") as worker:
         worker.put(config)
         yield worker
+
+
+def contract_case(connector: Connector, database: Database, config: Config) -> Case:
+    """A case of the contract of source connectors, on a table of its own."""
+    database.run("CREATE TABLE things (number INT PRIMARY KEY AUTO_INCREMENT)")
+
+    def produce(count: int) -> None:
+        for _ in range(count):
+            database.run("INSERT INTO things VALUES (NULL)")
+
+    def numbers(worker: MemoryWorker) -> list[int]:
+        values: list[dict[str, Any]] = worker.values(topic(database, "things"))
+        return [value["after"]["number"] for value in values]
+
+    return Case(
+        connector,
+        config,
+        produce,
+        numbers,
+        changed={"max.batch.size": "1"},
+        wrong=("heartbeat.interval.ms", "often"),
+    )
 
 
 def topic(database: Database, table: str) -> str:

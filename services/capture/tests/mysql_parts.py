@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mariadb_parts import Database, connector_options
+from mariadb_parts import Database
 from mariadb_worker import Collected
 
 from tidings_capture.mysql.binlog.file_position import FilePosition
@@ -17,19 +17,10 @@ from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_stack.mysql import MySqlServer
-
-
-def mysql_options(server: MySqlServer, database: str) -> dict[str, str]:
-    """Of a connector that captures one database as its superuser, under the prefix ``p``."""
-    return connector_options(server, database)  # type: ignore[arg-type]
 
 
 class MySqlDatabase(Database):
     """A database of a test's own."""
-
-    def __init__(self, server: MySqlServer, name: str) -> None:
-        super().__init__(server, name)  # type: ignore[arg-type]
 
     def position(self) -> LogPosition:  # type: ignore[override]
         """The end of the log, by GTIDs."""

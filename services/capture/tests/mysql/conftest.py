@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from mysql_parts import MySqlDatabase, mysql_options
+from mariadb_parts import connector_options
+from mysql_parts import MySqlDatabase
 
 from tidings_stack.mysql import MySqlServer
 
@@ -17,4 +18,4 @@ def database(mysql: MySqlServer, unique_name: str) -> Iterator[MySqlDatabase]:
 
 @pytest.fixture
 def config(mysql: MySqlServer, unique_name: str) -> dict[str, str]:
-    return mysql_options(mysql, unique_name) | {"provide.transaction.metadata": "true"}
+    return connector_options(mysql, unique_name) | {"provide.transaction.metadata": "true"}
