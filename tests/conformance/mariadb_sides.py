@@ -1,17 +1,52 @@
-"""What the tests of MariaDB's connector beside Debezium's share: the configuration of both, and the comparison of records."""
+"""What the tests of MariaDB's and MySQL's connectors beside Debezium's share: the configuration of both, and the comparison of records."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
+from side_by_side import Side
+
 from tidings_capture.mysql.connector import MariaDbConnector
-from tidings_stack.mariadb import MariaDbServer
+from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_envelope.headers.as_of import HEADER as AS_OF
+from tidings_stack.mariadb import MySqlLikeServer
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
+_OWN_HEADERS = {"__debezium.context.runId", AS_OF}
+"""One is each run's, the other one this connector's."""
+
+
+class Sides:
+    """Debezium's connector and this one, on the same tables: what each has written so far."""
+
+    def __init__(self, side: Side, worker: MemoryWorker) -> None:
+        self._side, self._worker = side, worker
+
+    def both(self, topic: str, count: int) -> bool:
+        """Whether each has so many records there."""
+        return min(map(len, self.records(topic))) >= count
+
+    def records(self, topic: str) -> tuple[list[Any], list[Any]]:
+        """Debezium's, and ours."""
+        self._side.check()
+        self._side.read()
+        return self._side.records[topic, 0], list(self._worker.kafka.topics.get(topic, ()))
+
+    def differences(self, topics: Iterable[str]) -> list[str]:
+        """Where they differ, once both have written all."""
+        found: list[str] = []
+        for topic in topics:
+            theirs, ours = ([shown(*record) for record in records] for records in self.records(topic))
+            if len(theirs) != len(ours):
+                found.append(f"{topic}: {len(theirs)} and {len(ours)} records")
+            for number, (its, own) in enumerate(zip(theirs, ours, strict=False)):
+                found += differences(its, own, f"{topic}#{number}")
+        return found
 
 
 def shown(key: bytes | None, value: bytes | None, headers: Any) -> Any:
     """A record without what differs by its nature."""
-    named = [(n, bytes(v or b"")) for n, v in headers or () if n != "__debezium.context.runId"]
+    named = [(n, bytes(v or b"")) for n, v in headers or () if n not in _OWN_HEADERS]
     told = None if value is None else json.loads(value)
     if told is not None and "source" in told["payload"]:
         payload = told["payload"]
@@ -36,15 +71,26 @@ def differences(theirs: Any, ours: Any, path: str) -> list[str]:
     return [] if theirs == ours else [f"{path}: {str(theirs)[:80]} and {str(ours)[:80]}"]
 
 
-def configured(mariadb: MariaDbServer, kafka_bootstrap: str, name: str, **options: str) -> dict[str, str]:
-    """As Debezium has it: nothing is said that is its default."""
+def configured(
+    server: MySqlLikeServer,
+    kafka_bootstrap: str,
+    name: str,
+    connector: str = MariaDbConnector.class_name,
+    **options: str,
+) -> dict[str, str]:
+    """As Debezium has it: nothing is said that is its default.
+
+    Args:
+        connector: its class.
+        options: with underscores for dots.
+    """
     return {
-        "connector.class": MariaDbConnector.class_name,
+        "connector.class": connector,
         "tasks.max": "1",
         "database.hostname": "127.0.0.1",
-        "database.port": str(mariadb.port),
+        "database.port": str(server.port),
         "database.user": "admin",
-        "database.password": mariadb.password,
+        "database.password": server.password,
         "database.server.id": "184054",
         "database.include.list": name,
         "topic.prefix": name,

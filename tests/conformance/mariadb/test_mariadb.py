@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from mariadb_parts import EVERY_TYPE, Database
-from mariadb_sides import OURS, configured, differences, shown
+from mariadb_sides import OURS, Sides, configured, differences, shown
 from mariadb_values import EDGES, insert
 from side_by_side import Side, rest
 
@@ -182,27 +182,16 @@ def test_each_record_is_debeziums(
     with MemoryWorker(MariaDbConnector(), unique_name) as worker:
         side.create(config)
         worker.put({**config, **OURS})
-
-        def both(topic: str, count: int) -> bool:
-            side.check()
-            side.read()
-            return min(len(side.records[topic, 0]), len(worker.kafka.topics.get(topic, ()))) >= count
-
-        wait_for("both snapshots", lambda: both(topics[1], 1), 120)
+        sides = Sides(side, worker)
+        wait_for("both snapshots", lambda: sides.both(topics[1], 1), 120)
         for statement in (*(kinds(chance) for _ in range(30)), *CHANGES):
             database.run(statement)
-        wait_for("the last change", lambda: both(topics[1], 7), 120)
-        mine = {topic: list(worker.kafka.topics[topic]) for topic in topics}
+        wait_for("the last change", lambda: sides.both(topics[1], 7), 120)
         for topic in topics:
-            wait_for("Debezium's producer", lambda topic=topic: both(topic, len(mine[topic])), 60)
+            count = len(worker.kafka.topics[topic])
+            wait_for("Debezium's producer", lambda topic=topic, count=count: sides.both(topic, count), 60)
+        differing = sides.differences(topics)
     side.delete()
-    differing: list[str] = []
-    for topic in topics:
-        theirs = [shown(*record) for record in side.records[topic, 0]]
-        ours = [shown(*record) for record in mine[topic]]
-        assert len(theirs) == len(ours), topic
-        for number, (its, own) in enumerate(zip(theirs, ours, strict=True)):
-            differing += differences(its, own, f"{topic}#{number}")
     assert not differing, "\n".join(differing[:20])
 
 
@@ -217,22 +206,16 @@ def test_the_topic_of_schema_changes_is_debeziums(
     with MemoryWorker(MariaDbConnector(), unique_name) as worker:
         side.create(config)
         worker.put({**config, **OURS, "schema.history.internal.kafka.topic": f"our-history-{unique_name}"})
-
-        def both(count: int) -> bool:
-            side.check()
-            side.read()
-            return min(len(side.records[unique_name, 0]), len(worker.kafka.topics[unique_name])) >= count
-
+        sides = Sides(side, worker)
         before = 1 + 3 + 2 * 6
-        worker.kafka.topics.setdefault(unique_name, [])
-        wait_for("the structure of both snapshots", lambda: both(before), 120)
+        wait_for("the structure of both snapshots", lambda: sides.both(unique_name, before), 120)
         wait_for("the end of both snapshots", lambda: bool(worker.offsets()), 60)
         told = before
         for statement in DEFINITIONS:
             database.run(statement.format(name=unique_name))
             told += len(definitions(statement, unique_name))
             wait_for(statement, lambda told=told: len(worker.kafka.topics[unique_name]) >= told, 60)
-        wait_for("the last definition", lambda: both(told), 120)
+        wait_for("the last definition", lambda: sides.both(unique_name, told), 120)
         mine = list(worker.kafka.topics[unique_name])
     theirs_told = history(kafka_bootstrap, config["schema.history.internal.kafka.topic"])
     side.delete()

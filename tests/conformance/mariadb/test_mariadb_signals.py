@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from mariadb_parts import Database
-from mariadb_sides import OURS, configured, differences, shown
+from mariadb_sides import OURS, Sides, configured, differences, shown
 from side_by_side import Side
 
 from tidings_capture.mysql.connector import MariaDbConnector
@@ -135,9 +135,7 @@ def test_signals_do_what_debeziums_do(
                 )
 
         def both(table: str, count: int) -> bool:
-            side.read()
-            topic = f"{name}.{name}.{table}"
-            return min(len(side.records[topic, 0]), len(worker.kafka.topics.get(topic, ()))) >= count
+            return Sides(side, worker).both(f"{name}.{name}.{table}", count)
 
         wait_for("the first snapshots", lambda: notes("COMPLETED", 1), 120)
         database.run("INSERT INTO a VALUES (100, 'later')")

@@ -4,16 +4,15 @@ Masked: as in the comparison of MariaDB's connector, and our header `tidings.as.
 TRUNCATE, swaps of names, CREATE TABLE ... SELECT, definitions in quick succession, negative times within JSON, quotes in defaults.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from mariadb_sides import OURS, configured, differences, shown
+from mariadb_sides import OURS, Sides, configured
 from mysql_parts import MySqlDatabase
 from side_by_side import Side
 
 from tidings_capture.mysql.connector import MySqlConnector
 from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_envelope.headers.as_of import HEADER as AS_OF
 from tidings_stack.connect import ConnectServer
 from tidings_stack.mysql import MySqlServer
 from tidings_stack.waiting import wait_for
@@ -74,18 +73,10 @@ def database(mysql: MySqlServer, unique_name: str) -> Iterator[MySqlDatabase]:
     made.close()
 
 
-def own_headers(headers: Iterable[tuple[str, bytes]] | None) -> list[tuple[str, bytes]]:
-    """Those that Debezium has, too."""
-    return [(name, value) for name, value in headers or () if name != AS_OF]
-
-
 def configured_for(mysql: MySqlServer, bootstrap: str, name: str, **options: str) -> dict[str, str]:
-    """As Debezium has it: nothing is said that is its default."""
-    made = configured(mysql, bootstrap, name, **options)  # type: ignore[arg-type]
-    only = {
-        "schema.history.internal.store.only.captured.databases.ddl": "true"
-    }  # the server is not this test's alone
-    return made | only | {"connector.class": MySqlConnector.class_name}
+    """The server is not this test's alone."""
+    made = configured(mysql, bootstrap, name, MySqlConnector.class_name, **options)
+    return {**made, "schema.history.internal.store.only.captured.databases.ddl": "true"}
 
 
 def test_each_record_is_debeziums(
@@ -106,36 +97,17 @@ def test_each_record_is_debeziums(
     with MemoryWorker(MySqlConnector(), unique_name) as worker:
         side.create(config)
         worker.put({**config, **OURS})
-
-        def both(topic: str, count: int) -> bool:
-            side.check()
-            side.read()
-            return min(len(side.records[topic, 0]), len(worker.kafka.topics.get(topic, ()))) >= count
-
-        wait_for("both snapshots", lambda: both(kinds, len(ROWS)), 120)
+        sides = Sides(side, worker)
+        wait_for("both snapshots", lambda: sides.both(kinds, len(ROWS)), 120)
         wait_for("the end of both snapshots", lambda: bool(worker.offsets()), 60)
         database.run(*ROWS, *LOGGED_ROWS, *CHANGES)
 
         def ended() -> bool:
             """Whether both have told of the last transaction."""
-            side.check()
-            side.read()
-            values = (
-                [value for _, value, _ in side.records[last, 0]],
-                [v for _, v, _ in worker.kafka.topics.get(last, ())],
-            )
-            return all(b'"b":"end"' in ((found or [b""])[-1] or b"") for found in values)
+            return all(records and b'"b":"end"' in (records[-1][1] or b"") for records in sides.records(last))
 
         wait_for("the last change", ended, 120)
-        wait_for("the last END", lambda: both(topics[1], ENDED), 60)
-        mine = {topic: list(worker.kafka.topics.get(topic, ())) for topic in topics}
+        wait_for("the last END", lambda: sides.both(topics[1], ENDED), 60)
+        differing = sides.differences(topics[::-1])
     side.delete()
-    differing: list[str] = []
-    for topic in topics[::-1]:
-        theirs = [shown(*record) for record in side.records[topic, 0]]
-        ours = [shown(key, value, own_headers(headers)) for key, value, headers in mine[topic]]
-        if len(theirs) != len(ours):
-            differing.append(f"{topic}: {len(theirs)} and {len(ours)}")
-        for number, (its, own) in enumerate(zip(theirs, ours, strict=False)):
-            differing += differences(its, own, f"{topic}#{number}")
     assert not differing, "\n".join(differing[:50])
