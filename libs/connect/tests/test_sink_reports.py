@@ -15,8 +15,8 @@ from sink_loop_parts import (
 )
 
 from tidings_connect.herder.local_task import Counters
-from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.herder.sink_metrics import sink_metrics
+from tidings_connect.series_bounds import SeriesBounds
 from tidings_connect.task.channel import Report, SinkCounts, SinkReport
 from tidings_connect.testing.memory_worker import MemoryWorker
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from tidings_connect.config.worker import WorkerConfig
-    from tidings_connect.herder.series_bounds import SeriesBounds
+    from tidings_connect.series_bounds import SeriesBounds
     from tidings_connect.task.channel import Report
     from tidings_connect.task.transport import TaskContext
 

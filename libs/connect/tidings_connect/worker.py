@@ -28,13 +28,13 @@ from tidings_connect.herder.herder import Herder
 from tidings_connect.herder.jobs import worker_secrets
 from tidings_connect.herder.metrics import ConnectorCollector
 from tidings_connect.herder.rotation import Rotation
-from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.herder.tagged_collector import TaggedCollector
 from tidings_connect.java.properties import load_properties
 from tidings_connect.limits import set_limits
 from tidings_connect.rest.api import RestApi
 from tidings_connect.rest.forwarding import forwarding
 from tidings_connect.rest.origins import same_origin
+from tidings_connect.series_bounds import SeriesBounds
 from tidings_connect.storage.records import INITIAL_STATES, STARTED
 from tidings_connect.task.forks import TaskForks
 from tidings_service import (

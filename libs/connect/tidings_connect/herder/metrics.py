@@ -11,8 +11,8 @@ from prometheus_client.registry import Collector
 
 from tidings_connect.config.plugins import kind_of
 from tidings_connect.herder.local_task import FAILED, RUNNING, UNASSIGNED, LocalTask
-from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.herder.sink_metrics import sink_metrics
+from tidings_connect.series_bounds import SeriesBounds
 from tidings_connect.storage.records import PAUSED, STOPPED
 
 _STATES = (RUNNING, PAUSED, STOPPED, FAILED, UNASSIGNED)

@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from tidings_connect.config.plugins import kind_of
 from tidings_connect.herder.local_task import LocalTask
-from tidings_connect.herder.series_bounds import OTHER, SeriesBounds
+from tidings_connect.series_bounds import OTHER, SeriesBounds
 from tidings_connect.task.channel import SinkCounts
 
 _TASK = ("connector", "task")

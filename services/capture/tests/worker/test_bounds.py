@@ -6,11 +6,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tidings_connect.herder.series_bounds import OTHER, SeriesBounds
 from tidings_connect.kafka.topic_bounds import TopicBounds, TopicError
 from tidings_connect.log_levels import MOST_CHARACTERS, MOST_LOGGERS, LogLevels
 from tidings_connect.rest.errors import connect_errors
 from tidings_connect.rest.loggers import LoggersApi
+from tidings_connect.series_bounds import OTHER, SeriesBounds
 from tidings_service import serve_application
 
 BOUNDS = TopicBounds(["c", "o", "s"], "shop", "__beat.shop")

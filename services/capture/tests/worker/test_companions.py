@@ -6,7 +6,7 @@ from unittest.mock import MagicMock
 from prometheus_client import CollectorRegistry
 
 from tidings_connect.config.plugins import connectors
-from tidings_connect.herder.series_bounds import SeriesBounds
+from tidings_connect.series_bounds import SeriesBounds
 
 
 def test_the_metrics_of_all_companions_go_into_one_registry() -> None:

@@ -20,7 +20,7 @@ from tidings_connect.task.source_loop import SourceConnector, SourceTask
 
 if TYPE_CHECKING:
     from tidings_capture.mysql.companion import BinlogCompanion
-    from tidings_connect.herder.series_bounds import SeriesBounds
+    from tidings_connect.series_bounds import SeriesBounds
 
 
 class MariaDbConnector(SourceConnector):

@@ -12,8 +12,8 @@ from tidings_capture.postgres.wal.monitor import WalMonitor
 from tidings_capture.postgres.wal.slots import SlotCollector, own_slots
 from tidings_connect.config.plugins import connector_of
 from tidings_connect.connector import Host, RunningTask
-from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.herder.tagged_collector import TaggedCollector
+from tidings_connect.series_bounds import SeriesBounds
 
 
 class SlotCompanion:

@@ -28,7 +28,7 @@ from tidings_service import get_logger
 
 if TYPE_CHECKING:
     from tidings_capture.postgres.companion import SlotCompanion
-    from tidings_connect.herder.series_bounds import SeriesBounds
+    from tidings_connect.series_bounds import SeriesBounds
     from tidings_connect.task.transport import TaskContext
 
 _log = get_logger(__name__)

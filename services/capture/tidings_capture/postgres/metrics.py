@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 from tidings_capture.postgres.offsets.losses import REASONS
 from tidings_capture.postgres.streaming.report import stream_report
 from tidings_connect.connector import RunningTask
-from tidings_connect.herder.series_bounds import SeriesBounds
 from tidings_connect.kafka.producer import QUEUE_RECORDS
+from tidings_connect.series_bounds import SeriesBounds
 
 _INPUT_ERRORS = ("pgoutput", "conversion")
 _PLUGIN = "postgres"
