@@ -1,1 +1,1 @@
-"""MariaDB by its binary log."""
+"""MariaDB and MySQL by their binary logs."""

@@ -40,7 +40,6 @@ from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.formats.json_schemas import JsonSchemas
 from tidings_lakehouse.formats.registry import SchemaSource
 from tidings_lakehouse.merge_rules import MergeRule
-from tidings_lakehouse.merging.later import Later
 from tidings_lakehouse.phases import Phases
 from tidings_lakehouse.spark.kafka import Brokers, Offsets
 from tidings_lakehouse.spark.parallel import Workers
@@ -52,6 +51,7 @@ from tidings_lakehouse.topics import TECHNICAL, TRANSACTION_LOG, transaction_top
 from tidings_lakehouse.watermark.completeness import has_read
 from tidings_lakehouse.watermark.source_watermark import SourceWatermark, countable
 from tidings_lakehouse.watermark.transactions import Markers, TransactionLog
+from tidings_lakehouse.writing.later import Later
 from tidings_lakehouse.writing.quarantining import put_in_quarantine
 from tidings_lakehouse.writing.renames import Renames
 from tidings_lakehouse.writing.set_aside import Missed, SetAside, first_offsets
