@@ -1,8 +1,10 @@
 """Files: objects in a directory and in S3, and lines of one file. What is in them stays; a record that is there twice is seen."""
 
+import contextlib
 import json
 import re
-from collections.abc import Sequence
+import resource
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pyarrow import fs
@@ -89,11 +91,10 @@ class S3Target(Target):
 
 
 class LinesTarget(FileTarget):
-    """Lines of a file, by Kafka Connect's own sink: two tasks would write to one file."""
+    """Lines of a file to which two tasks append, by Kafka Connect's own sink. Its disk is full at times."""
 
     claim = Claim.AT_LEAST_ONCE
     in_order = True
-    tasks = 1
 
     def __init__(self, place: Place) -> None:
         self._directory = place.directory
@@ -111,3 +112,27 @@ class LinesTarget(FileTarget):
 
     def _file(self, run: str) -> Path:
         return self._directory / f"{run}.lines"
+
+    @contextlib.contextmanager
+    def occupied(self, run: str) -> Iterator[None]:
+        """See `FileTarget.occupied`: the tasks that have the file open find a full disk, in the midst of a line."""
+        file = self._file(run)
+        most = (file.stat().st_size if file.exists() else 0) + 17
+        before = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in _who_has(file)}
+        for pid, (_, hard) in before.items():
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, hard))
+        yield
+        for pid, limits in before.items():
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
+
+
+def _who_has(file: Path) -> set[int]:
+    """The processes that have a file open."""
+    found = set()
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if descriptor.readlink() == file:
+                found.add(int(descriptor.parts[2]))
+    return found

@@ -1,6 +1,8 @@
 """What files do to their connectors: absent, growing, replaced, full; and the worker's standard streams."""
 
+import fcntl
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from tidings_connect.task.sink import SinkContext
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_sinks.errors import FileError
 from tidings_sinks.file.connector import FileStreamSinkConnector, FileStreamSourceConnector
+from tidings_stack.waiting import wait_for
 
 
 @pytest.fixture
@@ -162,7 +165,7 @@ def test_without_a_file_they_are_the_worker_s_standard_streams() -> None:
     assert done.stdout == b"{b=[1, null]}\n"
 
 
-FULL = """
+TASK = """
 import resource, sys
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, TopicPartition
 from tidings_envelope.schema import ConnectSchema, ConnectType
@@ -173,11 +176,19 @@ at, text = TopicPartition("t", 0), ConnectSchema(ConnectType.STRING)
 def record(value, offset):
     return SinkRecord("t", 0, None, None, text, value, None, [], offset, at)
 
-task = FileStreamSinkConnector().open_task({"file": sys.argv[1]}, SinkContext("s", 0, lambda record, error: None))
+def open_task(number=0):
+    context = SinkContext("s", number, lambda record, error: None)
+    return FileStreamSinkConnector().open_task({"file": sys.argv[1]}, context)
+
+task, other = open_task(), open_task(1)
+"""
+FULL = (
+    TASK
+    + """
 unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, unlimited[1]))  # as a disk with so many bytes left
 task.put([record("first", 0), record("second", 1)])
-assert open(sys.argv[1], "rb").read() == b"first\\nseco"
+assert open(sys.argv[1], "rb").read() == b"first\\n"
 for again in (lambda: task.flush({at: 2}), lambda: task.put([record("third", 2)])):
     try:
         again()
@@ -185,20 +196,48 @@ for again in (lambda: task.flush({at: 2}), lambda: task.put([record("third", 2)]
         assert "cannot be written" in str(error)
     else:
         raise AssertionError("it was taken")
+other.put([record("one", 0)])
+assert open(sys.argv[1], "rb").read() == b"first\\none\\n"
 resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+other.put([record("two", 1)])
 task.put([record("third", 2)])
 assert task.flush({at: 3}) == {at: 3}
 task.stop()
 """
+)
+AT_ONCE = (
+    TASK
+    + """
+task.put([record("one " + "1" * 30, 0)])
+task.stop()
+"""
+)
 
 
-def test_a_full_disk_tears_and_repeats_no_line(tmp_path: Path) -> None:
+def test_a_full_disk_tears_and_repeats_no_line_of_either_task(tmp_path: Path) -> None:
     file = tmp_path / "out"  # another process: the limit counts for what pytest writes as well
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(file)], capture_output=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr.decode()
-    assert file.read_bytes() == b"first\nsecond\nthird\n"
+    assert file.read_bytes() == b"first\none\ntwo\nsecond\nthird\n"
+
+
+def test_a_task_waits_for_the_other_one_s_lines(tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    with file.open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waits = f" -> FLOCK .*:{file.stat().st_ino} "
+        with subprocess.Popen([sys.executable, "-c", AT_ONCE, str(file)]) as task:
+            wait_for(
+                "the task to wait, or to end",
+                lambda: re.search(waits, Path("/proc/locks").read_text()) or task.poll() is not None,
+            )
+            assert task.poll() is None, "it has not waited"
+            assert file.read_bytes() == b""
+            fcntl.flock(other, fcntl.LOCK_UN)
+            assert task.wait(60) == 0
+    assert file.read_bytes() == b"one " + b"1" * 30 + b"\n"
 
 
 def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
