@@ -60,6 +60,11 @@ class MongoTarget(Target):
         self._url = server.url
         self.serve(server, server.port)
 
+    @property
+    def heavy(self) -> tuple[str, ...]:
+        """See `Target.heavy`."""
+        return super().heavy if self.restarts else ("target_forget",)
+
     def connector(self, run: str) -> dict[str, str]:
         """See `Target.connector`."""
         assert self.proxy is not None

@@ -222,6 +222,11 @@ class Run(LabFaults):
         self._target.server.kill()
         self._target.server.start()
 
+    def target_forget(self, fault: Fault) -> None:
+        """The target crashes and has forgotten everything, so that the sink is told to begin anew."""
+        self.target_kill(fault)
+        self.rewind(fault)
+
     def target_freeze(self, fault: Fault) -> None:
         """The target answers nothing for a while."""
         self._target.freeze(fault)
