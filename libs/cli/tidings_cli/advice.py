@@ -130,6 +130,8 @@ OF_WARNINGS: Final = {
     "this mode does not see everything": "Read [query sources](query-sources.md#what-a-mode-finds); choose another mode, or read the log.",
     "WAL metrics are not available": "Grant the role `pg_monitor`; until then the alerts on WAL are blind.",
     "a connector cannot divide its work into tasks": "Correct the options that its first task complains of.",
+    "a file cannot be shortened": "Nothing, if the disk has room again: the line goes on. `reason` says what forbids it, an append-only attribute for one.",
+    "a file has no locks": "Let one task write the file, or put it on a file system with locks (`flock`): lines may have others within them when the disk is full.",
     "a file takes no lines now": "Give the disk of the file more room; the lines are kept and written when it takes them.",
     "a file to read is not there yet": "Nothing, if it will be; else correct `file`. The task looks again.",
     "a record was left out": "See why the record that it names does not become a document; `option` is what has it left out.",
