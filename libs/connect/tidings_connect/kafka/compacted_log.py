@@ -23,7 +23,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # in
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.clients import AdminClient, Consumer
 from tidings_connect.kafka.producer import describe_failure
-from tidings_connect.kafka.topics import NOT_THERE_YET, partitions_of
+from tidings_connect.kafka.topics import NOT_THERE_YET, partitions_of, told_offset
 from tidings_connect.supervised import OnEnd, supervised_thread
 
 _LOG: Final = logging.getLogger("tidings_capture.librdkafka")
@@ -135,7 +135,7 @@ class TopicTail:
                     isolation_level=IsolationLevel.READ_COMMITTED,
                     request_timeout=max(1.0, deadline - time.monotonic()),
                 )
-                return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
+                return {(at.topic, at.partition): told_offset(future) for at, future in futures.items()}
             except KafkaException as error:
                 code = error.args[0].code()
                 if code in _STALE:

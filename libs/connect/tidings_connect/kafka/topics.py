@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -84,6 +85,19 @@ def partitions_of(consumer: Consumer, topic: str) -> set[int]:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
+def told_offset(future: Future[Any]) -> int:
+    """The answer of `AdminClient.list_offsets` for a partition. Where a broker does not answer in time, librdkafka's answer is
+    an offset below 0, and no error: every place would be behind it.
+
+    Raises:
+        KafkaException: there is no answer.
+    """
+    offset: int = future.result().offset
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "where a partition ends was not told in time"))  # noqa: SLF001 - librdkafka's own name
+    return offset
+
+
 def ends_of(
     settings: Mapping[str, Any], topic: str, partitions: set[int], isolation: IsolationLevel
 ) -> dict[int, int]:
@@ -94,7 +108,7 @@ def ends_of(
     while True:
         asked = admin.list_offsets(wanted, isolation_level=isolation, request_timeout=_REQUEST_SECONDS)
         try:
-            return {place.partition: future.result().offset for place, future in asked.items()}
+            return {place.partition: told_offset(future) for place, future in asked.items()}
         except KafkaException as error:
             if error.args[0].code() not in NOT_THERE_YET or time.monotonic() > deadline:
                 raise

@@ -1,5 +1,7 @@
 """What capture reads from a real broker."""
 
+import os
+import signal
 import threading
 import time
 from typing import Any
@@ -8,9 +10,11 @@ import pytest
 
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka import producer as kafka
+from tidings_connect.kafka.compacted_log import TopicTail
 from tidings_connect.kafka.producer import AcknowledgedProducer, RecordProducer
 from tidings_connect.kafka.topics import TopicAdmin, read_compacted
 from tidings_connect.kafka.transactional_producer import TransactionalProducer
+from tidings_stack.provision.provider import Provider
 
 
 def test_a_topic_that_is_just_being_created_is_waited_for(kafka_bootstrap: str, unique_name: str) -> None:
@@ -26,6 +30,30 @@ def test_a_topic_that_is_just_being_created_is_waited_for(kafka_bootstrap: str, 
     timer.join()
     assert found in ({}, {b"key": b"value"})
     assert read_compacted(settings, unique_name) == {b"key": b"value"}
+
+
+def test_a_broker_that_does_not_answer_is_not_taken_for_the_end_of_a_topic(
+    stack: Provider, unique_name: str
+) -> None:
+    """librdkafka gives offset -1001 then, and no error: a worker that was cut off from its group started what it had long lost."""
+    settings = {"bootstrap.servers": stack.kafka.url}
+    pid = getattr(stack.kafka, "pid", None)
+    if pid is None:
+        pytest.skip("Kafka is not a process of this machine")
+    TopicAdmin(settings).ensure_topic(unique_name, partitions=2, replication_factor=1, config={})
+    tail = TopicTail(settings, [unique_name], lambda _: None, lambda _: None, lambda _: None)
+    tail.start()
+    try:
+        tail.wait_end()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(BrokerError, match="was not told in time"):
+                tail.wait_end(1.0)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        tail.wait_end()
+    finally:
+        tail.close()
 
 
 def test_a_topic_that_never_comes_is_named(kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:

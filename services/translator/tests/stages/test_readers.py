@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,13 @@ from prometheus_client import REGISTRY
 
 from tidings_domain.language.lifecycle import Lifecycle
 from tidings_service.kafka_access import KafkaAccess
+from tidings_stack.provision.provider import Provider
+from tidings_translator.base.errors import BrokerError
+from tidings_translator.base.records import Partition
 from tidings_translator.cli.readers import main
+from tidings_translator.kafka import offsets
+from tidings_translator.kafka.clients import KafkaAdmin
+from tidings_translator.kafka.offsets import partition_ends
 from tidings_translator.ledger.records import GenerationAdmin
 from tidings_translator.readers.groups import Readers
 from tidings_translator.readers.versions import Reader, ReaderMetrics, Version, table
@@ -172,3 +179,22 @@ def test_the_table_shows_every_version() -> None:
         "shop.order-placed.v1  new       stable  2        7       nothing yet           2027-05-01\n"
         "shop.order-placed.v2  (nobody)\n"
     )
+
+
+def test_a_broker_that_does_not_answer_is_not_taken_for_an_empty_topic(
+    stack: Provider, topics: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka gives offset -1001 then, and no error."""
+    pid = getattr(stack.kafka, "pid", None)
+    if pid is None:
+        pytest.skip("Kafka is not a process of this machine")
+    monkeypatch.setattr(offsets, "REQUEST_SECONDS", 1.0)
+    admin = KafkaAdmin(KafkaAccess(stack.kafka.url))
+    places = [Partition(topics[0], number) for number in range(2)]
+    assert sum(partition_ends(admin, places).values()) >= 10
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(BrokerError, match="the ends of partitions cannot be read"):
+            partition_ends(admin, places)
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -5,7 +5,8 @@ All calls block and are meant for threads. Kafka's errors become `BrokerError`, 
 
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
+from concurrent.futures import Future
+from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
@@ -121,13 +122,19 @@ def partition_ends(
             futures = admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_SECONDS
             )
-            return {
-                Partition(tp.topic, tp.partition): int(future.result().offset)
-                for tp, future in futures.items()
-            }
+            return {Partition(tp.topic, tp.partition): _told(future) for tp, future in futures.items()}
         except KafkaException as error:
             # A topic that was created a moment ago, or a broker that has just gone.
             if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
                 topics = ", ".join(sorted({place.topic for place in wanted}))
                 raise broken(error, f"the ends of partitions cannot be read: {topics}", admin) from error
             time.sleep(0.1)
+
+
+def _told(future: Future[Any]) -> int:
+    """Where a broker does not answer in time, librdkafka's answer is an offset below 0, and no error: a partition would seem to be
+    empty."""
+    offset = int(future.result().offset)
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer in time"))  # noqa: SLF001 - librdkafka's own name
+    return offset
