@@ -9,10 +9,11 @@ from side_by_side import Side
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_envelope.headers.as_of import HEADER as AS_OF
+from tidings_envelope.headers.commit import HEADER as COMMIT
 from tidings_stack.mariadb import MySqlLikeServer
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-_OWN_HEADERS = {"__debezium.context.runId", AS_OF}
+_OWN_HEADERS = {"__debezium.context.runId", AS_OF, COMMIT}
 """One is each run's, the other one this connector's."""
 
 

@@ -83,17 +83,21 @@ class Collected:
 
     def __init__(self, *, direct: bool) -> None:
         self.records: list[Any] = []
+        self.headers: list[dict[str, Any]] = []
+        """Of each record."""
         converter = JsonConverter(JsonCodec(), schemas_enable=False)
         self.direct = (converter, converter) if direct else None
 
     def write(self, record: SourceRecord, *, trusted: bool = False) -> None:
         self.records.append((record.topic, record.key, told(record.value)))
+        self.headers.append({header.key: header.value for header in record.headers})
 
     def write_encoded(self, topic: str, records: Sequence[Record]) -> None:
         assert self.direct
         self.records += [
             (topic, json.loads(k or b"null"), told(json.loads(v or b"null"))) for k, v, _ in records
         ]
+        self.headers += [dict(headers or ()) for _, _, headers in records]
 
 
 def told(value: Any) -> Any:

@@ -17,6 +17,7 @@ from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_envelope.headers.commit import HEADER as COMMIT
 
 
 class MySqlDatabase(Database):
@@ -46,12 +47,19 @@ def running(config: dict[str, str]) -> Iterator[MemoryWorker]:
 
 
 def streamed(
-    config: dict[str, str], start: LogPosition, end: LogPosition, *, direct: bool, kept: Any = None
+    config: dict[str, str],
+    start: LogPosition,
+    end: LogPosition,
+    *,
+    direct: bool,
+    kept: Any = None,
+    numbers: list[int] | None = None,
 ) -> tuple[list[Any], int]:
     """All records between two places, and how often a new stream began in the midst of a transaction.
 
     Args:
         kept: what is stored of an offset, after each of which a new stream begins; None: one stream reads all.
+        numbers: gets the number of each record's commit.
     """
     read = read_config(config, MYSQL)
     place = "" if start.has_ids else start.file  # type: ignore[attr-defined]
@@ -69,4 +77,6 @@ def streamed(
         if kept:
             halves += "event" in stored
             offset = read_offset(stored, MYSQL)
+    if numbers is not None:
+        numbers += [int(headers[COMMIT]) for headers in output.headers]
     return output.records, halves

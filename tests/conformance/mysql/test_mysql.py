@@ -1,6 +1,6 @@
 """MySQL's connector beside Debezium's on the same server and log: every record of a snapshot and of a script of all types.
 
-Masked: as in the comparison of MariaDB's connector, and our header `tidings.as.of`. What is known to differ (docs/mysql.md) is not in the script:
+Masked: as in the comparison of MariaDB's connector, and our headers `tidings.as.of` and `tidings.commit`. What is known to differ (docs/mysql.md) is not in the script:
 TRUNCATE, swaps of names, CREATE TABLE ... SELECT, definitions in quick succession, negative times within JSON, quotes in defaults.
 """
 

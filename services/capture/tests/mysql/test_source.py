@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import OtherServerError
 from tidings_capture.mysql.flavours.mysql import MYSQL
 from tidings_capture.mysql.offset import read_offset
+from tidings_envelope.commit_number import row_position
 
 Config = dict[str, str]
 
@@ -50,6 +52,9 @@ def test_a_snapshot_and_every_kind_of_transaction(database: MySqlDatabase, confi
         worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 13, "the changes")
         found = records(worker, topic(database, "t"))
         markers = [v for _k, v, _h in records(worker, "p.transaction")]
+        ends = [
+            int(h["tidings.commit"]) for _k, v, h in records(worker, "p.transaction") if v["status"] == "END"
+        ]
     assert [(value and value["op"], key["id"]) for key, value, _ in found] == [
         ("r", 1), ("r", 2), ("c", 3), ("c", 4), ("d", 4), (None, 4), ("c", 5), ("c", 6), ("c", 7), ("d", 3), (None, 3),
         ("c", 8), ("c", 9),
@@ -62,11 +67,18 @@ def test_a_snapshot_and_every_kind_of_transaction(database: MySqlDatabase, confi
     assert [source["gtid"].count(":tagged:") for source in sources if source["ts_us"]].count(1) == 1
     assert [m["event_count"] for m in markers if m["status"] == "END"] == [2, 2, 1, 1, 1, 1, 1]
     assert json.loads(found[4][2]["__debezium.newkey"]) == {"id": 5}
+    (read,) = {int(headers["tidings.as.of"]) for _, value, headers in found if value and value["op"] == "r"}
+    numbers = [int(headers["tidings.commit"]) for _, _, headers in found[2:]]
+    assert read < row_position(numbers[0], 1)
+    assert numbers == sorted(numbers)
+    assert list(dict.fromkeys(numbers)) == ends
 
 
 @pytest.mark.parametrize("kind", ["gtids", "events", "files"])
 def test_it_goes_on_in_the_midst_of_a_transaction(database: MySqlDatabase, config: Config, kind: str) -> None:
-    """A new stream after every event of rows: by the number of rows, by Debezium's numbers, or by bytes of files alone."""
+    """A new stream after every event of rows: by the number of rows, by Debezium's numbers, or by bytes of files alone.
+
+    The numbers of commits are the same, although the server's clock goes back and two transactions say the same time."""
     chance = random.Random(17)
     database.run("CREATE TABLE a (id INT PRIMARY KEY, n INT)", "CREATE TABLE b (id INT, n INT)")
     start, rows = database.position() if kind != "files" else database.file_position(), 0
@@ -77,6 +89,8 @@ def test_it_goes_on_in_the_midst_of_a_transaction(database: MySqlDatabase, confi
             values = ", ".join(f"({rows + n}, {n})" for n in range(count))
             database.run(f"INSERT INTO {chance.choice('ab')} VALUES {values}")
             rows += count
+        if turn == 2:
+            database.run("SET SESSION original_commit_timestamp = 1000000")
         database.run("UPDATE b SET n = n + 1", "COMMIT", "FLUSH BINARY LOGS", "TRUNCATE TABLE b")
     end = database.position() if kind != "files" else database.file_position()
     left_out = {"events": {"tidings_rows"}, "files": {"gtids"}, "gtids": set()}[kind]
@@ -85,11 +99,30 @@ def test_it_goes_on_in_the_midst_of_a_transaction(database: MySqlDatabase, confi
         return {name: value for name, value in stored.items() if name not in left_out}
 
     small = {**config, "max.batch.size": "1", "skipped.operations": "none"}
-    found, halves = streamed(small, start, end, direct=True, kept=kept)
-    whole, _ = streamed(small, start, end, direct=False)
+    numbers: list[int] = []
+    whole_numbers: list[int] = []
+    found, halves = streamed(small, start, end, direct=True, kept=kept, numbers=numbers)
+    whole, _ = streamed(small, start, end, direct=False, numbers=whole_numbers)
     assert halves > 8
     assert [name for name, _, _ in found].count("p.transaction") >= 8
     assert _rows(found) == _rows(whole)
+    ends = [
+        n
+        for n, (name, _, value) in zip(numbers, found, strict=True)
+        if name == "p.transaction" and value["status"] == "END"
+    ]
+    assert numbers == sorted(numbers)
+    assert ends == sorted(set(numbers))
+    of_rows = [
+        [n for n, (name, _, _) in zip(ns, records, strict=True) if name != "p.transaction"]
+        for ns, records in ((numbers, found), (whole_numbers, whole))
+    ]
+    assert of_rows[0] == of_rows[1]
+    assert min(later - one for one, later in pairwise(ends)) == 1, "of a time before it"
+    only_b = {**small, "table.include.list": rf"{database.name}\.b"}
+    some_numbers: list[int] = []
+    streamed(only_b, start, end, direct=True, numbers=some_numbers)
+    assert set(some_numbers) <= set(numbers)
 
 
 def _rows(found: list[Any]) -> list[Any]:
@@ -143,6 +176,7 @@ def test_a_stored_offset_is_debeziums() -> None:
         "row": 1,
         "server_id": 3,
         "event": 2,
+        "tidings_commit": 1_790_000_000_000_000,
     }
     assert read_offset(stored, MYSQL).stored() == stored
     plain = {name: value for name, value in stored.items() if name != "gtids"}

@@ -15,10 +15,14 @@ from typing import Any, Final, Protocol
 from tidings_capture.cdc.incremental.state import FIELDS
 from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_connect.errors import OffsetError
+from tidings_envelope import commit_number
+from tidings_envelope.gtid import ROWS
 
 _ROWS: Final = "tidings_rows"
 _DONE: Final = "tidings_snapshot_done"
 _PREPARED: Final = "tidings_prepared"
+COMMIT: Final = "tidings_commit"
+"""The field of `Offset.commit`."""
 _PART: Final = re.compile(r"(.+):(\d{1,18})")
 _ENTRY: Final = re.compile(r"(\d+-[0-9a-f]*-[0-9a-f]*):([^@;]+)@([^;]*)")
 _HINT: Final = "correct it with PATCH /connectors/{name}/offsets, or delete it"
@@ -66,6 +70,17 @@ class Offset:
     """Tables that a snapshot which is under way has sent as a whole, as ``database.table``."""
     prepared: Prepared = field(default_factory=dict)
     """Distributed transactions that are prepared only, by their ids: see `prepared`."""
+    commit: int = 0
+    """The last number of the transactions that are complete (`tidings_envelope.commit_number`); 0: they have no numbers, or none is
+    known."""
+
+    @property
+    def commit_position(self) -> int | None:
+        """Where the last of them was committed, as the pipeline orders commits; None: it cannot be told."""
+        if self.commit:
+            return commit_number.commit_position(self.commit)
+        sequence = self.gtids.sequence
+        return None if sequence is None else sequence * ROWS
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""
@@ -90,6 +105,8 @@ class Offset:
             made[_ROWS] = ",".join(f"{gtid}:{count}" for gtid, count in self.parts.items())
         if self.prepared:
             made[_PREPARED] = write_prepared(self.prepared)
+        if self.commit:
+            made[COMMIT] = self.commit
         return made | dict(self.incremental or {})
 
 
@@ -101,7 +118,7 @@ def read_offset(stored: Mapping[str, Any], places: Places) -> Offset:
     """
     gtids = stored.get("gtids")
     file, position = stored.get("file", ""), stored.get("pos", 0)
-    numbers = [stored.get(name, 0) for name in ("ts_sec", "server_id", "event", "row")]
+    numbers = [stored.get(name, 0) for name in ("ts_sec", "server_id", "event", "row", COMMIT)]
     whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in [position, *numbers])
     if not isinstance(file, str) or not whole:
         raise OffsetError("a field of the stored offset is not of its type", hint=_HINT)
@@ -120,7 +137,7 @@ def read_offset(stored: Mapping[str, Any], places: Places) -> Offset:
         prepared = read_prepared(str(stored.get(_PREPARED, "")), places)
     except ValueError as error:
         raise OffsetError(f"{_PREPARED} of the stored offset: {error}", hint=_HINT) from error
-    seconds, server, events, rows = numbers
+    seconds, server, events, rows, commit = numbers
     in_snapshot = stored.get("snapshot") not in {None, False, "false"}
     incremental = {name: stored[name] for name in FIELDS if name in stored} or None
     return Offset(
@@ -136,6 +153,7 @@ def read_offset(stored: Mapping[str, Any], places: Places) -> Offset:
         incremental,
         _done(stored),
         prepared,
+        commit,
     )
 
 

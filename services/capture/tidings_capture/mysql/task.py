@@ -52,12 +52,15 @@ class MariaDbTask(SourceTask):
         """Whether the log has to be read up to the snapshot first."""
         self._stream: Stream | None = None
         self._offset: Offset | None = None
+        self._last_commit = 0
+        """The number that was given last, where the log is not read on from there."""
         self._beat_at = 0.0
         self._former = StreamFigures()
         """Of streams that have ended."""
 
     def start(self, stored: Position | None) -> None:
         offset = None if stored is None else read_offset(stored, self._config.flavour)
+        self._last_commit = 0 if offset is None else offset.commit
         session = Session(self._config.endpoint)
         try:
             self._config.flavour.check_server(session, has_history=self._history is not None)
@@ -121,7 +124,7 @@ class MariaDbTask(SourceTask):
             self._open(Work(), rows=False)
         else:
             session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            self._offset = replace(config.flavour.now(session), in_snapshot=False)
+            self._offset = self._numbered(replace(config.flavour.now(session), in_snapshot=False))
 
     def _take(self, work: Work) -> None:
         """A snapshot is to be read, when its time has come."""
@@ -144,8 +147,13 @@ class MariaDbTask(SourceTask):
             tell=self._beside.tell,
         )
         if not self._catches_up:
+            snapshot.offset = self._numbered(snapshot.offset)
             self._offset = replace(snapshot.offset, done=snapshot.done)
             self._is_unsettled = True
+
+    def _numbered(self, offset: Offset) -> Offset:
+        """A place of the log that is not read up to: its commits' numbers go on behind those that were given before."""
+        return replace(offset, commit=max(offset.commit, self._last_commit))
 
     def poll(self) -> bool:
         self._beat()
@@ -169,6 +177,7 @@ class MariaDbTask(SourceTask):
             if not self._config.snapshot.when_lost and not interrupted:
                 raise
             self._warn_of_loss(error)
+            self._last_commit = 0 if self._offset is None else self._offset.commit
             self._close_stream()
             self._drop_snapshot()
             self._blocks = self._catches_up = False
@@ -208,6 +217,11 @@ class MariaDbTask(SourceTask):
     def _reached(self, snapshot: Snapshot, stream: Stream) -> None:
         """The log was read up to a snapshot: its rows are next."""
         self._catches_up = False
+        assert self._offset is not None
+        if self._offset.commit:  # else the log that was read has no numbers
+            snapshot.offset = replace(snapshot.offset, commit=self._offset.commit)
+        else:
+            self._offset = replace(self._offset, commit=snapshot.offset.commit)
         if self._blocks:
             snapshot.context = replace(stream.context)
         else:

@@ -172,7 +172,9 @@ class GtidEvent:
     thread: int | None = None
     """The server's number of the connection that ran it; None: the log does not say."""
     nanos: int = 0
-    """When it was committed, since the Unix epoch, where the log says it more exactly than in seconds."""
+    """When it was committed, since the Unix epoch, where the log names it and says so more exactly than in seconds."""
+    micros: int = 0
+    """The same, also where it has no name; 0: the log does not say."""
 
     @property
     def standalone(self) -> bool:

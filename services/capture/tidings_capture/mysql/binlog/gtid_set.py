@@ -105,10 +105,8 @@ class GtidSet:
 
     @property
     def sequence(self) -> int | None:
-        """See `LogPosition`; None of transactions of several servers."""
-        if len(self.ids) > 1:
-            return None
-        return next((intervals[-1][1] for intervals in self.ids.values()), 0)
+        """See `LogPosition`: each server counts by itself."""
+        return None
 
     def after(self, gtid: MySqlGtid) -> "GtidSet":
         """See `LogPosition`."""

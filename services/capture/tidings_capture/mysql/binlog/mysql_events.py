@@ -42,6 +42,7 @@ class MySqlEvents:
         self._reader = EventReader()
         self._file = position.file if isinstance(position, FilePosition) else None
         self._named: Named | None = None
+        self._micros = 0
         self._inside = False
 
     def events(self, packet: bytes) -> Iterator[Event]:
@@ -62,12 +63,15 @@ class MySqlEvents:
         kind = event.type
         if kind == log.MYSQL_GTID:
             self._named, self._inside = read_mysql_gtid(event), False
+            self._micros = self._named.micros
             return
         if kind == log.TAGGED_GTID:
             self._named, self._inside = read_tagged_gtid(event), False
+            self._micros = self._named.micros
             return
         if kind == log.ANONYMOUS_GTID:
             self._named, self._inside = None, False
+            self._micros = read_mysql_gtid(event).micros
             return
         if kind == log.QUERY:
             yield from self._query(event)
@@ -94,8 +98,8 @@ class MySqlEvents:
             return
         flags = _FLAGS.get(kind, log.STANDALONE)
         xid = _xid(query.statement) if flags & (log.PREPARES | log.COMPLETES) else None
-        micros = 0 if self._named is None else self._named.micros
-        begun = GtidEvent(self._id(event), flags, xid, query.thread, micros * 1000)
+        nanos = 0 if self._named is None else self._named.micros * 1000
+        begun = GtidEvent(self._id(event), flags, xid, query.thread, nanos, self._micros)
         yield Begin(
             log.GTID,
             event.timestamp,
@@ -106,7 +110,7 @@ class MySqlEvents:
             event.data,
             begun,
         )
-        self._named = None
+        self._named, self._micros = None, 0
         self._inside = flags in {0, log.PREPARES}
         if flags & (log.STANDALONE | log.COMPLETES):
             yield event

@@ -27,7 +27,7 @@ class Named(NamedTuple):
 
 
 def read_mysql_gtid(event: Event) -> Named:
-    """Of a GTID.
+    """Of a GTID, and of what stands in its place where the log names no transactions: its id says nothing.
 
     Raises:
         BinlogError: it is malformed.

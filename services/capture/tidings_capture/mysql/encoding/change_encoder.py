@@ -43,7 +43,11 @@ class _ValueWriter:
         self._string = codec.encoder(semantic.STRING)
         self._optional_long = codec.encoder(semantic.OPTIONAL_INT64)
         self.number: Callable[[int], bytes] = b"%d".__mod__ if isinstance(codec, JsonCodec) else long_avro
-        self.headers = [(header.key, str(header.value).encode()) for header in plan.headers] or None
+        self._headers = list(plan.headers)
+
+    def headers(self, place: Place) -> list[tuple[str, bytes]] | None:
+        """Of all records of an event."""
+        return [(one.key, str(one.value).encode()) for one in (*self._headers, *place.headers)] or None
 
     def around(self, op: str, place: Place, numbers: Numbers | None) -> tuple[bytes, bytes, bytes]:
         """What stands between a row and its number in the event, between that and the transaction's numbers, and at the
@@ -89,7 +93,7 @@ class SnapshotEncoder:
             len(plan.table.columns), plan.row_fields, plan.key_fields, plan.topic, converters
         )
         self._writer = _ValueWriter(plan, converters[1])
-        self._tails: dict[str, bytes] = {}
+        self._tails: dict[str, tuple[bytes, list[tuple[str, bytes]] | None]] = {}
 
     def tick(self) -> None:
         """The connector's own time is read anew for the next row."""
@@ -112,8 +116,9 @@ class SnapshotEncoder:
         tail = self._tails.get(place.snapshot)
         if tail is None:
             before, behind, end = writer.around("r", place, None)
-            tail = self._tails[place.snapshot] = before + writer.number(place.row) + behind + end
-        return key, writer.only_after + row + tail, writer.headers
+            tail = before + writer.number(place.row) + behind + end, writer.headers(place)
+            self._tails[place.snapshot] = tail
+        return key, writer.only_after + row + tail[0], tail[1]
 
 
 class ChangeEncoder:
@@ -168,7 +173,7 @@ class ChangeEncoder:
         opening = writer.open if deletes else writer.only_after
         if deletes:
             before_number = writer.behind_before + before_number
-        number, headers = writer.number, writer.headers
+        number, headers = writer.number, writer.headers(place)
         join = b"".join
         records: list[Record] = []
         for place_in_event, (row, key) in enumerate(rows):
@@ -182,7 +187,7 @@ class ChangeEncoder:
     def _updated(self, rows: list[EncodedRow], place: Place, numbers: Numbers | None) -> list[Record]:
         writer = self._writer
         before_number, behind_number, end = writer.around("u", place, numbers)
-        opening, between, number, headers = writer.open, writer.between, writer.number, writer.headers
+        opening, between, number, headers = writer.open, writer.between, writer.number, writer.headers(place)
         join = b"".join
         records: list[Record] = []
         for at in range(0, len(rows), 2):

@@ -16,6 +16,7 @@ from tidings_connect.data.text import struct_text
 from tidings_connect.errors import RecordError
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope import semantic
+from tidings_envelope.headers.commit import HEADER as COMMIT
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 
 _STRING: Final = semantic.STRING
@@ -44,6 +45,11 @@ def source_schema(database: str) -> ConnectSchema:
     )
 
 
+def commit_headers(number: int | None) -> list[Header]:
+    """What says the number of a commit."""
+    return [] if number is None else [Header(COMMIT, _STRING, str(number))]
+
+
 NEW_KEY: Final = "__debezium.newkey"
 OLD_KEY: Final = "__debezium.oldkey"
 
@@ -67,6 +73,13 @@ class Place:
     """The server's number of the connection that made it."""
     nanos: int = 0
     """Since the Unix epoch, in place of `seconds`, where it is not 0."""
+    commit: int | None = None
+    """The number of its commit, which its record's headers say; None where they do not."""
+
+    @property
+    def headers(self) -> list[Header]:
+        """What they say."""
+        return commit_headers(self.commit)
 
 
 @dataclass(slots=True)
@@ -76,6 +89,8 @@ class Numbers:
     id: str
     total: int
     by_table: dict[str, int]
+    commit: int | None = None
+    """The number of its commit; None where nothing says it."""
 
     def next(self, table: str) -> dict[str, Any]:
         """One more event: the transaction block of its record."""
@@ -251,7 +266,7 @@ class TablePlan:
             self.value_schema,
             value,
             None,
-            [*more, *self.headers],
+            [*more, *self.headers, *place.headers],
         )
 
 

@@ -42,6 +42,8 @@ class Flavour(Protocol):
     """Whether tables have to be locked for a moment when a snapshot begins (``snapshot.locking.mode=minimal``)."""
     rows_have_places: bool
     """Whether ``source.pos`` of a row is the place of its event; else of its transaction."""
+    numbers_commits: bool
+    """Whether its transactions get numbers of ours, since their own have no order that outlasts a failover."""
 
     def gtid(self, text: str) -> Any:
         """A transaction's id, from its text; raises ValueError."""

@@ -27,6 +27,7 @@ class MariaDb:
     version: str = "3.5.0.Final"
     moment_needs_lock: bool = False
     rows_have_places: bool = False
+    numbers_commits: bool = False
 
     def gtid(self, text: str) -> Gtid:
         (found,) = read_gtids(text)

@@ -44,6 +44,7 @@ class MySql:
     version: str = "3.5.0.Final"
     moment_needs_lock: bool = True
     rows_have_places: bool = True
+    numbers_commits: bool = True
 
     def gtid(self, text: str) -> MySqlGtid | FileId:
         try:
@@ -84,7 +85,10 @@ class MySql:
         place: LogPosition = FilePosition(found.file, found.position)
         if names_transactions(session):
             place = found.executed
-        return Offset(place, found.file, found.position, int(time.time()), in_snapshot=True)
+        # No later commit of this server is numbered below its clock, and none before it above.
+        ((micros,),) = session.rows("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))")
+        seconds = int(time.time())
+        return Offset(place, found.file, found.position, seconds, in_snapshot=True, commit=int(micros))
 
     def end(self, session: Session, like: LogPosition) -> LogPosition:
         if like.has_ids:

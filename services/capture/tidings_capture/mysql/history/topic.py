@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from tidings_capture.mysql.history.options import HISTORY_TOPIC, HistoryOptions
-from tidings_capture.mysql.offset import Offset
+from tidings_capture.mysql.offset import COMMIT, Offset
 from tidings_capture.mysql.schemas.schema_topic import Structure
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.errors import OffsetError
@@ -117,7 +117,7 @@ class SchemaHistory:
     ) -> None:
         record: dict[str, Any] = {
             "source": self._source,
-            "position": position,
+            "position": {name: value for name, value in position.items() if name != COMMIT},
             "ts_ms": time.time_ns() // 1_000_000,
             "databaseName": database,
             "ddl": ddl,

@@ -113,11 +113,12 @@ class MariaDbChunks:
         assert self._writer is not None
         writer, own = self._writer, self._place
         own.nanos = time.time_ns()
-        own.server_id, own.gtid, own.file, own.position = (
+        own.server_id, own.gtid, own.file, own.position, own.commit = (
             context.server_id,
             context.gtid,
             context.file,
             context.position,
+            context.commit,
         )
         writer.tick()
         records = [record for cells in rows for record in writer.write(cells, "incremental")]

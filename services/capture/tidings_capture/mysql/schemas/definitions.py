@@ -82,7 +82,7 @@ class DefinitionWriter:
             )
             return numbers
         if self._config.transactions and numbers is None:
-            numbers = Numbers(one.gtid.name, 0, {})
+            numbers = Numbers(one.gtid.name, 0, {}, one.place.commit)
             if not passed:
                 milliseconds = one.place.nanos // 1_000_000 or one.written * 1000
                 self._output.write(self._topic.begin(numbers, milliseconds))

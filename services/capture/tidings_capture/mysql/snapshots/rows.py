@@ -14,7 +14,6 @@ from tidings_connect.data.records import Record
 from tidings_connect.task.output import Output
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope import semantic
-from tidings_envelope.gtid import ROWS
 from tidings_envelope.headers.as_of import HEADER as AS_OF
 
 
@@ -40,11 +39,11 @@ class TableWriter:
         config: MariaDbConfig,
         place: Place,
         direct: tuple[Converter, Converter] | None,
-        sequence: int | None,
+        as_of: int | None,
     ) -> None:
         self.plan = plan = TablePlan(table, config)
-        if config.transactions and sequence is not None:
-            plan.headers += (Header(AS_OF, semantic.STRING, str(sequence * ROWS)),)
+        if config.transactions and as_of is not None:
+            plan.headers += (Header(AS_OF, semantic.STRING, str(as_of)),)
         self._place = place
         self._encoder = None if direct is None else SnapshotEncoder(plan, direct)
 

@@ -237,7 +237,7 @@ class Snapshot:
         self._tell(
             "IN_PROGRESS", {"current_collection_in_progress": one.qualified, "data_collections": hashed}
         )
-        writer = TableWriter(one, self._config, self._place(), self._direct, self.offset.gtids.sequence)
+        writer = TableWriter(one, self._config, self._place(), self._direct, self.offset.commit_position)
         made = self._open[one.qualified] = _Open(one, writer, [reader(column) for column in one.columns])
         return made
 

@@ -19,6 +19,7 @@ from tidings_capture.mysql.schemas.definitions import Definition, DefinitionWrit
 from tidings_capture.mysql.schemas.tables import Tables, Version
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_capture.mysql.streaming.arrivals import Arrivals
+from tidings_capture.mysql.streaming.commit_numbers import CommitNumbers
 from tidings_capture.mysql.streaming.observers import Observers, Streamed
 from tidings_capture.mysql.streaming.prepared import Prepared
 from tidings_capture.mysql.streaming.progress import Progress
@@ -50,15 +51,13 @@ class Stream:
         self._has_places = config.flavour.rows_have_places
         self._tables = Tables(config, output.direct, history)
         self._definitions = DefinitionWriter(config, output, self._tables, history)
-        self._gtids = start.gtids
-        self._file, self._position = start.file, start.position
+        self._gtids, self._file, self._position = start.gtids, start.file, start.position
         self._seconds, self._server_id = start.seconds, start.server_id
         self._start = start
         self._progress = Progress(start)
-        self._place = Place(
-            server_id=start.server_id, gtid=_shown(start.gtids), file=start.file, position=start.position
-        )
+        self._place = _first_place(start)
         """Of the last change: an incremental snapshot's rows stand behind it."""
+        self._commits = CommitNumbers(config, start, self._place)
         self._observers = observers or Observers()
         self._rows_writer = RowWriter(output, self._observers, self._progress, self._place)
         self._last_begin: tuple[str, int] | None = None  # of the last transaction
@@ -245,6 +244,7 @@ class Stream:
         place.position, place.row, place.query = self._position, 0, None
         place.thread, place.nanos = begun.thread, begun.nanos
         self._seconds, self._server_id = event.timestamp, event.server_id
+        self._commits.begin(begun, event.timestamp)
         self._numbers = self._unsaid = None
         if not (begun.standalone or begun.prepares):
             self._number(begun, event.timestamp)
@@ -252,7 +252,7 @@ class Stream:
     def _number(self, begun: log.GtidEvent, seconds: int) -> None:
         """Rows follow, which are numbered where that is asked for."""
         if self._config.transactions:
-            self._numbers = Numbers(begun.gtid.name, 0, {})
+            self._numbers = Numbers(begun.gtid.name, 0, {}, self._place.commit)
             if not self._progress.began_before:
                 self._unsaid = self._milliseconds(seconds)
 
@@ -275,6 +275,7 @@ class Stream:
         self.transactions += not self._current.prepares
         self._gtids = self._gtids.ended(self._current.gtid, self._file, event.end_position)
         self._progress.end()
+        self._commits.end(self._numbers)
         self._current = self._numbers = None
         self._position = event.end_position or self._position
 
@@ -354,7 +355,9 @@ class Stream:
 
     def _before(self) -> Offset:
         """Before the present transaction."""
-        return Offset(self._gtids, self._file, self._position, self._seconds, self._server_id)
+        commit = self._commits.stored
+        place = self._file, self._position, self._seconds, self._server_id
+        return Offset(self._gtids, *place, commit=commit)
 
     def _rows(self, event: Event) -> int:
         if self._current is None:
@@ -392,5 +395,6 @@ class Stream:
         )
 
 
-def _shown(gtids: LogPosition) -> str | None:
-    return (str(gtids) or None) if gtids.has_ids else None
+def _first_place(start: Offset) -> Place:
+    gtid = (str(start.gtids) or None) if start.gtids.has_ids else None
+    return Place(server_id=start.server_id, gtid=gtid, file=start.file, position=start.position)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidings_capture.mysql.encoding.records import Numbers
+from tidings_capture.mysql.encoding.records import Numbers, commit_headers
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope import semantic
@@ -35,7 +35,14 @@ class TransactionTopic:
         value = {**fields, "id": numbers.id, "ts_ms": milliseconds}
         key = {"id": numbers.id}
         return SourceRecord(
-            self._topic, None, semantic.TRANSACTION_KEY, key, semantic.TRANSACTION_VALUE, value, None, []
+            self._topic,
+            None,
+            semantic.TRANSACTION_KEY,
+            key,
+            semantic.TRANSACTION_VALUE,
+            value,
+            None,
+            commit_headers(numbers.commit),
         )
 
     def heartbeat(self, now_ns: int) -> SourceRecord:
