@@ -57,6 +57,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "tidings_lakehouse.cli", "tidings-lakehouse",
         {
             "run": "--available-now",
+            "submit-files": "submit",
             "sql": "'select * from technical.orders limit 10' --json",
             "tables": "--format csv",
             "as-of": "0/16B3748 --create",

@@ -22,8 +22,10 @@ from tidings_lakehouse.settings import (
     HistorySettings,
     LakehouseSettings,
     LossSettings,
+    SubmitSettings,
     WarehouseSettings,
 )
+from tidings_lakehouse.spark.submitted import is_submitted
 from tidings_lakehouse.tagging.command import add_tags, tag
 from tidings_service import (
     Health,
@@ -48,6 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     configure_logging(SERVICE)
     try:
+        if is_submitted():
+            from tidings_lakehouse.spark.submit import take_master  # noqa: PLC0415 - imports pyspark
+
+            take_master()
         return int(options.command(options))
     except TidingsError as error:
         # The job's errors are for its log; a person who asks for rows reads them at a terminal.
@@ -66,6 +72,12 @@ def parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="write topics to tables until stopped")
     run.add_argument("--available-now", action="store_true", help="write what is on the topics, then stop")
     run.set_defaults(command=_run)
+    submit = commands.add_parser(
+        "submit-files",
+        help="write the files that Spark's spark-submit needs to run the job, and print the command",
+    )
+    submit.add_argument("directory", type=Path, help="where spark.conf and lakehouse.py go")
+    submit.set_defaults(command=_submit_files)
     sql = commands.add_parser("sql", help="run a SELECT and print its rows")
     sql.add_argument("statement", help='for example "select * from technical.orders limit 10"')
     sql.add_argument(
@@ -152,7 +164,7 @@ def _run(options: argparse.Namespace) -> int:
     from tidings_lakehouse.auditing.schedule import Auditing  # noqa: PLC0415
     from tidings_lakehouse.formats.registry import Registry  # noqa: PLC0415
     from tidings_lakehouse.job import Job  # noqa: PLC0415 - pyspark takes a second to import
-    from tidings_lakehouse.spark.gateway import is_local  # noqa: PLC0415
+    from tidings_lakehouse.spark.gateway import is_ours  # noqa: PLC0415
     from tidings_lakehouse.spark.kafka_login import KafkaLogin, refuse_remote_tokens  # noqa: PLC0415
     from tidings_lakehouse.spark.session import prepare_warehouse, running_session  # noqa: PLC0415
     from tidings_lakehouse.warehouse_lock import lock_warehouse  # noqa: PLC0415
@@ -181,7 +193,7 @@ def _run(options: argparse.Namespace) -> int:
         schemas.check()
         health.set("registry", ok=True)
         lock = lock_warehouse(settings)
-        login = KafkaLogin(settings.kafka_access, local=is_local(settings.lakehouse_master))
+        login = KafkaLogin(settings.kafka_access, local=is_ours(settings.lakehouse_master))
         held = () if lock is None else (lock.fileno(),)
         with (
             contextlib.closing(login),
@@ -201,6 +213,14 @@ def _run(options: argparse.Namespace) -> int:
                 if auditing is not None:
                     auditing.stop()
                 job.stop()
+    return 0
+
+
+def _submit_files(options: argparse.Namespace) -> int:
+    from tidings_lakehouse.spark.submit import write_submit_files  # noqa: PLC0415
+
+    settings = load_settings(SubmitSettings)
+    sys.stdout.write(write_submit_files(settings, options.directory) + "\n")
     return 0
 
 
@@ -309,14 +329,14 @@ def _history(options: argparse.Namespace) -> int:
 
 def _accept_loss(options: argparse.Namespace) -> int:
     from tidings_lakehouse.reading.rows import print_rows  # noqa: PLC0415
-    from tidings_lakehouse.spark.gateway import is_local  # noqa: PLC0415
+    from tidings_lakehouse.spark.gateway import is_ours  # noqa: PLC0415
     from tidings_lakehouse.spark.kafka import Brokers  # noqa: PLC0415
     from tidings_lakehouse.spark.kafka_login import KafkaLogin  # noqa: PLC0415
     from tidings_lakehouse.spark.session import running_session  # noqa: PLC0415
     from tidings_lakehouse.writing.accepted_losses import accept, statement_of  # noqa: PLC0415
 
     settings = _reader_settings(LossSettings)
-    login = KafkaLogin(settings.kafka_access, local=is_local(settings.lakehouse_master))
+    login = KafkaLogin(settings.kafka_access, local=is_ours(settings.lakehouse_master))
     with (
         contextlib.closing(login),
         running_session(settings, "tidings-lakehouse-accept-loss", inherit=login.inherit) as session,

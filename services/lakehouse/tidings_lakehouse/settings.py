@@ -106,6 +106,13 @@ class WarehouseSettings(ServiceSettings):
         return None if secret is None else secret.read()
 
 
+class SubmitSettings(WarehouseSettings):
+    """What `tidings-lakehouse submit-files` can be told."""
+
+    lakehouse_java_options: str = ""
+    """More options of the JVM, which runs for long here."""
+
+
 class HistorySettings(WarehouseSettings):
     """What `tidings-lakehouse history` can be told."""
 

@@ -1,6 +1,6 @@
 """The job in a process of its own, since a process has one JVM, and a JVM the jars that it was started with.
 
-The process takes commands as lines of JSON, and answers each with one.
+The process takes commands as lines of JSON from a named pipe, and answers each with one on its standard output.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +21,25 @@ if TYPE_CHECKING:
     from tidings_stack.s3 import S3Server
 
 _ANSWER = "answer "
+_TESTS = Path(__file__).parent.parent
+_PIPE = "JOB_APART_COMMANDS"
 
 
 class JobApart:
     """Drives the process; what it says for a person is in `log`."""
 
-    def __init__(self, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, environment: dict[str, str], log: Path, command: Sequence[str]) -> None:
         self.log = log
+        pipe = log.with_name("commands")
+        os.mkfifo(pipe)
+        # For both, since it is to be opened before the process does.
+        self._commands = os.fdopen(os.open(pipe, os.O_RDWR | os.O_CLOEXEC), "w")
         with log.open("w") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "lakelab.apart"],
-                cwd=Path(__file__).parent.parent,
-                env=environment,
-                stdin=subprocess.PIPE,
+                command,
+                cwd=_TESTS,
+                env={**environment, _PIPE: str(pipe)},
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
@@ -41,8 +47,7 @@ class JobApart:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._commands.close()
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
@@ -81,10 +86,9 @@ class JobApart:
         return str(self._ask("second_writer", table))
 
     def _ask(self, *command: str | int) -> Any:
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
+        self._commands.write(json.dumps(command) + "\n")
+        self._commands.flush()
         for line in self._process.stdout:
             if line.startswith(_ANSWER):
                 return json.loads(line.removeprefix(_ANSWER))
@@ -109,18 +113,29 @@ def in_s3(s3: S3Server, prefix: str) -> dict[str, str]:
 
 
 @contextmanager
-def job_apart(settings: dict[str, str], directory: Path, **more: str) -> Iterator[JobApart]:
+def job_apart(
+    settings: dict[str, str], directory: Path, submit: Sequence[str] = (), **more: str
+) -> Iterator[JobApart]:
+    """A job with these settings, and more of them.
+
+    Args:
+        directory: an empty one, for its checkpoints and its log.
+        submit: ``spark-submit`` and its options, which starts the process; without it the process starts Spark.
+    """
     kept = {name: value for name, value in os.environ.items() if "SPARK" not in name}
     own = {f"TIDINGS_{name.upper()}": value for name, value in {**settings, **more}.items()}
     job = JobApart(
         {
             **kept,
             **own,
+            "PYTHONPATH": str(_TESTS),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "TIDINGS_LAKEHOUSE_CHECKPOINT": str(directory / "checkpoints"),
             "TIDINGS_LAKEHOUSE_HEAP": "768m",
             "TIDINGS_LAKEHOUSE_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         },
         directory / "job.log",
+        [*submit, __file__] if submit else [sys.executable, "-m", "lakelab.apart"],
     )
     try:
         yield job
@@ -200,13 +215,19 @@ class _Commands:
 
 
 def _main() -> None:
+    from tidings_lakehouse.spark.submit import take_master
+    from tidings_lakehouse.spark.submitted import is_submitted
+
+    if is_submitted():
+        take_master()
     commands = _Commands()
     try:
-        for line in sys.stdin:
-            name, *arguments = json.loads(line)
-            found = getattr(commands, name)(*arguments)
-            sys.stdout.write(f"{_ANSWER}{json.dumps(found, default=str)}\n")
-            sys.stdout.flush()
+        with Path(os.environ[_PIPE]).open() as lines:
+            for line in lines:
+                name, *arguments = json.loads(line)
+                found = getattr(commands, name)(*arguments)
+                sys.stdout.write(f"{_ANSWER}{json.dumps(found, default=str)}\n")
+                sys.stdout.flush()
     finally:
         commands.session.stop()
 

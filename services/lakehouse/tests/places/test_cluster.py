@@ -1,7 +1,8 @@
-"""The job on a standalone cluster of Spark with two workers, of which one is killed with its executor amid a batch."""
+"""The job, submitted to a standalone cluster of Spark with two workers, of which one is killed with its executor amid a batch."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from lakelab.apart import in_s3, job_apart
 from lakelab.rows import event_headers, order
 
 from tidings_jvm import PlainProgress
+from tidings_lakehouse.cli import main
 from tidings_stack.spark import SparkMaster, SparkWorker
 from tidings_stack.stack import Stack
 
@@ -55,6 +57,24 @@ def with_executors(worker: SparkWorker) -> list[int]:
     return [*started, worker.pid]
 
 
+def submit(master: SparkMaster, directory: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The command that `submit-files` prints, up to the file that it runs, with more options of Spark's own."""
+    assert main(["submit-files", str(directory)]) == 0
+    program, *_, properties, file, command = shlex.split(capsys.readouterr().out)
+    assert [Path(properties).name, Path(file), command] == ["spark.conf", directory / "lakehouse.py", "run"]
+    options = {
+        "--master": master.url,
+        "--total-executor-cores": "2",
+        "--executor-memory": "512m",
+        "--conf": "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "--properties-file": properties,
+    }
+    return [
+        program,
+        *(part for option in options.items() for part in option),
+    ]
+
+
 def test_a_worker_is_killed_amid_a_batch_and_every_record_is_there_once(
     topics: Topics,
     lake: Lake,
@@ -64,10 +84,12 @@ def test_a_worker_is_killed_amid_a_batch_and_every_record_is_there_once(
     unique_name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     master, workers = cluster
     monkeypatch.setenv("STREAMS", "technical business")
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     table = topics.table(f"{unique_name}.public.o_{unique_name}")
     event = f"{unique_name}.placed-{unique_name}.v1"
     topics.create(event)
@@ -89,21 +111,22 @@ def test_a_worker_is_killed_amid_a_batch_and_every_record_is_there_once(
         "lakehouse_catalog": f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}",
         "lakehouse_catalog_user": user,
         "lakehouse_catalog_password": password,
-        "lakehouse_master": master.url,
         "lakehouse_small_records": "0",  # in the driver alone
     }
-    of_spark = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.cores.max": "2",
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    }
-    conf["lakehouse_spark_conf"] += "".join(f";{name}={value}" for name, value in of_spark.items())
+    conf["lakehouse_spark_conf"] += (
+        ";spark.driver.host=127.0.0.1;spark.scheduler.minRegisteredResourcesRatio=1.0"
+    )
     directory = tmp_path / "cluster"
     directory.mkdir()
+    for name, value in conf.items():
+        monkeypatch.setenv(f"TIDINGS_{name.upper()}", value)
     with job_apart(
-        conf, directory, kafka=topics.bootstrap, registry=topics.registry, source=unique_name
+        conf,
+        directory,
+        submit(master, tmp_path / "submit", capsys),
+        kafka=topics.bootstrap,
+        registry=topics.registry,
+        source=unique_name,
     ) as job:
         assert job.executors() == 2
         job.drain_killing("log:", *with_executors(workers[1]))

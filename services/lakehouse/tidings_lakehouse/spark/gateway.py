@@ -23,6 +23,7 @@ import pyspark
 from tidings_jvm import Java, JvmError, class_data_options, fetch, find_java
 from tidings_lakehouse.errors import GatewayError
 from tidings_lakehouse.spark.properties import properties_text
+from tidings_lakehouse.spark.submitted import PORT, SECRET, is_submitted
 from tidings_service.disk import OwnDirectory
 
 # What Spark's own launcher opens (JavaModuleOptions.java).
@@ -51,7 +52,7 @@ _AVRO_LIMITS = {
 }
 """What Avro allocates by a length that a record only claims; without them a record of 20 bytes ends the JVM."""
 _LOG4J = Path(__file__).with_name("log4j2.properties")
-_JVM_OPTIONS = (
+JVM_OPTIONS = (
     "-Xss4m",
     # Spark fills the 48 MB that a JVM has with only quick compilation, which then stops compiling.
     "-XX:ReservedCodeCacheSize=256m",
@@ -84,10 +85,9 @@ def start_gateway(
     """
     try:
         java = find_java()
-        fetched = [jar for name in configurations for jar in fetch(name)]
     except JvmError as error:
         raise GatewayError(str(error), hint=error.hint) from error
-    jars = [*(jar for jar in fetched if not jar.name.startswith(_BUNDLED)), *more_jars]
+    jars = class_path(configurations, more_jars)
     conf = {**conf, **executor_conf(conf, jars)}
     home = Path(pyspark.__file__).parent
     temporary = OwnDirectory("tidings-spark-")
@@ -123,9 +123,26 @@ def start_gateway(
             pass_fds=[*inherit, *temporary.locks],  # the JVM may outlive this process
         )
         port, secret = _connection(process, info)
-    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-    os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+    os.environ[PORT] = str(port)
+    os.environ[SECRET] = secret
     return process
+
+
+def class_path(configurations: Sequence[str], more_jars: Sequence[Path]) -> list[Path]:
+    """The jars that a JVM needs beside pyspark's; they are fetched where this machine lacks them.
+
+    Args:
+        configurations: of ``ivy.xml``.
+        more_jars: what follows them.
+
+    Raises:
+        GatewayError: a jar cannot be had.
+    """
+    try:
+        fetched = [jar for name in configurations for jar in fetch(name)]
+    except JvmError as error:
+        raise GatewayError(str(error), hint=error.hint) from error
+    return [*(jar for jar in fetched if not jar.name.startswith(_BUNDLED)), *more_jars]
 
 
 def executor_conf(conf: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:
@@ -141,9 +158,14 @@ def executor_conf(conf: Mapping[str, str], jars: Sequence[Path]) -> dict[str, st
     given_options = conf.get("spark.executor.extraJavaOptions", "")
     given_path = conf.get("spark.executor.extraClassPath", "")
     return {
-        "spark.executor.extraJavaOptions": " ".join(filter(None, (*_JVM_OPTIONS, given_options))),
+        "spark.executor.extraJavaOptions": " ".join(filter(None, (*JVM_OPTIONS, given_options))),
         "spark.executor.extraClassPath": os.pathsep.join(filter(None, (*map(str, jars), given_path))),
     }
+
+
+def is_ours(master: str) -> bool:
+    """Whether all that reads Kafka runs in a JVM that this process has started, and that inherits descriptors of it."""
+    return is_local(master) and not is_submitted()
 
 
 def is_local(master: str) -> bool:
@@ -156,7 +178,7 @@ def _command(java: Java, home: Path, jars: Sequence[Path], more: Sequence[str], 
     return [
         str(java.path),
         *more,
-        *_JVM_OPTIONS,
+        *JVM_OPTIONS,
         "-XX:+IgnoreUnrecognizedVMOptions",
         "-XX:+UseSerialGC",
         "-Djdk.reflect.useDirectMethodHandle=false",

@@ -21,7 +21,14 @@ from pyspark.sql import SparkSession
 from tidings_jvm import records_classes
 from tidings_lakehouse.catalogs.conf import catalog_conf, catalog_kind, jar_configurations, more_jars
 from tidings_lakehouse.settings import WarehouseSettings
-from tidings_lakehouse.spark.gateway import is_local, start_gateway
+from tidings_lakehouse.spark.gateway import (
+    class_path,
+    executor_conf,
+    is_local,
+    start_gateway,
+)
+from tidings_lakehouse.spark.submit import submitted_conf
+from tidings_lakehouse.spark.submitted import forget_gateway, is_submitted
 from tidings_lakehouse.topics import CATALOG
 from tidings_service import SettingsError
 from tidings_service.kafka_access import SECRET_NAMES
@@ -93,30 +100,38 @@ def create_session(
     conf: Mapping[str, str] | None = None,
     inherit: Sequence[int] = (),
 ) -> SparkSession:
-    """Start the JVM and a session on it; one per process.
+    """Start the JVM and a session on it; one per process. Where ``spark-submit`` has started the JVM, that is taken, and what
+    ``spark-submit`` was told counts more than the settings.
 
     Raises:
         GatewayError: the JVM cannot be started.
         SettingsError: a setting cannot be used.
     """
-    conf = session_conf(settings) | dict(conf or {})
+    submitted = submitted_conf() if is_submitted() else {}
+    conf = session_conf(settings, submitted) | dict(conf or {}) | submitted
     # They log every failure of a batch, with the statement in it; the job reports it once.
     for logger in ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    process = start_gateway(
-        heap=settings.lakehouse_heap,
-        options=settings.lakehouse_java_options,
-        conf=conf,
-        configurations=jar_configurations(settings),
-        more_jars=more_jars(settings),
-        inherit=inherit,
-    )
+    process = None
+    if submitted:
+        conf |= executor_conf(conf, class_path(jar_configurations(settings), more_jars(settings)))
+    else:
+        process = start_gateway(
+            heap=settings.lakehouse_heap,
+            options=settings.lakehouse_java_options,
+            conf=conf,
+            configurations=jar_configurations(settings),
+            more_jars=more_jars(settings),
+            inherit=inherit,
+        )
     builder = SparkSession.builder.appName(name)
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001
+    if process is not None:
+        forget_gateway()
     gateway.proc = process  # where pyspark keeps it
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     _remember(jvm)
@@ -225,8 +240,11 @@ def _own_address(master: str) -> dict[str, str]:
     return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def session_conf(settings: WarehouseSettings) -> dict[str, str]:
+def session_conf(settings: WarehouseSettings, submitted: Mapping[str, str] | None = None) -> dict[str, str]:
     """Every setting of Spark's, but those of executors, which need the jars.
+
+    Args:
+        submitted: what ``spark-submit`` was told, which is not in the result.
 
     Raises:
         SettingsError: a setting cannot be used.
@@ -240,7 +258,9 @@ def session_conf(settings: WarehouseSettings) -> dict[str, str]:
         # PostgreSQL's names are case sensitive.
         "spark.sql.caseSensitive": "true",
         # Batches are small and planned in advance: few partitions, no replanning between stages.
-        "spark.sql.shuffle.partitions": str(_tasks(settings.lakehouse_master, settings.spark_conf)),
+        "spark.sql.shuffle.partitions": str(
+            _tasks(settings.lakehouse_master, settings.spark_conf | dict(submitted or {}))
+        ),
         "spark.sql.adaptive.enabled": "false",
         # The keys of a batch are sent to wherever the table's are read; the table itself is never shuffled for them.
         "spark.sql.autoBroadcastJoinThreshold": str(64 << 20),
