@@ -14,6 +14,7 @@ from rest_validation import ALSO_WRONG, CHAIN, WRONG, definitions, validated
 from side_by_side import CONNECTOR_CLASS, until
 
 PLUGIN = f"/connector-plugins/{CONNECTOR_CLASS}/config"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 SCRIPTED = {"io.debezium.transforms.ContentBasedRouter", "io.debezium.transforms.Filter"}
 
 
@@ -113,6 +114,16 @@ def test_methods_media_types_and_what_is_not_there(both: Both) -> None:
         Request("GET", "/connectors/none", raw="x", typed=False),
         post("/connectors", raw="{}", typed=False),
         put("/connectors/none/config", raw="{}", typed=False),
+        # As curl names the body of `-d ""`: what is not JSON is refused without a body, too.
+        *(
+            Request(method, f"/connectors{path}", raw=body, headers=FORM, typed=False)
+            for body in (None, "", "x=1")
+            for method, path in (
+                *(("PUT", part) for part in ("/none/pause", "/none/config")),
+                *(("POST", part) for part in ("", "/none/restart")),
+                *(("PATCH", "/none/config"), ("DELETE", "/none"), ("GET", "/none")),
+            )
+        ),
         *(
             Request(method, f"/connectors/none{path}")
             for method, path in (
