@@ -94,6 +94,21 @@ def arm(points_file: Path) -> Iterator[Callable[..., Callable[[], bool]]]:
 
 
 @pytest.fixture
+def frozen_task(worker: Worker) -> Callable[[Callable[[], bool]], int]:
+    """`frozen_task(arm("batch.sent", action="freeze"))`: the process of `worker`'s task, once it stands still there."""
+
+    def wait(held: Callable[[], bool]) -> int:
+        wait_for("the point", held)
+        pid = worker.task_pid()
+        assert pid is not None
+        status = Path(f"/proc/{pid}/stat")
+        wait_for("the task to stand still", lambda: status.read_text().rpartition(")")[2].split()[0] == "T")
+        return pid
+
+    return wait
+
+
+@pytest.fixture
 def connector_config(pg_database: str, unique_name: str) -> dict[str, str]:
     """A connector on a fresh database; change what a test needs."""
     return connector_settings(

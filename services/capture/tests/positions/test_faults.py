@@ -3,13 +3,20 @@
 import os
 import signal
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from row_traffic import RowTraffic
 
+from tidings_stack.capture import CaptureWorker as Worker
+
 ROWS = 7
+BIG = 60_000
+"""Rows of a transaction that takes several times as long to send as it takes to store a position."""
+Arm = Callable[..., Callable[[], bool]]
 
 
 def check_history(records, markers, rows):
@@ -106,24 +113,47 @@ def test_sigkill_of_the_whole_worker(
     check_history(*read_all(unique_name, rows, traffic.transactions), rows)
 
 
-def test_sigkill_within_one_big_transaction_goes_on_within_it(
-    worker, streaming, sql, read_topic, wait_until, topic_end
-):
-    topic, rows = f"{streaming}.public.a", 250_000  # more than is sent while the kill is decided
-    sql(f"INSERT INTO a SELECT generate_series(1, {rows})")
-    wait_until("a third of it", lambda: topic_end(topic) > rows // 3)
-    os.kill(worker.task_pid(), signal.SIGKILL)
-    sent = topic_end(topic)
-    assert sent < rows
-    wait_until("the END", lambda: topic_end(f"{streaming}.transaction") >= 2)
-    records, markers = read_topic(topic), read_topic(f"{streaming}.transaction")
-    check_history(records, markers, rows)
-    assert Counter(m.value["status"] for m in markers) == {"BEGIN": 1, "END": 1}
-    assert len(records) < rows + sent, "the transaction was repeated as a whole"
+@pytest.fixture
+def kill_within(
+    worker: Worker,
+    arm: Arm,
+    frozen_task: Callable[[Callable[[], bool]], int],
+    topic_end: Callable[[str], int],
+    wait_until: Callable[..., Any],
+    read_topic: Callable[[str], list[Any]],
+) -> Callable[[str, Callable[[], object], int], None]:
+    """Kills the task of a connector within one transaction of table `a`, and checks that the next goes on within it.
+
+    Fault points decide where, not the time: it is frozen before the last of the rows, and killed when it has stored a second
+    position after that; the first may be one from before the transaction.
+    """
+
+    def kill(name: str, write: Callable[[], object], rows: int) -> None:
+        topic, markers_topic = f"{name}.public.a", f"{name}.transaction"
+        held = arm("batch.sent", 2, action="freeze")
+        write()
+        pid = frozen_task(held)
+        killed = arm("offset.stored", 1)
+        os.kill(pid, signal.SIGCONT)
+        wait_until("a position to be stored", killed)
+        wait_until("its end", lambda: worker.task_pid() != pid)
+        sent = topic_end(topic)
+        assert 0 < sent < rows
+        wait_until("the END", lambda: topic_end(markers_topic) >= 2)
+        records, markers = read_topic(topic), read_topic(markers_topic)
+        check_history(records, markers, rows)
+        assert Counter(m.value["status"] for m in markers) == {"BEGIN": 1, "END": 1}
+        assert len(records) < rows + sent, "the transaction was repeated as a whole"
+
+    return kill
+
+
+def test_sigkill_within_one_big_transaction_goes_on_within_it(streaming, sql, kill_within):
+    kill_within(streaming, lambda: sql(f"INSERT INTO a SELECT generate_series(1, {BIG})"), BIG)
 
 
 def test_sigkill_within_a_streamed_transaction_goes_on_within_it(
-    worker, create, connector_config, sql, read_topic, wait_until, topic_end, pg_database
+    create, connector_config, sql, pg_database, kill_within
 ):
     """The server sends it in blocks before it is committed; a subtransaction of it is rolled back."""
     (database,) = sql("SELECT current_database()")[0]
@@ -140,22 +170,16 @@ def test_sigkill_within_a_streamed_transaction_goes_on_within_it(
             "tidings.streaming.memory.bytes": "100000",
         }
     )
-    topic, rows = f"{name}.public.a", 100_000
-    with psycopg.connect(pg_database) as connection:
-        connection.execute(f"INSERT INTO a SELECT generate_series(1, {rows // 2})")
-        connection.execute("SAVEPOINT s")
-        connection.execute("INSERT INTO a SELECT generate_series(200000, 220000)")
-        connection.execute("ROLLBACK TO s")
-        connection.execute(f"INSERT INTO a SELECT generate_series({rows // 2 + 1}, {rows})")
-    wait_until("a third of it", lambda: topic_end(topic) > rows // 3)
-    os.kill(worker.task_pid(), signal.SIGKILL)
-    sent = topic_end(topic)
-    assert sent < rows
-    wait_until("the END", lambda: topic_end(f"{name}.transaction") >= 2)
-    records, markers = read_topic(topic), read_topic(f"{name}.transaction")
-    check_history(records, markers, rows)
-    assert Counter(m.value["status"] for m in markers) == {"BEGIN": 1, "END": 1}
-    assert len(records) < rows + sent, "the transaction was repeated as a whole"
+
+    def write():
+        with psycopg.connect(pg_database) as connection:
+            connection.execute(f"INSERT INTO a SELECT generate_series(1, {BIG // 2})")
+            connection.execute("SAVEPOINT s")
+            connection.execute("INSERT INTO a SELECT generate_series(200000, 220000)")
+            connection.execute("ROLLBACK TO s")
+            connection.execute(f"INSERT INTO a SELECT generate_series({BIG // 2 + 1}, {BIG})")
+
+    kill_within(name, write, BIG)
     assert sql(f"SELECT stream_txns > 0 FROM pg_stat_replication_slots WHERE slot_name = '{name}'") == [
         (True,)
     ]

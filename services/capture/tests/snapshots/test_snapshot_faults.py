@@ -6,7 +6,6 @@ import random
 import signal
 import threading
 import time
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -82,18 +81,19 @@ def replay(records):
     return rows
 
 
-def frozen_task(worker, held, wait_until):
-    """The task's process, once it has stopped at the point that `held` tells of."""
-    wait_until("the point", held)
-    pid = worker.task_pid()
-    status = Path(f"/proc/{pid}/stat")
-    wait_until("the task to stand still", lambda: status.read_text().rpartition(")")[2].split()[0] == "T")
-    return pid
-
-
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_killed_in_the_middle_of_the_snapshot(
-    worker, create, connector_config, sql, pg_database, read_topic, topic_end, wait_until, arm, threads
+    worker,
+    create,
+    connector_config,
+    sql,
+    pg_database,
+    read_topic,
+    topic_end,
+    wait_until,
+    arm,
+    frozen_task,
+    threads,
 ):
     """Twice: amid the first rows, and when a table's end has just been stored. The points decide where, not the time."""
     for table in TABLES:
@@ -105,13 +105,13 @@ def test_killed_in_the_middle_of_the_snapshot(
         held = arm("snapshot.rows", 5, action="freeze")
         # It may stand still before anybody has heard that it runs.
         create(connector_config | SLOW | {"snapshot.max.threads": threads}, state=None)
-        first = frozen_task(worker, held, wait_until)
+        first = frozen_task(held)
         assert topic_end(topics["c"]) < ROWS
         held = arm("snapshot.rows", 5, action="freeze")
         os.kill(first, signal.SIGKILL)
         wait_until("another task", lambda: worker.task_pid() not in {first, None})
         assert worker.request("GET", f"/connectors/{name}/snapshot")[0] == 200
-        second = frozen_task(worker, held, wait_until)
+        second = frozen_task(held)
         began = time.monotonic()
         wait_until("a position to be due", lambda: time.monotonic() - began > FLUSH_INTERVAL_SECONDS)
         killed = arm("offset.stored")
