@@ -1,11 +1,13 @@
 """Options of the connector itself: each of Debezium's has its state here, and those that are implemented do the same."""
 
-from side_by_side import CONNECTOR_CLASS, rest, until
+from collections.abc import Callable
+
+from side_by_side import CONNECTOR_CLASS, Pair, rest, until
 
 from tidings_capture.postgres.settings.options import check_options
 
 
-def test_every_option_of_debeziums_has_its_state_here(connect_url):
+def test_every_option_of_debeziums_has_its_state_here(connect_url: str) -> None:
     """What the real connector calls its options, and its defaults, is known here; the page of options says the rest."""
     _, definitions = rest(f"{connect_url}/connector-plugins/{CONNECTOR_CLASS}/config")
     names = {
@@ -29,7 +31,7 @@ def test_every_option_of_debeziums_has_its_state_here(connect_url):
     assert refused == {"plugin.name": "decoderbufs"}
 
 
-def test_options_of_the_connector_itself(pair):
+def test_options_of_the_connector_itself(pair: Callable[..., Pair]) -> None:
     """Publication, replica identity, topics by expressions and groups, heartbeat's action, headers, tombstones."""
     setup = """
         CREATE TABLE orders_1 (id int PRIMARY KEY, a text, b text);
@@ -96,7 +98,7 @@ def test_options_of_the_connector_itself(pair):
     assert mine == theirs
 
 
-def test_a_publication_without_tables(pair):
+def test_a_publication_without_tables(pair: Callable[..., Pair]) -> None:
     """Who takes no_tables adds them by himself; so does who forbids to create a publication."""
     tables = "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY)"
     both = pair({"publication.autocreate.mode": "no_tables"}, tables)

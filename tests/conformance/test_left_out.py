@@ -6,6 +6,10 @@ could know.
 """
 
 import json
+from collections.abc import Callable
+from typing import Any
+
+from side_by_side import Pair
 
 FILTER = "org.apache.kafka.connect.transforms.Filter"
 TABLES = "CREATE TABLE kept (id int PRIMARY KEY, v text);" + "".join(
@@ -13,7 +17,7 @@ TABLES = "CREATE TABLE kept (id int PRIMARY KEY, v text);" + "".join(
 )
 
 
-def on(alias, table, **options):
+def on(alias: Any, table: Any, **options: Any) -> dict[str, Any]:
     """A transform of one table."""
     return {
         **{f"transforms.{alias}.{name.replace('__', '.')}": value for name, value in options.items()},
@@ -23,7 +27,7 @@ def on(alias, table, **options):
     }
 
 
-def ends(records):
+def ends(records: Any) -> list[Any]:
     """The END markers: their counts, and what our header says."""
     found = []
     for (topic, _), values in records.items():
@@ -37,7 +41,7 @@ def ends(records):
     return found
 
 
-def test_rows_that_transforms_drop_move_or_fail_on_are_counted(pair):
+def test_rows_that_transforms_drop_move_or_fail_on_are_counted(pair: Callable[..., Pair]) -> None:
     both = pair(
         {
             "provide.transaction.metadata": "true",
@@ -77,7 +81,7 @@ def test_rows_that_transforms_drop_move_or_fail_on_are_counted(pair):
     both.compare(but_headers={"tidings.left.out"})
 
 
-def test_debezium_does_not_count_rows_that_it_cannot_convert_and_we_do(pair):
+def test_debezium_does_not_count_rows_that_it_cannot_convert_and_we_do(pair: Callable[..., Pair]) -> None:
     both = pair(
         {
             "provide.transaction.metadata": "true",

@@ -1,7 +1,11 @@
 """Logical messages, side by side: op ``m`` on ``<prefix>.message``, in transactions and without."""
 
-import pytest
+from collections.abc import Callable
 
+import pytest
+from side_by_side import Pair
+
+from tidings_connect.data.records import Record
 from tidings_stack.connect import avro_converter_settings
 
 SETUP = "CREATE TABLE notes (id int PRIMARY KEY)"
@@ -35,16 +39,18 @@ EXCLUDE = {"message.prefix.exclude.list": "dropped\\..*"}
 
 
 @pytest.mark.parametrize("mode", ["bytes", "base64-url-safe"])
-def test_messages_in_json(compare, mode):
+def test_messages_in_json(compare: Callable[..., dict[tuple[str, int], list[Record]]], mode: str) -> None:
     """With the exclude list in any case, and two ways to show binary content."""
     compare({**EXCLUDE, "binary.handling.mode": mode}, SETUP, STEPS)
 
 
-def test_messages_in_avro(compare, registry_url):
+def test_messages_in_avro(
+    compare: Callable[..., dict[tuple[str, int], list[Record]]], registry_url: str
+) -> None:
     compare({**avro_converter_settings(registry_url), **EXCLUDE}, SETUP, STEPS)
 
 
-def test_messages_are_events_of_their_transaction(pair):
+def test_messages_are_events_of_their_transaction(pair: Callable[..., Pair]) -> None:
     """END markers name a message's collection by a Java object's address in Debezium: the one difference."""
     both = pair(
         {"provide.transaction.metadata": "true", "message.prefix.include.list": "within,alone"}, SETUP

@@ -1,9 +1,12 @@
 """Semantics, side by side: the same JSON to both REST APIs, the same SQL, the same records."""
 
+from collections.abc import Callable
+
+from tidings_connect.data.records import Record
 from tidings_stack.connect import avro_converter_settings
 
 
-def test_replica_identities_and_keys(compare):
+def test_replica_identities_and_keys(compare: Callable[..., dict[tuple[str, int], list[Record]]]) -> None:
     setup = """
         CREATE TABLE by_default (id int PRIMARY KEY, name text NOT NULL, n int);
         CREATE TABLE by_full (id int PRIMARY KEY, name text NOT NULL, n int);
@@ -57,7 +60,7 @@ def test_replica_identities_and_keys(compare):
     compare({"provide.transaction.metadata": "true"}, setup, [changes])
 
 
-def test_names_and_topics(compare):
+def test_names_and_topics(compare: Callable[..., dict[tuple[str, int], list[Record]]]) -> None:
     """Quoted and odd names with both adjustments, another delimiter, and other names of the connector's own topics."""
     setup = """
         CREATE SCHEMA "Odd schema";
@@ -88,7 +91,7 @@ def test_names_and_topics(compare):
         changes = [change.replace("(1,", "(5,").replace("= 2", '= 6 WHERE "1st" = 5') for change in changes]
 
 
-def test_masks_hashes_and_truncation(compare):
+def test_masks_hashes_and_truncation(compare: Callable[..., dict[tuple[str, int], list[Record]]]) -> None:
     setup = """
         CREATE TYPE mood AS ENUM ('happy', 'sad');
         CREATE DOMAIN short AS varchar(10);
@@ -128,7 +131,7 @@ def test_masks_hashes_and_truncation(compare):
     compare(options, setup, [changes])
 
 
-def test_source_types_in_schemas(compare):
+def test_source_types_in_schemas(compare: Callable[..., dict[tuple[str, int], list[Record]]]) -> None:
     setup = """
         CREATE TYPE mood AS ENUM ('happy', 'sad');
         CREATE DOMAIN short AS varchar(10);
@@ -149,7 +152,9 @@ def test_source_types_in_schemas(compare):
     )
 
 
-def test_message_keys_and_excluded_columns(compare):
+def test_message_keys_and_excluded_columns(
+    compare: Callable[..., dict[tuple[str, int], list[Record]]],
+) -> None:
     setup = """
         CREATE TABLE own_key (id int PRIMARY KEY, a text NOT NULL, b int, c int);
         CREATE TABLE full_key (id int PRIMARY KEY, a text NOT NULL, b int, c int);
@@ -192,7 +197,9 @@ def test_message_keys_and_excluded_columns(compare):
     )
 
 
-def test_partitions_truncates_and_unchanged_values(compare):
+def test_partitions_truncates_and_unchanged_values(
+    compare: Callable[..., dict[tuple[str, int], list[Record]]],
+) -> None:
     setup = """
         CREATE TABLE parted (id int, day date NOT NULL, note text, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
         CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
@@ -251,7 +258,7 @@ def test_partitions_truncates_and_unchanged_values(compare):
     )
 
 
-def test_schema_changes_in_the_stream(compare):
+def test_schema_changes_in_the_stream(compare: Callable[..., dict[tuple[str, int], list[Record]]]) -> None:
     """Every step is read before the next one, because a connector asks the catalog what a table is like now."""
     setup = """
         CREATE TYPE mood AS ENUM ('happy');
@@ -303,7 +310,7 @@ def test_schema_changes_in_the_stream(compare):
     compare({"skipped.operations": "none", "provide.transaction.metadata": "true"}, setup, steps)
 
 
-def test_snapshot_then_stream(compare):
+def test_snapshot_then_stream(compare: Callable[..., dict[tuple[str, int], list[Record]]]) -> None:
     """The same tables as the snapshot sees them: keys, masks, names, skipped and included collections."""
     setup = """
         CREATE TYPE mood AS ENUM ('happy', 'sad');
@@ -338,7 +345,9 @@ def test_snapshot_then_stream(compare):
     )
 
 
-def test_avro_with_names_that_it_does_not_allow(compare, registry_url):
+def test_avro_with_names_that_it_does_not_allow(
+    compare: Callable[..., dict[tuple[str, int], list[Record]]], registry_url: str
+) -> None:
     """A dashed prefix, an odd table and odd columns, as Debezium writes them with Apicurio's converter."""
     setup = """
         CREATE TABLE "odd-table" ("a-b" int PRIMARY KEY, "1st" text, "äß" text);

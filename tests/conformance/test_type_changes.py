@@ -1,7 +1,11 @@
 """Types that change while the connectors run, side by side."""
 
+from collections.abc import Callable
 
-def test_labels_that_an_enum_gets_later(compare):
+from tidings_connect.data.records import Record
+
+
+def test_labels_that_an_enum_gets_later(compare: Callable[..., dict[tuple[str, int], list[Record]]]) -> None:
     setup = """
         CREATE TYPE mood AS ENUM ('sad', 'happy');
         CREATE TYPE tone AS ENUM ('low');

@@ -4,10 +4,13 @@ Left out: infinite dates and those before Christ, for which Debezium's snapshot 
 refcursor, on which Debezium's snapshot fails.
 """
 
+from collections.abc import Callable
+
 from scenario import statements
+from side_by_side import Pair
 
 
-def test_a_snapshot_of_all_types(pair):
+def test_a_snapshot_of_all_types(pair: Callable[..., Pair]) -> None:
     setup = [
         *statements("more_types.sql"),
         *statements("more_changes.sql"),

@@ -1,6 +1,8 @@
 """The core on the versions of PostgreSQL that the other cases do not run on, side by side, with big transactions streamed."""
 
 import secrets
+from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -28,7 +30,9 @@ STEPS = [
 
 
 @pytest.mark.parametrize("version", ["14", "15", "17", "18"])
-def test_every_version(version, pg_server, connect_url, worker_url, kafka_bootstrap):
+def test_every_version(
+    version: str, pg_server: Callable[..., Any], connect_url: str, worker_url: str, kafka_bootstrap: str
+) -> None:
     server = pg_server(version, logical_decoding_work_mem="64kB", max_prepared_transactions="5")
     name, token = f"test_{secrets.token_hex(4)}", secrets.token_hex(4)
     url = create_database(server.url, name)

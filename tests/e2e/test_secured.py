@@ -13,6 +13,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -59,7 +60,7 @@ class SecuredDemo(Demo):
         with self._figures.lock:
             return self._figures.business_by_version.total()
 
-    def _drain(self, summary):  # type: ignore[no-untyped-def]
+    def _drain(self, summary: Any) -> Any:
         remarks = super()._drain(summary)
         self.command_lines = command_lines()
         return remarks

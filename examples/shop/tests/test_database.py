@@ -2,8 +2,10 @@
 
 import json
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import psycopg
 import pytest
@@ -32,7 +34,7 @@ IMPOSSIBLE = """
 
 
 @pytest.fixture
-def shop(pg_database: str):
+def shop(pg_database: str) -> Iterator[Any]:
     with ShopDatabase(pg_database) as database:
         database.ensure_schema()
         yield database

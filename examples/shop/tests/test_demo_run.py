@@ -7,7 +7,9 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ COMMAND = Path(sys.executable).with_name("tidings-demo")
 
 
 @pytest.fixture
-def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, ...]]:
     """A demo whose services all say that they have nothing left to do; nothing is started."""
     monkeypatch.setattr(run, "_STABLE_SECONDS", 0.3)
     monkeypatch.setattr(run, "_STABLE_BUT_OFF_SECONDS", 0.8)
@@ -54,20 +56,20 @@ def seconds_to_drain(demo: Demo) -> tuple[float, tuple[str, ...]]:
     return time.monotonic() - start, remarks
 
 
-def test_a_pipeline_that_has_told_everything_is_drained(demo) -> None:
+def test_a_pipeline_that_has_told_everything_is_drained(demo: tuple[Any, ...]) -> None:
     seconds, remarks = seconds_to_drain(demo[0])
     assert remarks == ()
     assert 0.3 <= seconds < 0.8
 
 
-def test_an_event_that_does_not_come_is_waited_for_a_while(demo) -> None:
+def test_an_event_that_does_not_come_is_waited_for_a_while(demo: tuple[Any, ...]) -> None:
     demo[1].business_by_version["OrderPlaced", 2] = 2
     seconds, remarks = seconds_to_drain(demo[0])
     assert remarks == (), "the comparison is what says so"
     assert 0.8 <= seconds < 2.0
 
 
-def test_a_batch_that_the_lakehouse_has_yet_to_write_is_waited_for_a_while(demo) -> None:
+def test_a_batch_that_the_lakehouse_has_yet_to_write_is_waited_for_a_while(demo: tuple[Any, ...]) -> None:
     demo[1].lake_by_table["technical.orders_log"] = 4
     seconds, remarks = seconds_to_drain(demo[0])
     assert remarks == ()
@@ -77,14 +79,14 @@ def test_a_batch_that_the_lakehouse_has_yet_to_write_is_waited_for_a_while(demo)
 @pytest.mark.parametrize(
     ("lag", "words"), [(Lag(records=7), "7 records to go"), (Lag(), "no figures from lakehouse")]
 )
-def test_a_pipeline_that_does_not_drain_is_a_problem(demo, lag: Lag, words: str) -> None:
+def test_a_pipeline_that_does_not_drain_is_a_problem(demo: tuple[Any, ...], lag: Lag, words: str) -> None:
     demo[1].lakehouse_lag = lag
     seconds, (remark,) = seconds_to_drain(demo[0])
     assert words in remark
     assert seconds >= 2.0
 
 
-def test_waiting_ends_when_somebody_stops_or_the_subscriber_fails(demo) -> None:
+def test_waiting_ends_when_somebody_stops_or_the_subscriber_fails(demo: tuple[Any, ...]) -> None:
     one, figures = demo
     figures.lakehouse_lag = Lag()
     one._tap = type("Tap", (), {"error": "the demo's subscriber stopped"})()

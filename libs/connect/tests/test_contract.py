@@ -61,7 +61,9 @@ def test_transforms_work_on_any_connector_s_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("counting")
-def test_a_value_that_does_not_fit_its_schema_ends_the_task_without_telling_it(tmp_path, monkeypatch) -> None:
+def test_a_value_that_does_not_fit_its_schema_ends_the_task_without_telling_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import counting
 
     monkeypatch.setattr(

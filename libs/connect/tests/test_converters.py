@@ -81,7 +81,7 @@ class Registry:
     def close(self) -> None: ...
 
 
-def converter(class_name: str, **options: str):
+def converter(class_name: str, **options: str) -> Any:
     given = {f"value.converter.{name.replace('_', '.')}": value for name, value in options.items()}
     return make_converter({"value.converter": class_name, **given}, is_key=False)
 
@@ -95,7 +95,7 @@ def converter(class_name: str, **options: str):
     ],
     ids=["json", "numeric", "avro"],
 )
-def test_what_is_written_with_a_schema_is_read_back(made) -> None:
+def test_what_is_written_with_a_schema_is_read_back(made: Any) -> None:
     data = made.encoder("t", SCHEMA)(VALUE)
     schema, value = made.decode("t", data)
     assert value == VALUE

@@ -1,5 +1,7 @@
 """Java's properties syntax, as ``java.util.Properties`` reads it."""
 
+from pathlib import Path
+
 import pytest
 
 from tidings_connect.errors import WorkerConfigError
@@ -27,21 +29,21 @@ from tidings_connect.java.properties import load_properties, parse_properties
         ("a=x\\\n# still a", {"a": "x# still a"}),
     ],
 )
-def test_reads_what_java_reads(text, expected):
+def test_reads_what_java_reads(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text) == expected
 
 
-def test_malformed_unicode_escape_names_the_line():
+def test_malformed_unicode_escape_names_the_line() -> None:
     with pytest.raises(ValueError, match="line 2"):
         parse_properties("a=1\nb=\\u12")
 
 
-def test_missing_file_is_named(tmp_path):
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorkerConfigError, match=r"absent\.properties"):
         load_properties(tmp_path / "absent.properties")
 
 
-def test_binary_file_is_refused(tmp_path):
+def test_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
     path.write_bytes(b"\x7fELF\0\0")
     with pytest.raises(WorkerConfigError, match="NUL"):

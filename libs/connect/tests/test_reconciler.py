@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -45,7 +46,7 @@ class MovableGroup(AloneGroup):
 class Bench:
     """A reconciler whose tasks fail at once, for good: their jobs cannot be made. `exactly_once`: with fencing."""
 
-    def __init__(self, tmp_path, *, exactly_once: bool = False) -> None:
+    def __init__(self, tmp_path: Path, *, exactly_once: bool = False) -> None:
         self.wake = asyncio.Event()
         self.tasks: dict[TaskId, LocalTask] = {}
         self.jobs: list[str] = []
@@ -111,7 +112,7 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(tmp_path, counting) -> AsyncIterator[Bench]:
+async def bench(tmp_path: Path, counting: None) -> AsyncIterator[Bench]:
     made = Bench(tmp_path)
     made.reconciler.start()
     yield made
@@ -122,7 +123,7 @@ async def bench(tmp_path, counting) -> AsyncIterator[Bench]:
 
 
 @pytest.fixture
-async def exact(tmp_path, pair) -> AsyncIterator[Bench]:
+async def exact(tmp_path: Path, pair: None) -> AsyncIterator[Bench]:
     """With exactly once."""
     made = Bench(tmp_path, exactly_once=True)
     made.reconciler.start()
@@ -200,7 +201,7 @@ PAIR = {"connector.class": "dividing.PairConnector", "tasks.max": "3"}
 
 
 @pytest.fixture
-def pair(counting, register: Callable[[type[Connector]], None]) -> None:
+def pair(counting: None, register: Callable[[type[Connector]], None]) -> None:
     """A connector that has as many tasks as it may."""
 
     class Pair(Connector):

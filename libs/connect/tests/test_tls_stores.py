@@ -78,7 +78,7 @@ def same_key(one: str, other: str) -> bool:
         {"ssl.keystore.location": "own.pem", "ssl.keystore.type": "PEM", "ssl.key.password": KEY},
     ],
 )
-def test_own_certificate_comes_with_its_chain_and_key(stores: Stores, settings: dict[str, str]):
+def test_own_certificate_comes_with_its_chain_and_key(stores: Stores, settings: dict[str, str]) -> None:
     found = read_tls(settings | {"ssl.keystore.location": stores.at(settings["ssl.keystore.location"])})
     assert found.certificates == stores.own.chain
     assert same_key(found.key, stores.own.key)
@@ -94,12 +94,12 @@ def test_own_certificate_comes_with_its_chain_and_key(stores: Stores, settings: 
         {"ssl.truststore.location": "root.pem", "ssl.truststore.type": "PEM"},
     ],
 )
-def test_authorities_to_trust(stores: Stores, settings: dict[str, str]):
+def test_authorities_to_trust(stores: Stores, settings: dict[str, str]) -> None:
     found = read_tls(settings | {"ssl.truststore.location": stores.at(settings["ssl.truststore.location"])})
     assert (found.authorities, found.key) == (stores.root, "")
 
 
-def test_pem_as_values_in_one_line_each(stores: Stores):
+def test_pem_as_values_in_one_line_each(stores: Stores) -> None:
     def one_line(text: str) -> str:
         return " ".join(text.split("\n"))
 
@@ -139,7 +139,7 @@ def test_pem_as_values_in_one_line_each(stores: Stores):
         ({"ssl.truststore.certificates": "x"}, "ssl.truststore.certificates"),
     ],
 )
-def test_what_cannot_be_opened_is_named(stores: Stores, settings: dict[str, str], named: str):
+def test_what_cannot_be_opened_is_named(stores: Stores, settings: dict[str, str], named: str) -> None:
     given = {n: stores.at(v) if n.endswith("location") else v for n, v in settings.items()}
     with pytest.raises(WorkerConfigError) as caught:
         read_tls(given, "producer.override.")

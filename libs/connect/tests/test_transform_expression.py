@@ -2,6 +2,7 @@
 
 import time
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ SCOPE = {
         ("value.after.name not in {'bob'}", True),
     ],
 )
-def test_what_it_says(text, result):
+def test_what_it_says(text: str, result: Any) -> None:
     assert compile_expression(text)(SCOPE) == result
 
 
@@ -94,7 +95,7 @@ def test_what_it_says(text, result):
         "a" * (MAX_LENGTH + 1),
     ],
 )
-def test_what_it_refuses(text):
+def test_what_it_refuses(text: Any) -> None:
     with pytest.raises(ExpressionError):
         compile_expression(text)(SCOPE)
 
@@ -115,7 +116,7 @@ def test_what_it_refuses(text):
         " * ".join(["99999999999999999999"] * 20),
     ],
 )
-def test_failures_say_nothing_of_the_value(text):
+def test_failures_say_nothing_of_the_value(text: Any) -> None:
     evaluate = compile_expression(text)
     with pytest.raises(ExpressionError) as caught:
         evaluate(SCOPE)
@@ -123,7 +124,7 @@ def test_failures_say_nothing_of_the_value(text):
     assert caught.value.__cause__ is None
 
 
-def test_large_numbers_are_bounded_before_they_are_made():
+def test_large_numbers_are_bounded_before_they_are_made() -> None:
     text = "int('9' + value.after.name)"
     with pytest.raises(ExpressionError):
         compile_expression(text)({**SCOPE, "value": {"after": {"name": "9" * 200}}})

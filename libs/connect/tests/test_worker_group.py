@@ -65,7 +65,9 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(counting, monkeypatch, request) -> AsyncIterator[Desk]:
+async def desk(
+    counting: None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> AsyncIterator[Desk]:
     made = Desk(monkeypatch, getattr(request, "param", {}))
     await made.group.start()
     yield made

@@ -2,6 +2,9 @@
 
 import re
 import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,27 +31,27 @@ TOKENS = {
 
 
 @pytest.fixture
-def set_variables(monkeypatch):
-    def set_them(**variables: str):
+def set_variables(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def set_them(**variables: str) -> None:
         for name, value in {"KAFKA": "a:1,b:2", **variables}.items():
             monkeypatch.setenv(f"TIDINGS_{name}", value)
 
     return set_them
 
 
-def access(set_variables, **variables: str) -> KafkaAccess:
+def access(set_variables: Callable[..., None], **variables: str) -> KafkaAccess:
     set_variables(**variables)
     return load_settings(KafkaSettings).kafka_access
 
 
-def test_a_cluster_in_the_clear_is_an_address_and_nothing_else(set_variables):
+def test_a_cluster_in_the_clear_is_an_address_and_nothing_else(set_variables: Callable[..., None]) -> None:
     plain = access(set_variables, KAFKA_SASL_USERNAME="", KAFKA_CA_FILE="", KAFKA_SASL_MECHANISM="")
     assert plain == KafkaAccess("a:1,b:2")
     assert plain.aiokafka() == {"security_protocol": "PLAINTEXT"}
     assert plain.java() == {"bootstrap.servers": "a:1,b:2", "security.protocol": "PLAINTEXT"}
 
 
-def test_a_user_and_password_for_each_client(set_variables):
+def test_a_user_and_password_for_each_client(set_variables: Callable[..., None]) -> None:
     scram = access(set_variables, **SCRAM)
     assert scram.librdkafka() == {
         "bootstrap.servers": "a:1,b:2",
@@ -73,7 +76,7 @@ def test_a_user_and_password_for_each_client(set_variables):
     assert java_secrets(java).keys() == {"sasl.jaas.config"}
 
 
-def test_the_files_of_mutual_tls_for_each_client(set_variables, tmp_path):
+def test_the_files_of_mutual_tls_for_each_client(set_variables: Callable[..., None], tmp_path: Path) -> None:
     authority = Authority()
     issued = authority.issue("sequencer")
     (tmp_path / "ca.pem").write_text(authority.certificate)
@@ -100,7 +103,7 @@ def test_the_files_of_mutual_tls_for_each_client(set_variables, tmp_path):
     assert java["ssl.truststore.certificates"] == authority.certificate
 
 
-def test_tokens_for_java(set_variables):
+def test_tokens_for_java(set_variables: Callable[..., None]) -> None:
     java = access(set_variables, **TOKENS, KAFKA_OAUTH_SCOPE="kafka").java()
     assert java["sasl.oauthbearer.token.endpoint.url"] == "https://login.example.com/token"
     assert 'clientId="sequencer"' in java["sasl.jaas.config"]
@@ -133,7 +136,9 @@ def test_tokens_for_java(set_variables):
         ({**TOKENS, "KAFKA_OAUTH_TOKEN_ENDPOINT": "login.example.com"}, "KAFKA_OAUTH_TOKEN_ENDPOINT"),
     ],
 )
-def test_what_is_half_or_has_no_effect_is_refused_by_name(set_variables, variables, named):
+def test_what_is_half_or_has_no_effect_is_refused_by_name(
+    set_variables: Callable[..., None], variables: dict[str, Any], named: str
+) -> None:
     set_variables(**variables)
     with pytest.raises(SettingsError, match=f"TIDINGS_{named}") as caught:
         load_settings(KafkaSettings)
@@ -152,14 +157,18 @@ def test_what_is_half_or_has_no_effect_is_refused_by_name(set_variables, variabl
         ({"REGISTRY_CA_FILE": "/nowhere"}, "REGISTRY_CA_FILE"),
     ],
 )
-def test_a_registrys_login_is_whole_or_refused_by_name(set_variables, variables, named):
+def test_a_registrys_login_is_whole_or_refused_by_name(
+    set_variables: Callable[..., None], variables: dict[str, Any], named: str
+) -> None:
     set_variables(**{"REGISTRY": "http://r", **variables})
     with pytest.raises(SettingsError, match=f"TIDINGS_{named}") as caught:
         load_settings(RegistrySettings)
     assert CANARY not in f"{caught.value} {caught.value.hint}"
 
 
-def test_the_registrys_secret_is_read_anew_for_each_request(set_variables, tmp_path):
+def test_the_registrys_secret_is_read_anew_for_each_request(
+    set_variables: Callable[..., None], tmp_path: Path
+) -> None:
     file = tmp_path / "token"
     file.write_text("one\n")
     set_variables(REGISTRY="http://r", REGISTRY_TOKEN_FILE=str(file))
@@ -169,13 +178,13 @@ def test_the_registrys_secret_is_read_anew_for_each_request(set_variables, tmp_p
     assert registry.authorization() == "Bearer two"
 
 
-def test_a_registry_may_be_left_out_where_it_is_optional(monkeypatch):
+def test_a_registry_may_be_left_out_where_it_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TIDINGS_REGISTRY", raising=False)
     assert load_settings(OptionalRegistrySettings).optional_registry is None
 
 
 @pytest.mark.parametrize("variables", [SCRAM, TOKENS])
-def test_no_text_form_shows_a_secret(set_variables, variables):
+def test_no_text_form_shows_a_secret(set_variables: Callable[..., None], variables: Any) -> None:
     set_variables(**variables, REGISTRY="http://r", REGISTRY_TOKEN=CANARY)
     kafka, registry = load_settings(KafkaSettings), load_settings(RegistrySettings)
     shown = repr((kafka, registry, kafka.kafka_access, registry.registry_access))

@@ -1,7 +1,8 @@
 """Secrets that change while a service runs: who is told, and tokens that are asked for again."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,14 +18,14 @@ class Client:
     """Somebody who logs in."""
 
 
-def wait_until(condition) -> None:
+def wait_until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_a_client_is_told_of_a_new_password_until_it_is_closed(tmp_path):
+def test_a_client_is_told_of_a_new_password_until_it_is_closed(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("one\n")
     told: list[str] = []
@@ -40,7 +41,7 @@ def test_a_client_is_told_of_a_new_password_until_it_is_closed(tmp_path):
     assert told == ["two"]
 
 
-def test_a_new_password_that_cannot_be_applied_is_tried_again(tmp_path):
+def test_a_new_password_that_cannot_be_applied_is_tried_again(tmp_path: Path) -> None:
     file = tmp_path / "certificate"
     file.write_text("one")
     attempts: list[str] = []
@@ -67,7 +68,9 @@ def tokens(url: str, secret: Secret) -> TokenSource:
     return TokenSource("TIDINGS_KAFKA", url, "shop", secret, "kafka", TlsFiles("TIDINGS_KAFKA"))
 
 
-def test_a_token_is_kept_for_most_of_its_life_and_the_secret_read_anew(endpoint, tmp_path):
+def test_a_token_is_kept_for_most_of_its_life_and_the_secret_read_anew(
+    endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
     file = tmp_path / "secret"
     file.write_text("first\n")
     source = tokens(endpoint.url, Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET_FILE", file=file))
@@ -81,12 +84,12 @@ def test_a_token_is_kept_for_most_of_its_life_and_the_secret_read_anew(endpoint,
     assert len(endpoint.asked) == 2
 
 
-def test_a_client_that_is_refused_is_an_error_that_names_it(endpoint):
+def test_a_client_that_is_refused_is_an_error_that_names_it(endpoint: TokenEndpoint) -> None:
     with pytest.raises(TokenError, match=r"TIDINGS_KAFKA_OAUTH_CLIENT_SECRET: .* 401 to the client 'shop'"):
         tokens(endpoint.url, Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET", "wrong")).token()
 
 
-def test_an_endpoint_that_is_none_is_an_error_that_names_it(endpoint):
+def test_an_endpoint_that_is_none_is_an_error_that_names_it(endpoint: TokenEndpoint) -> None:
     endpoint.broken = True
     secret = Secret("TIDINGS_KAFKA_OAUTH_CLIENT_SECRET", "first")
     with pytest.raises(TokenError, match="is not a token with access_token"):

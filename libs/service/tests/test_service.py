@@ -10,6 +10,7 @@ import sys
 import textwrap
 import urllib.error
 import urllib.request
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
@@ -29,14 +30,14 @@ class ExampleSettings(ServiceSettings):
     batch_rows: int = 10
 
 
-def test_settings_come_from_the_environment(monkeypatch):
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDINGS_KAFKA", "127.0.0.1:9092")
     monkeypatch.setenv("TIDINGS_BATCH_ROWS", "7")
     settings = load_settings(ExampleSettings)
     assert (settings.kafka, settings.batch_rows) == ("127.0.0.1:9092", 7)
 
 
-def test_every_wrong_setting_is_named_and_no_value_is_repeated(monkeypatch):
+def test_every_wrong_setting_is_named_and_no_value_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TIDINGS_KAFKA", raising=False)
     monkeypatch.setenv("TIDINGS_BATCH_ROWS", "secret-word")
     with pytest.raises(SettingsError) as caught:
@@ -46,7 +47,7 @@ def test_every_wrong_setting_is_named_and_no_value_is_repeated(monkeypatch):
     assert "secret-word" not in str(caught.value)
 
 
-def test_ready_needs_every_component_and_at_least_one():
+def test_ready_needs_every_component_and_at_least_one() -> None:
     health = Health()
     assert health.alive()
     assert not health.ready()
@@ -60,7 +61,7 @@ def test_ready_needs_every_component_and_at_least_one():
     assert not health.ready()
 
 
-def get(url):
+def get(url: str) -> tuple[Any, ...]:
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return answer.status, answer.read().decode()
@@ -69,7 +70,7 @@ def get(url):
             return error.code, error.read().decode()
 
 
-async def test_pages_show_metrics_and_health():
+async def test_pages_show_metrics_and_health() -> None:
     registry = CollectorRegistry()
     Counter("tidings_example", "An example.", registry=registry).inc(3)
     health = Health()
@@ -92,7 +93,7 @@ async def test_pages_show_metrics_and_health():
         await server.close()
 
 
-def test_pages_are_served_from_a_thread_and_the_port_is_free_afterwards():
+def test_pages_are_served_from_a_thread_and_the_port_is_free_afterwards() -> None:
     with serve_http_in_thread(Health(), "127.0.0.1", 0, registry=CollectorRegistry()) as server:
         assert get(f"{server.url}/healthz")[0] == 200
         port = server.port
@@ -100,7 +101,7 @@ def test_pages_are_served_from_a_thread_and_the_port_is_free_afterwards():
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_a_port_that_is_taken_names_the_setting():
+def test_a_port_that_is_taken_names_the_setting() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -129,7 +130,7 @@ sys.exit(run_service(main, service="example"))
 """
 
 
-def start(kind):
+def start(kind: Any) -> Any:
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), kind],
         stdout=subprocess.PIPE,
@@ -140,7 +141,7 @@ def start(kind):
 
 
 @pytest.mark.parametrize(("kind", "code"), [("named", 1), ("settings", 2), ("surprise", 70)])
-def test_an_error_is_one_json_line_and_an_exit_code(kind, code):
+def test_an_error_is_one_json_line_and_an_exit_code(kind: str, code: int) -> None:
     process = start(kind)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
@@ -157,14 +158,14 @@ def test_an_error_is_one_json_line_and_an_exit_code(kind, code):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_service_in_order(number):
+def test_a_signal_ends_the_service_in_order(number: Any) -> None:
     with start("wait") as process:
         assert process.stdout.readline() == "up\n"
         process.send_signal(number)
         assert process.wait(timeout=60) == 0
 
 
-def test_a_service_that_hangs_shows_what_it_is_doing():
+def test_a_service_that_hangs_shows_what_it_is_doing() -> None:
     with start("wait") as process:
         assert process.stdout.readline() == "up\n"
         process.send_signal(signal.SIGUSR1)
@@ -176,7 +177,7 @@ def test_a_service_that_hangs_shows_what_it_is_doing():
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
-def test_a_traceback_shows_neither_local_variables_nor_what_others_say(style):
+def test_a_traceback_shows_neither_local_variables_nor_what_others_say(style: str) -> None:
     program = """
 import sys
 from tidings_service import TidingsError, configure_logging, get_logger, hide

@@ -1,6 +1,7 @@
 """pgoutput as a server would write it, and one life of a stream that reads it: what the tests of the stream share."""
 
 import struct
+from typing import Any
 
 from tidings_capture.cdc.tables import Table
 from tidings_capture.cdc.types.conversion import ConversionError
@@ -24,28 +25,28 @@ OPTIONS = {
 class CountingPlan:
     """Numbers events as a real plan does; the record's value is all that must survive a restart."""
 
-    def change(self, data, start, context):
+    def change(self, data: Any, start: Any, context: Any) -> list[Any]:
         context.total_order += 1
         context.event_counts["public.a"] = context.event_counts.get("public.a", 0) + 1
         value = f"{context.tx_id} {context.total_order} {context.position} {chr(data[start])}"
         return [(b"k", value.encode(), None)]
 
-    def truncate(self, context):
+    def truncate(self, context: Any) -> list[Any]:
         context.total_order += 1
         return [(None, f"{context.tx_id} {context.total_order} {context.position} T".encode(), None)]
 
 
 class FakeRoute:
-    def __init__(self):
+    def __init__(self) -> None:
         self.plan, self.topic, self.records = CountingPlan(), "p.public.a", 0
         self.table = Table("public", "a", OID, ())
 
 
 class FakeRoutes:
-    def __init__(self):
+    def __init__(self) -> None:
         self.by_oid = {OID: FakeRoute(), OTHER_OID: None}
 
-    def add_relation(self, relation, tx_id):
+    def add_relation(self, relation: Any, tx_id: Any) -> None:
         pass
 
 
@@ -54,10 +55,10 @@ class FakeSchemaChanges:
 
     topic = "p.schema-changes"
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.columns = None
 
-    def of_relation(self, relation, context):
+    def of_relation(self, relation: Any, context: Any) -> list[Any]:
         former, self.columns = self.columns, relation.columns
         if former in (None, self.columns):
             return []
@@ -67,10 +68,10 @@ class FakeSchemaChanges:
 class Markers:
     transaction_topic = "p.transaction"
 
-    def begin(self, context):
+    def begin(self, context: Any) -> tuple[Any, ...]:
         return (b"t", f"{context.tx_id} BEGIN {context.position}".encode(), None)
 
-    def end(self, context):
+    def end(self, context: Any) -> tuple[Any, ...]:
         value = f"{context.tx_id} END {context.position} {context.total_order}"
         return (b"t", value.encode(), context.left_out.headers())
 
@@ -78,7 +79,7 @@ class Markers:
 class FakeMessages:
     topic = "p.message"
 
-    def records(self, message, context):
+    def records(self, message: Any, context: Any) -> list[Any]:
         if message.transactional:
             context.total_order += 1
             value = f"{context.tx_id} {context.total_order} {context.position} M"
@@ -87,31 +88,31 @@ class FakeMessages:
         return [(b"m", value.encode(), None)]
 
 
-def xlog(lsn, payload):
+def xlog(lsn: int, payload: Any) -> Any:
     return b"w" + struct.pack(">QQq", lsn, lsn, 0) + payload
 
 
-def begin(xid, final_lsn, lsn):
+def begin(xid: int, final_lsn: Any, lsn: int) -> Any:
     return xlog(lsn, b"B" + struct.pack(">QqI", final_lsn, 1_000_000, xid))
 
 
-def commit(final_lsn, end_lsn):
+def commit(final_lsn: Any, end_lsn: Any) -> Any:
     return xlog(end_lsn, b"C\0" + struct.pack(">QQq", final_lsn, end_lsn, 1_000_000))
 
 
-def insert(lsn, oid=OID, cell=b"1"):
+def insert(lsn: int, oid: Any = OID, cell: bytes = b"1") -> Any:
     return xlog(lsn, b"I" + struct.pack(">I", oid) + b"N\0\1t\0\0\0\1" + cell)
 
 
-def delete(lsn):
+def delete(lsn: int) -> Any:
     return xlog(lsn, b"D" + struct.pack(">I", OID) + b"K\0\1t\0\0\0\0011")
 
 
-def truncate(lsn):
+def truncate(lsn: int) -> Any:
     return xlog(lsn, b"T" + struct.pack(">IBI", 1, 0, OID))
 
 
-def relation(columns):
+def relation(columns: Any) -> Any:
     """Relation messages stand at no LSN."""
     column = b"\1id\0" + struct.pack(">Ii", 23, -1)
     return xlog(
@@ -119,11 +120,11 @@ def relation(columns):
     )
 
 
-def message(lsn, flags=1):
+def message(lsn: int, flags: int = 1) -> Any:
     return xlog(lsn, b"M" + struct.pack(">BQ", flags, lsn) + b"p\0\0\0\0\1x")
 
 
-def keepalive(lsn, reply=0):
+def keepalive(lsn: int, reply: int = 0) -> Any:
     return b"k" + struct.pack(">QqB", lsn, 0, reply)
 
 
@@ -140,23 +141,23 @@ HISTORY = [
 class Run:
     """One life of a task: what it sent."""
 
-    def __init__(self, resume=SourceOffset(done_lsn=90, lsn=90), **options):  # noqa: B008 - frozen
+    def __init__(self, resume: Any = SourceOffset(done_lsn=90, lsn=90), **options: Any) -> None:  # noqa: B008 - frozen
         self.sent = []
         config = read_connector_config("c", {**OPTIONS, **options}, {}, run_id="r")
         self.stream = Stream(
             config, FakeRoutes(), Markers(), FakeMessages(), resume, self._send, FakeSchemaChanges()
         )
 
-    def _send(self, topic, records):
+    def _send(self, topic: str, records: Any) -> None:
         self.sent += [(topic, value) for _, value, _ in records]
 
-    def process(self, messages, size=1):
+    def process(self, messages: Any, size: int = 1) -> Any:
         for start in range(0, len(messages), size):
             self.stream.process(messages[start : start + size])
         return self
 
 
-def from_server(history, done_lsn):
+def from_server(history: Any, done_lsn: Any) -> Any:
     """What a server sends to a client that asks for `done_lsn`: whole transactions that end later."""
     result, transaction = [], []
     for data in history:
@@ -181,13 +182,13 @@ LEFT_OUT = [
 class RunWithLosses(Run):
     """Rows with cell ``x`` cannot be converted, which is tolerated; those with ``f`` are filtered."""
 
-    def __init__(self, resume=SourceOffset(done_lsn=90, lsn=90), **options):  # noqa: B008 - frozen
+    def __init__(self, resume: Any = SourceOffset(done_lsn=90, lsn=90), **options: Any) -> None:  # noqa: B008 - frozen
         super().__init__(resume, **options)
         options = ToleranceOptions(all=True)
         self.tolerance = self.stream._tolerance = Tolerance(options, "c", 0, None, None, None)
         self.stream._routes.by_oid[OID].plan = PickyPlan()
 
-    def _send(self, topic, records):
+    def _send(self, topic: str, records: Any) -> None:
         for _, value, headers in records:
             if value.endswith(b" f"):
                 self.stream.context.left_out.filter("public.a")
@@ -196,7 +197,7 @@ class RunWithLosses(Run):
 
 
 class PickyPlan(CountingPlan):
-    def change(self, data, start, context):
+    def change(self, data: Any, start: Any, context: Any) -> list[Any]:
         if data.endswith(b"x"):
             raise ConversionError("a cell is not of its column's type")
         ((key, value, headers),) = super().change(data, start, context)

@@ -14,6 +14,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from tidings_stack.capture import CaptureWorker as Worker
+
 PAGES = Path(__file__).parents[3] / "docs/how-to"
 NEEDED = ("curl", "jq", "psql")
 
@@ -67,8 +69,16 @@ def paste(wait_until: Callable[..., Any]) -> Callable[..., None]:
 
 
 def test_a_lost_slot(
-    worker, connector_config, pg_database, unique_name, create, paste, wait_records, read_topic, wait_until
-):
+    worker: Worker,
+    connector_config: dict[str, str],
+    pg_database: str,
+    unique_name: str,
+    create: Callable[..., str],
+    paste: Callable[..., None],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     def sql(*statements: str) -> None:
         with psycopg.connect(pg_database, autocommit=True) as connection:
             for statement in statements:
@@ -99,17 +109,17 @@ def test_a_lost_slot(
 
 
 def test_a_failover(
-    stack,
-    pg_server,
-    worker,
-    connector_config,
-    unique_name,
-    create,
-    paste,
-    wait_records,
-    read_topic,
-    wait_until,
-):
+    stack: Any,
+    pg_server: Callable[..., Any],
+    worker: Worker,
+    connector_config: dict[str, str],
+    unique_name: str,
+    create: Callable[..., str],
+    paste: Callable[..., None],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     primary = pg_server("17")
     replica = stack.add_replica(primary, {})
     password = str(conninfo_to_dict(primary.url)["password"])

@@ -3,6 +3,7 @@
 import contextlib
 import re
 from random import Random
+from typing import Any
 
 import orjson
 from structlog.testing import capture_logs
@@ -165,7 +166,7 @@ def _fits(value: object) -> bool:
     return True
 
 
-def _of_row(cells):  # type: ignore[no-untyped-def]
+def _of_row(cells: Any) -> Any:
     try:
         return signal_of_row(cells)
     except UnicodeDecodeError:

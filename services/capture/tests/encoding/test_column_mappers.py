@@ -1,6 +1,7 @@
 """Masks, hashes and truncation, beside what the conformance suite compares with Debezium."""
 
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -10,12 +11,12 @@ from tidings_capture.cdc.tables import Column
 TEXT = Column("t", 25, -1, "text", not_null=False)
 
 
-def change(option, column=TEXT):
+def change(option: Any, column: Any = TEXT) -> Any:
     rule = read_mappers({option: "public.a.t"}).rule_for("public", "a", column)
     return rule.change(column)
 
 
-def test_the_first_rule_counts_and_only_for_its_columns():
+def test_the_first_rule_counts_and_only_for_its_columns() -> None:
     mappers = read_mappers(
         {"column.mask.with.3.chars": "public.a.*", "column.truncate.to.2.chars": "public.a.t"}
     )
@@ -24,17 +25,17 @@ def test_the_first_rule_counts_and_only_for_its_columns():
     assert mappers.rule_for("public", "b", TEXT) is None
 
 
-def test_a_null_is_masked_and_not_hashed():
+def test_a_null_is_masked_and_not_hashed() -> None:
     assert change("column.mask.with.3.chars")(None) == "***"
     assert change("column.mask.hash.SHA-256.with.salt.s")(None) is None
     assert change("column.truncate.to.2.chars")(None) is None
 
 
-def test_numbers_are_not_masked():
+def test_numbers_are_not_masked() -> None:
     assert change("column.mask.with.3.chars", Column("t", 23, -1, "int4", not_null=False)) is None
 
 
-def test_a_hash_is_of_javas_serialized_string_or_of_the_value():
+def test_a_hash_is_of_javas_serialized_string_or_of_the_value() -> None:
     serialized = b"\xac\xed\x00\x05t\x00\x08\xed\xa0\xbd\xed\xb8\x80\xc0\x80"
     wanted = hashlib.md5(b"s" + serialized, usedforsecurity=False).hexdigest()
     assert change("column.mask.hash.MD5.with.salt.s")("😀\0") == wanted
@@ -46,12 +47,12 @@ def test_a_hash_is_of_javas_serialized_string_or_of_the_value():
     assert change("column.mask.hash.SHA-256.with.salt.s")(long) == wanted
 
 
-def test_a_hash_is_not_longer_than_its_column():
+def test_a_hash_is_not_longer_than_its_column() -> None:
     short = Column("t", 1043, 14, "varchar", not_null=False)
     assert len(change("column.mask.hash.SHA-256.with.salt.s", short)("x")) == 10
 
 
-def test_truncation_counts_as_java_does_and_spares_what_is_short_enough():
+def test_truncation_counts_as_java_does_and_spares_what_is_short_enough() -> None:
     cut = change("column.truncate.to.3.chars")
     assert (cut("abcd"), cut("ab"), cut("a😀b"), cut(b"abcd"), cut(5)) == ("abc", "ab", "a😀", b"abc", 5)
     assert cut("ab😀") == "ab\ufffd"
@@ -67,7 +68,7 @@ def test_truncation_counts_as_java_does_and_spares_what_is_short_enough():
         ("column.truncate.to.chars", "did you mean"),
     ],
 )
-def test_what_is_wrong_is_said_by_name(name, words):
+def test_what_is_wrong_is_said_by_name(name: str, words: str) -> None:
     problem = mapper_problem(name, "public.a.t")
     assert problem.startswith(name)
     assert words in problem

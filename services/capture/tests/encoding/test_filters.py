@@ -1,11 +1,13 @@
 """Include and exclude lists."""
 
+from typing import Any
+
 import pytest
 
 from tidings_capture.cdc.filters import ColumnFilter, TableFilter, compile_keys, compile_list
 
 
-def tables(**lists):
+def tables(**lists: Any) -> TableFilter:
     return TableFilter(**{name: compile_list(text) for name, text in lists.items()})
 
 
@@ -30,22 +32,22 @@ def tables(**lists):
         ({"schema_include": "s", "table_include": "s.a"}, ("s", "b"), False),
     ],
 )
-def test_which_tables(lists, name, captured):
+def test_which_tables(lists: Any, name: tuple[Any, ...], captured: bool) -> None:
     assert tables(**lists).captures(*name) is captured
 
 
-def test_order_follows_the_list_then_the_name():
+def test_order_follows_the_list_then_the_name() -> None:
     names = [("public", "c"), ("public", "b"), ("public", "a")]
     assert [t for _, t in tables(table_include="public.b,public.*").order(names)] == ["b", "a", "c"]
     assert [t for _, t in tables().order(names)] == ["a", "b", "c"]
 
 
-def test_plain_names_that_name_nothing_are_missing():
+def test_plain_names_that_name_nothing_are_missing() -> None:
     chosen = tables(table_include=r"public.a,public\.b,public.c.*")
     assert chosen.missing([("public", "a")]) == ["public.b"]
 
 
-def test_columns():
+def test_columns() -> None:
     names = ["id", "email", "note"]
     exclude = ColumnFilter(exclude=compile_list("public.a.email"))
     include = ColumnFilter(include=compile_list("public.a.(id|note)"))
@@ -54,7 +56,7 @@ def test_columns():
     assert include.excluded("public", "a", names) == {"email"}
 
 
-def test_message_key_columns_choose_columns_in_their_order():
+def test_message_key_columns_choose_columns_in_their_order() -> None:
     keys = compile_keys(r"public\.(a|b):z,x ; other.t:.*")
     assert keys.key("public", "a", ["x", "y", "z"]) == ("z", "x")
     assert keys.key("other", "t", ["x", "y"]) == ("x", "y")

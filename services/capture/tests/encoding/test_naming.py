@@ -1,5 +1,7 @@
 """Names of topics, schemas and fields. What they must be is said by the conformance suite; here are the corners."""
 
+from typing import Any
+
 import pytest
 
 from tidings_capture.cdc.naming import KeyField, NameAdjustment, TopicNames, adjusted, replaced
@@ -9,7 +11,7 @@ from tidings_connect.java.regex import compile_java
 REGEX = "io.debezium.schema.SchemaRegexTopicNamingStrategy"
 
 
-def names(prefix="shop", **options):
+def names(prefix: str = "shop", **options: Any) -> TopicNames:
     given = {name.replace("_", "."): value for name, value in options.items()}
     return TopicNames(prefix, lambda name: given.get(name, OPTIONS[name].default or ""))
 
@@ -29,11 +31,11 @@ def names(prefix="shop", **options):
         ("", "avro", True, ""),
     ],
 )
-def test_adjusted(name, mode, field, wanted):
+def test_adjusted(name: str, mode: str, field: bool, wanted: str) -> None:
     assert adjusted(name, NameAdjustment(mode), field=field) == wanted
 
 
-def test_topics_are_cut_and_made_of_what_kafka_takes():
+def test_topics_are_cut_and_made_of_what_kafka_takes() -> None:
     assert names().of_table("public", "a b/ü") == "shop.public.a_b__"
     assert len(names().of_table("public", "x" * 300)) == 249
     own = names(topic_delimiter="_", topic_transaction="tx", topic_heartbeat_prefix="beat")
@@ -42,12 +44,12 @@ def test_topics_are_cut_and_made_of_what_kafka_takes():
 
 
 @pytest.mark.parametrize("kind", ["", "Regex", "Unicode"])
-def test_strategies_named_default_leave_the_schema_out(kind):
+def test_strategies_named_default_leave_the_schema_out(kind: str) -> None:
     strategy = f"io.debezium.schema.Default{kind}TopicNamingStrategy"
     assert names(topic_naming_strategy=strategy, topic_regex="x").of_table("public", "t") == "shop.t"
 
 
-def test_regular_expressions_route_and_say_in_the_key_where_from():
+def test_regular_expressions_route_and_say_in_the_key_where_from() -> None:
     options = {
         "topic_naming_strategy": REGEX,
         "topic_regex": r"(.*)\.orders_(\d+)",
@@ -64,6 +66,6 @@ def test_regular_expressions_route_and_say_in_the_key_where_from():
     assert names().key_field("public", "x") is None
 
 
-def test_replacements_are_javas():
+def test_replacements_are_javas() -> None:
     assert replaced(compile_java("(a)(b)?"), r"\$1=$1$2", "a") == "$1=a"
     assert replaced(compile_java("(a)"), "$1", "ab") is None

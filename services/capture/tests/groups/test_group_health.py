@@ -1,5 +1,8 @@
 """A member of a group that the coordinator sees otherwise than it sees itself: it joins anew, and not too often."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from confluent_kafka import Consumer
 
@@ -21,12 +24,14 @@ from tidings_connect.kafka.topics import TopicAdmin
         (Sight(settled=False, is_member=False, has_token=False), True, "does not have this worker"),
     ],
 )
-def test_what_the_coordinator_and_the_worker_see_differently(sight, leads, words):
+def test_what_the_coordinator_and_the_worker_see_differently(
+    sight: Any, leads: bool, words: str | None
+) -> None:
     found = difference(sight, leads)
     assert found is None if words is None else words in found
 
 
-def test_patience_doubles_until_the_trouble_ends():
+def test_patience_doubles_until_the_trouble_ends() -> None:
     patience = Patience(10)
     acted = [now for now in range(100) if patience.is_over(now)]
     assert acted == [10, 30, 70]
@@ -36,7 +41,9 @@ def test_patience_doubles_until_the_trouble_ends():
 
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore:list_groups")  # the only call that tells a group's protocol
-def test_a_member_that_has_not_heard_of_its_lead_joins_anew(kafka_bootstrap, unique_name, wait_until):
+def test_a_member_that_has_not_heard_of_its_lead_joins_anew(
+    kafka_bootstrap: str, unique_name: str, wait_until: Callable[..., Any]
+) -> None:
     """As after faults in which librdkafka lost the answer: nothing but a new client would ever hear of it."""
     settings, views, fatal = {"bootstrap.servers": kafka_bootstrap}, [], []
     TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
@@ -56,7 +63,9 @@ def test_a_member_that_has_not_heard_of_its_lead_joins_anew(kafka_bootstrap, uni
 
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore:list_groups")
-def test_a_member_that_was_fenced_by_itself_joins_anew(kafka_bootstrap, unique_name, wait_until):
+def test_a_member_that_was_fenced_by_itself_joins_anew(
+    kafka_bootstrap: str, unique_name: str, wait_until: Callable[..., Any]
+) -> None:
     """As when the answer to its request to join was lost: the broker took its second request for another member's."""
     settings, views, fatal = {"bootstrap.servers": kafka_bootstrap}, [], []
     TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
@@ -80,7 +89,9 @@ def test_a_member_that_was_fenced_by_itself_joins_anew(kafka_bootstrap, unique_n
 
 @pytest.mark.stack
 @pytest.mark.filterwarnings("ignore:list_groups")
-def test_a_member_whose_place_another_has_is_out(kafka_bootstrap, unique_name, wait_until):
+def test_a_member_whose_place_another_has_is_out(
+    kafka_bootstrap: str, unique_name: str, wait_until: Callable[..., Any]
+) -> None:
     settings, views, fatal, others = {"bootstrap.servers": kafka_bootstrap}, [], [], []
     TopicAdmin(settings).ensure_topic(unique_name, partitions=1, replication_factor=1, config={})
     times = GroupTimes(session=6.0, heartbeat=0.5)

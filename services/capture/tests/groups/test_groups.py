@@ -4,9 +4,14 @@ import contextlib
 import functools
 import signal
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+
+from tidings_stack.capture import CaptureWorker as Worker
 
 SESSION = {"session_timeout_ms": "6000", "heartbeat_interval_ms": "500"}
 
@@ -14,11 +19,13 @@ SESSION = {"session_timeout_ms": "6000", "heartbeat_interval_ms": "500"}
 class Group:
     """Workers by number; the same number again is the same worker, at the same address."""
 
-    def __init__(self, name, worker_properties, start_worker):
+    def __init__(
+        self, name: str, worker_properties: Callable[..., Path], start_worker: Callable[..., Worker]
+    ) -> None:
         self.name, self.workers = name, {}
         self._properties, self._start, self._files = worker_properties, start_worker, {}
 
-    def start(self, number, **changes):
+    def start(self, number: int, **changes: Any) -> Any:
         if number not in self._files:
             written = self._properties(self.name, **SESSION, **changes)
             self._files[number] = written.rename(written.with_stem(f"{written.stem}-{number}"))
@@ -27,28 +34,30 @@ class Group:
 
 
 @pytest.fixture
-def group(worker_properties, start_worker, unique_name):
+def group(
+    worker_properties: Callable[..., Path], start_worker: Callable[..., Worker], unique_name: str
+) -> Any:
     return Group(f"group-{unique_name}", worker_properties, start_worker)
 
 
-def address(worker):
+def address(worker: Worker) -> Any:
     return worker.url.removeprefix("http://")
 
 
-def owners(worker):
+def owners(worker: Worker) -> dict[Any, Any]:
     """The worker that runs each task, as this worker tells; None where it does not run."""
     shown = worker.request("GET", "/connectors?expand=status")[1]
     tasks = {name: (body["status"]["tasks"] or [{}])[0] for name, body in shown.items()}
     return {name: t.get("worker_id") if t.get("state") == "RUNNING" else None for name, t in tasks.items()}
 
 
-def assigned(worker):
+def assigned(worker: Worker) -> dict[Any, Any]:
     """The worker that is to run each connector, whether it does or not."""
     shown = worker.request("GET", "/connectors?expand=status")[1]
     return {name: body["status"]["connector"]["worker_id"] for name, body in shown.items()}
 
 
-def ids(records):
+def ids(records: Any) -> tuple[Any, ...]:
     """Their numbers, and how many came more than once."""
     counts = Counter(r.key["id"] for r in records)
     return sorted(counts), sum(count > 1 for count in counts.values())
@@ -57,13 +66,13 @@ def ids(records):
 class Connectors:
     """Connectors on tables of their own in one database."""
 
-    def __init__(self, names, config, sql):
+    def __init__(self, names: Any, config: Any, sql: Callable[..., list[tuple[Any, ...]]]) -> None:
         self.names, self._config, self._sql = names, config, sql
         self._next = dict.fromkeys(names, 1)
         for name in names:
             sql(f"CREATE TABLE {name} (id int PRIMARY KEY)")
 
-    def config(self, name):
+    def config(self, name: str) -> Any:
         return self._config | {
             "topic.prefix": name,
             "slot.name": name,
@@ -73,13 +82,13 @@ class Connectors:
             "snapshot.mode": "no_data",
         }
 
-    def insert(self, count=1):
+    def insert(self, count: int = 1) -> None:
         for name in self.names:
             first = self._next[name]
             self._next[name] += count
             self._sql(f"INSERT INTO {name} SELECT generate_series({first}, {first + count - 1})")
 
-    def check(self, wait_records, *, repeated=0):
+    def check(self, wait_records: Callable[[str, int], list[Any]], *, repeated: int = 0) -> None:
         """Every row is there, and no more of them than `repeated` came twice."""
         for name in self.names:
             found, twice = ids(wait_records(f"{name}.public.{name}", self._next[name] - 1))
@@ -89,8 +98,14 @@ class Connectors:
 
 @pytest.mark.timeout(900)  # many starts of processes
 def test_a_group_shares_takes_over_and_restarts_one_by_one(
-    group, connector_config, sql, unique_name, wait_records, wait_until, kafka_bootstrap
-):
+    group: Any,
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    unique_name: str,
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+    kafka_bootstrap: str,
+) -> None:
     wait_until = functools.partial(wait_until, seconds=180)  # many processes start at once
     first, second = group.start(1), group.start(2)
     both = (first, second)
@@ -101,8 +116,8 @@ def test_a_group_shares_takes_over_and_restarts_one_by_one(
         assert asked.request("PUT", f"/connectors/{name}/config", connectors.config(name))[0] == 201
         assert asked.request("GET", f"/connectors/{name}/config")[0] == 200
 
-    def shared(workers, each):
-        def check():
+    def shared(workers: tuple[Worker, Worker], each: int) -> Callable[[], bool]:
+        def check() -> bool:
             found = [owners(worker) for worker in workers]
             share = Counter(found[0].values())
             return all(f == found[0] for f in found) and share == {address(w): each for w in workers}

@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,10 +32,10 @@ JOB = TaskJob("c", 0, {}, {}, {}, {}, {}, {}, "offsets", 100, topic_creation=Tru
 
 
 @pytest.fixture
-def start():
+def start() -> Iterator[Callable[..., Any]]:
     with contextlib.ExitStack() as exits:
 
-        def started(lease):
+        def started(lease: Any) -> Any:
             process = exits.enter_context(
                 subprocess.Popen(
                     [sys.executable, "-c", TASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
@@ -46,11 +48,11 @@ def start():
         yield started
 
 
-def reports(process):
+def reports(process: Any) -> list[Any]:
     return [msgspec.json.decode(line, type=Report) for line in process.stdout.read().splitlines()]
 
 
-def test_a_task_ends_without_a_lease_and_says_so(start):
+def test_a_task_ends_without_a_lease_and_says_so(start: Callable[..., Any]) -> None:
     process = start(time.monotonic() - 1)
     assert process.wait(60) == 1
     failure = reports(process)[-1].failure
@@ -58,14 +60,14 @@ def test_a_task_ends_without_a_lease_and_says_so(start):
     assert "session.timeout.ms" in failure.message
 
 
-def test_a_lease_that_ends_ends_the_task_although_nobody_reads_its_reports(start):
+def test_a_lease_that_ends_ends_the_task_although_nobody_reads_its_reports(start: Callable[..., Any]) -> None:
     process = start(time.monotonic() + 600)
     assert process.stdout.readline()  # from here on the pipe is full soon
     process.stdin.write(encode_request(Request(lease=time.monotonic() + 1)) + b"\n")
     assert process.wait(60) == 1
 
 
-def test_a_task_goes_on_while_its_lease_is_renewed_and_loses_no_last_word(start):
+def test_a_task_goes_on_while_its_lease_is_renewed_and_loses_no_last_word(start: Callable[..., Any]) -> None:
     process = start(time.monotonic() + 60)
     for seconds in (120, 180):
         process.stdin.write(encode_request(Request(lease=time.monotonic() + seconds)) + b"\n")

@@ -1,6 +1,7 @@
 """Kafka Connect's config and status topics, as Kafka Connect 4.3 and we write them."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,12 @@ from tidings_connect.storage.records import (
 class Topic:
     """Takes what is written and hands it to the store, as the topic's tail does."""
 
-    def __init__(self, make):
+    def __init__(self, make: Any) -> None:
         self.records = {}
         self.keys = []
         self.store = make(self)
 
-    def put_and_wait(self, topic, key, value):
+    def put_and_wait(self, topic: str, key: Any, value: Any) -> None:
         assert topic == "t"
         self.keys.append(key.decode())
         if value is None:
@@ -32,19 +33,19 @@ class Topic:
             self.records[key] = value
         self.store.apply(key, value)
 
-    def put(self, topic, key, value, on_stored):
+    def put(self, topic: str, key: Any, value: Any, on_stored: Any) -> None:
         self.put_and_wait(topic, key, value)
         on_stored()
 
-    def poll(self):
+    def poll(self) -> None:
         pass
 
 
-def configs():
+def configs() -> Any:
     return Topic(lambda topic: ConfigStore(topic, "t"))
 
 
-def replayed(topic):
+def replayed(topic: Topic) -> Any:
     """A store of another worker, which reads the topic."""
     other = ConfigStore(topic, "t")
     for key, value in topic.records.items():
@@ -52,7 +53,7 @@ def replayed(topic):
     return other.connectors
 
 
-def test_what_is_written_is_read_back():
+def test_what_is_written_is_read_back() -> None:
     topic = configs()
     topic.store.put_connector("a", {"x": "1"})
     topic.store.put_connector("b", {"x": "2"}, STOPPED)
@@ -64,7 +65,7 @@ def test_what_is_written_is_read_back():
     assert replayed(topic).keys() == topic.store.connectors.keys() == {"a"}
 
 
-def test_a_stopped_connector_has_no_tasks_and_gets_them_back():
+def test_a_stopped_connector_has_no_tasks_and_gets_them_back() -> None:
     topic = configs()
     topic.store.put_connector("a", {"x": "1"})
     topic.store.put_target_state("a", STOPPED)
@@ -79,14 +80,14 @@ def test_a_stopped_connector_has_no_tasks_and_gets_them_back():
     assert json.loads(topic.records[b"task-a-0"])["properties"]["x"] == "2"
 
 
-def test_after_a_record_that_may_still_come_everything_is_written():
+def test_after_a_record_that_may_still_come_everything_is_written() -> None:
     """A stop that was half written, and comes late: the connector that is started after it has its task nevertheless."""
     topic = configs()
     topic.store.put_connector("a", {"x": "1"})
     put = topic.put_and_wait
     late = []
 
-    def lose(_topic, key, value):
+    def lose(_topic: Any, key: Any, value: Any) -> None:
         late.append((key, value))
         if key == b"commit-a":
             raise TimeoutError
@@ -104,7 +105,7 @@ def test_after_a_record_that_may_still_come_everything_is_written():
     assert (found.target_state, found.tasks) == (STARTED, 1)
 
 
-def test_the_same_configuration_again_is_a_new_revision():
+def test_the_same_configuration_again_is_a_new_revision() -> None:
     topic = configs()
     revisions = []
     for _ in range(2):
@@ -114,7 +115,7 @@ def test_the_same_configuration_again_is_a_new_revision():
     assert revisions[0] < revisions[1] == topic.store.connectors["a"].revision
 
 
-def test_whether_former_tasks_are_fenced_is_said_by_the_order_of_records():
+def test_whether_former_tasks_are_fenced_is_said_by_the_order_of_records() -> None:
     """As in Kafka Connect: a ``tasks-fencing`` record counts until a configuration comes after it."""
     topic = configs()
     topic.store.put_connector("a", {"x": "1"})
@@ -130,7 +131,7 @@ def test_whether_former_tasks_are_fenced_is_said_by_the_order_of_records():
     assert topic.store.connectors["a"].fencing == FencingState(3, done=False)
 
 
-def test_records_of_other_kinds_are_left_alone():
+def test_records_of_other_kinds_are_left_alone() -> None:
     store = ConfigStore(None, "t")
     for key, value in [
         (b"session-key", b'{"key":"x"}'),
@@ -151,7 +152,7 @@ def test_records_of_other_kinds_are_left_alone():
     assert (store.connectors["a"].target_state, store.connectors["a"].tasks) == (STARTED, 1)
 
 
-def test_statuses_are_read_as_they_are_written():
+def test_statuses_are_read_as_they_are_written() -> None:
     topic = Topic(lambda topic: StatusStore(topic, "t", "host:1", lambda error: None))
     topic.store.put_task("a", 0, "FAILED", "why", 7, "1.0")
     assert topic.store.task("a", 0) == Status("FAILED", "host:1", "why", 7)

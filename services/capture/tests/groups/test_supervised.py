@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from tidings_connect.herder.local_task import FAILED, RUNNING, LocalTask
 from tidings_connect.java.properties import load_properties
 from tidings_connect.task.channel import Report, TaskJob
 from tidings_service import Health
+from tidings_stack.capture import CaptureWorker as Worker
 
 pytestmark = pytest.mark.filterwarnings("ignore:list_groups")  # the only call that tells a group's protocol
 SECONDS = 60
@@ -74,7 +77,9 @@ class ScriptForks:
         ("sys.exit(0)", "task_died: the task's process ended with exit code 0"),
     ],
 )
-async def test_a_task_that_cannot_be_followed_is_failed_with_the_reason_and_killed(script: str, said: str):
+async def test_a_task_that_cannot_be_followed_is_failed_with_the_reason_and_killed(
+    script: str, said: str
+) -> None:
     forks, states, over = ScriptForks(script), [], asyncio.Event()
 
     def changed(run: LocalTask) -> None:
@@ -101,7 +106,7 @@ async def test_a_task_that_cannot_be_followed_is_failed_with_the_reason_and_kill
             os.kill(pid, 0)
 
 
-async def test_a_task_that_reports_is_left_alone_however_long_it_runs():
+async def test_a_task_that_reports_is_left_alone_however_long_it_runs() -> None:
     ages: list[float] = []
     enough = asyncio.Event()
     forks = ScriptForks("while True:\n  time.sleep(0.3); " + STREAMING)
@@ -128,8 +133,14 @@ async def test_a_task_that_reports_is_left_alone_however_long_it_runs():
 
 
 def test_a_task_that_stands_still_is_failed_killed_and_started_again(
-    worker_properties, start_worker, connector_config, sql, read_topic, wait_records, wait_until
-):
+    worker_properties: Callable[..., Path],
+    start_worker: Callable[..., Worker],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    read_topic: Callable[[str], list[Any]],
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     """SIGSTOP: as a process whose disk does not answer, or that holds a lock for ever."""
     sql("CREATE TABLE t (id int PRIMARY KEY)")
     worker = start_worker(worker_properties(f"silent-{os.getpid()}", tidings_task_report_timeout_ms="4000"))
@@ -160,7 +171,7 @@ def test_a_task_that_stands_still_is_failed_killed_and_started_again(
 
 
 @pytest.fixture
-async def supervisor(worker_properties, unique_name) -> AsyncIterator[Herder]:
+async def supervisor(worker_properties: Callable[..., Path], unique_name: str) -> AsyncIterator[Herder]:
     worker = read_worker_config(load_properties(worker_properties(unique_name)))
     made = Herder(worker, "127.0.0.1:1", Health(), log_level="INFO", log_format="json")
     await made.start()
@@ -168,7 +179,9 @@ async def supervisor(worker_properties, unique_name) -> AsyncIterator[Herder]:
     await made.stop()
 
 
-async def test_the_end_of_any_loop_of_the_worker_is_the_end_of_the_worker(supervisor: Herder, monkeypatch):
+async def test_the_end_of_any_loop_of_the_worker_is_the_end_of_the_worker(
+    supervisor: Herder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_arguments: object) -> None:
         raise ValueError("a secret")
 
@@ -202,7 +215,7 @@ async def test_the_end_of_any_loop_of_the_worker_is_the_end_of_the_worker(superv
         assert "a secret" not in json.dumps(str(supervisor.failure))
 
 
-async def test_a_loop_that_just_returns_has_ended_too(supervisor: Herder):
+async def test_a_loop_that_just_returns_has_ended_too(supervisor: Herder) -> None:
     async def nothing() -> None:
         pass
 
@@ -211,7 +224,7 @@ async def test_a_loop_that_just_returns_has_ended_too(supervisor: Herder):
     assert str(supervisor.failure) == "the loop 'a name' has ended by itself"
 
 
-async def test_a_loop_that_is_cancelled_has_not_failed(supervisor: Herder):
+async def test_a_loop_that_is_cancelled_has_not_failed(supervisor: Herder) -> None:
     task = supervisor.run_loop(asyncio.sleep(600), "a name")
     await asyncio.sleep(0)
     task.cancel()

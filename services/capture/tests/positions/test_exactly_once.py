@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,9 @@ from tidings_capture.postgres.offsets.offset import decode_offset, offset_key
 from tidings_connect.config.exactly_once import preflight
 from tidings_connect.errors import FencedError
 from tidings_connect.kafka.topics import read_compacted
+from tidings_connect.kafka.transactional_producer import TransactionalProducer
 from tidings_service import Retry
+from tidings_stack.capture import CaptureWorker as Worker
 from tidings_stack.kafka import arrived
 
 ROWS = 7
@@ -90,17 +93,17 @@ def subscribe(kafka_bootstrap: str) -> Iterator[Callable[[str], Subscriber]]:
 
 
 @pytest.fixture(scope="session")
-def exact_worker(worker_properties, start_worker):
+def exact_worker(worker_properties: Callable[..., Path], start_worker: Callable[..., Worker]) -> Any:
     """A worker that writes exactly once, for all tests that do not harm it."""
     return start_worker(worker_properties(GROUP, exactly_once_source_support="enabled"))
 
 
 @pytest.fixture
-def exact(exact_worker, pg_database):
+def exact(exact_worker: Any, pg_database: str) -> Iterator[Callable[..., Any]]:
     """Creates connectors on the exact worker, which are deleted before their database is dropped."""
     names = []
 
-    def make(config, *, state="RUNNING"):
+    def make(config: Any, *, state: str = "RUNNING") -> Any:
         name = config["topic.prefix"]
         names.append(name)
         config = config | {"exactly.once.support": "required"}
@@ -115,8 +118,15 @@ def exact(exact_worker, pg_database):
 
 
 def test_killed_under_traffic_nothing_is_repeated_or_lost(
-    exact, exact_worker, connector_config, sql, pg_database, subscribe, kafka_bootstrap, wait_until
-):
+    exact: Callable[..., Any],
+    exact_worker: Any,
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    subscribe: Callable[[str], Subscriber],
+    kafka_bootstrap: str,
+    wait_until: Callable[..., Any],
+) -> None:
     """Every row once and in order, every marker once; then another producer takes the transactional.id over."""
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = exact(connector_config | {"provide.transaction.metadata": "true"})
@@ -162,7 +172,7 @@ def test_killed_under_traffic_nothing_is_repeated_or_lost(
 
 
 @pytest.fixture
-def on_mariadb(exact_worker, mariadb, unique_name) -> Iterator[Database]:
+def on_mariadb(exact_worker: Any, mariadb: Any, unique_name: str) -> Iterator[Database]:
     """A database whose rows the exact worker captures, by a connector of its name."""
     database = Database(mariadb, unique_name)
     database.run("CREATE TABLE a (id int PRIMARY KEY)")
@@ -188,14 +198,17 @@ def on_mariadb(exact_worker, mariadb, unique_name) -> Iterator[Database]:
 
 
 def test_mariadb_killed_under_traffic_nothing_is_repeated_or_lost(
-    on_mariadb, exact_worker, subscribe, wait_until
-):
+    on_mariadb: Database,
+    exact_worker: Any,
+    subscribe: Callable[[str], Subscriber],
+    wait_until: Callable[..., Any],
+) -> None:
     """The same of MariaDB's connector: a kill in the midst of a transaction goes on at its next row."""
     database, name = on_mariadb, on_mariadb.name
     rows, markers = subscribe(f"{name}.{name}.a"), subscribe(f"{name}.transaction")
     transactions = 0
 
-    def write(until):
+    def write(until: Any) -> None:
         nonlocal transactions
         while not until():
             first = transactions * ROWS
@@ -227,8 +240,13 @@ def test_mariadb_killed_under_traffic_nothing_is_repeated_or_lost(
 
 
 def test_a_lost_slot_and_a_kill_while_the_tables_are_read_again(
-    exact, exact_worker, connector_config, sql, subscribe, wait_until
-):
+    exact: Callable[..., Any],
+    exact_worker: Any,
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    subscribe: Callable[[str], Subscriber],
+    wait_until: Callable[..., Any],
+) -> None:
     """The new position, what has yet to be read and what has been sent are one transaction: nothing comes twice."""
     rows = 400
     sql("CREATE TABLE a (id int PRIMARY KEY)")
@@ -260,7 +278,11 @@ def test_a_lost_slot_and_a_kill_while_the_tables_are_read_again(
     assert sorted(found) == sorted([("c", 1), ("c", 2), ("c", 3), ("c", rows + 1), *read])
 
 
-def test_a_zombie_is_fenced_and_what_it_sent_is_never_seen(transactional, unique_name, subscribe):
+def test_a_zombie_is_fenced_and_what_it_sent_is_never_seen(
+    transactional: Callable[..., TransactionalProducer],
+    unique_name: str,
+    subscribe: Callable[[str], Subscriber],
+) -> None:
     zombie = transactional()
     zombie.send(unique_name, [(None, b'"zombie"', None)])
     assert zombie.flush(60)
@@ -274,7 +296,7 @@ def test_a_zombie_is_fenced_and_what_it_sent_is_never_seen(transactional, unique
 
 
 @pytest.fixture
-def three_tasks(exact_worker, tmp_path, unique_name) -> Iterator[dict[str, str]]:
+def three_tasks(exact_worker: Any, tmp_path: Path, unique_name: str) -> Iterator[dict[str, str]]:
     """A connector on the exact worker with a table for each of its three tasks, all running; its configuration."""
     file = tmp_path / "source.db"
     with closing(sqlite3.connect(file, isolation_level=None)) as source:
@@ -296,13 +318,19 @@ def three_tasks(exact_worker, tmp_path, unique_name) -> Iterator[dict[str, str]]
     exact_worker.request("DELETE", f"/connectors/{unique_name}")
 
 
-def states(worker, name: str) -> list[str]:
+def states(worker: Worker, name: str) -> list[str]:
     return [task["state"] for task in worker.request("GET", f"/connectors/{name}/status")[1]["tasks"]]
 
 
 def test_a_former_task_that_wakes_up_when_tasks_have_become_fewer_writes_nothing(
-    exact_worker, three_tasks, transactional, unique_name, subscribe, kafka_bootstrap, wait_until
-):
+    exact_worker: Any,
+    three_tasks: dict[str, str],
+    transactional: Callable[..., TransactionalProducer],
+    unique_name: str,
+    subscribe: Callable[[str], Subscriber],
+    kafka_bootstrap: str,
+    wait_until: Callable[..., Any],
+) -> None:
     """The third of three tasks is frozen before its commit, and there are two now: nobody has its id by itself."""
     wait_until("three tasks", lambda: states(exact_worker, unique_name) == ["RUNNING"] * 3)
     topic = subscribe(f"{unique_name}-c")
@@ -328,8 +356,12 @@ def test_a_former_task_that_wakes_up_when_tasks_have_become_fewer_writes_nothing
 
 
 def test_a_former_task_that_wakes_up_after_offsets_were_reset_stores_none(
-    exact_worker, three_tasks, transactional, unique_name, wait_until
-):
+    exact_worker: Any,
+    three_tasks: dict[str, str],
+    transactional: Callable[..., TransactionalProducer],
+    unique_name: str,
+    wait_until: Callable[..., Any],
+) -> None:
     """It would put its own offset back: the connector would begin there, not at the beginning."""
     connector = f"/connectors/{unique_name}"
     wait_until("three tasks", lambda: states(exact_worker, unique_name) == ["RUNNING"] * 3)
@@ -344,7 +376,9 @@ def test_a_former_task_that_wakes_up_after_offsets_were_reset_stores_none(
         zombie.commit()
 
 
-def test_required_is_refused_where_the_worker_does_not_write_exactly_once(worker, connector_config):
+def test_required_is_refused_where_the_worker_does_not_write_exactly_once(
+    worker: Worker, connector_config: dict[str, str]
+) -> None:
     config = connector_config | {"exactly.once.support": "required"}
     name = config["topic.prefix"]
     status, body = worker.request("PUT", f"/connectors/{name}/config", config)
@@ -356,7 +390,9 @@ def test_required_is_refused_where_the_worker_does_not_write_exactly_once(worker
     assert not preflight(connector_config, "disabled")
 
 
-def test_a_boundary_of_the_connectors_own_is_refused(worker, connector_config):
+def test_a_boundary_of_the_connectors_own_is_refused(
+    worker: Worker, connector_config: dict[str, str]
+) -> None:
     plugin = "io.debezium.connector.postgresql.PostgresConnector"
     config = connector_config | {"transaction.boundary": "connector", "name": "x"}
     status, body = worker.request("PUT", f"/connector-plugins/{plugin}/config/validate", config)

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ PASSES = (
 )
 
 
-def passes(calls, environment):
+def passes(calls: Any, environment: Any) -> Any:
     return subprocess.run(
         [sys.executable, "-c", PASSES.format(calls)],
         env={**os.environ, **environment},
@@ -25,7 +27,7 @@ def passes(calls, environment):
     )
 
 
-def test_off(tmp_path):
+def test_off(tmp_path: Path) -> None:
     file = tmp_path / "points"
     file.write_text("batch.sent kill 0")
     done = passes("reached('batch.sent')", {"TIDINGS_FAULT_POINTS": ""})
@@ -43,7 +45,9 @@ def test_off(tmp_path):
         ("", "reached('offset.stored')", ""),
     ],
 )
-def test_the_process_ends_where_it_was_asked_to_and_once(tmp_path, asked, calls, left):
+def test_the_process_ends_where_it_was_asked_to_and_once(
+    tmp_path: Path, asked: str, calls: str, left: str | None
+) -> None:
     file = tmp_path / "points"
     file.write_text(asked)
     done = passes(calls, {"TIDINGS_FAULT_POINTS": str(file)})
@@ -54,7 +58,7 @@ def test_the_process_ends_where_it_was_asked_to_and_once(tmp_path, asked, calls,
     assert passes(calls, {"TIDINGS_FAULT_POINTS": str(tmp_path / "none")}).returncode == 0
 
 
-def test_every_point_is_somewhere_in_the_code():
+def test_every_point_is_somewhere_in_the_code() -> None:
     from pathlib import Path
 
     import tidings_capture

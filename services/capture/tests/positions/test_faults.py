@@ -19,7 +19,7 @@ BIG = 60_000
 Arm = Callable[..., Callable[[], bool]]
 
 
-def check_history(records, markers, rows):
+def check_history(records: Any, markers: Any, rows: Any) -> None:
     """Every row once or repeated alike; every transaction numbered without a gap; END counts what there is."""
     places = defaultdict(set)
     orders = defaultdict(set)
@@ -41,17 +41,21 @@ def check_history(records, markers, rows):
 
 
 @pytest.fixture
-def streaming(create, connector_config, sql):
+def streaming(
+    create: Callable[..., str], connector_config: dict[str, str], sql: Callable[..., list[tuple[Any, ...]]]
+) -> str:
     """A connector on the shared worker that streams table a; its name."""
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     return create(connector_config | {"provide.transaction.metadata": "true", "snapshot.mode": "no_data"})
 
 
 @pytest.fixture
-def read_all(read_topic, topic_end, wait_until):
+def read_all(
+    read_topic: Callable[[str], list[Any]], topic_end: Callable[[str], int], wait_until: Callable[..., Any]
+) -> Any:
     """All records and markers of a connector, once every row has arrived."""
 
-    def read(name, rows, transactions):
+    def read(name: str, rows: Any, transactions: Any) -> tuple[Any, ...]:
         topic, markers = f"{name}.public.a", f"{name}.transaction"
         wait_until(
             "enough records", lambda: topic_end(topic) >= rows and topic_end(markers) >= 2 * transactions
@@ -65,7 +69,14 @@ def read_all(read_topic, topic_end, wait_until):
     return read
 
 
-def test_sigkill_of_the_task(worker, streaming, pg_database, read_all, topic_end, wait_until):
+def test_sigkill_of_the_task(
+    worker: Worker,
+    streaming: str,
+    pg_database: str,
+    read_all: Any,
+    topic_end: Callable[[str], int],
+    wait_until: Callable[..., Any],
+) -> None:
     with RowTraffic(pg_database, rows=ROWS, pause_seconds=0.002) as traffic:
         # The task itself, and then the process that it was forked from, with which it ends.
         for victim in (lambda pid: pid, parent):
@@ -83,16 +94,16 @@ def test_sigkill_of_the_task(worker, streaming, pg_database, read_all, topic_end
 
 
 def test_sigkill_of_the_whole_worker(
-    worker_properties,
-    start_worker,
-    connector_config,
-    sql,
-    pg_database,
-    unique_name,
-    read_all,
-    topic_end,
-    wait_until,
-):
+    worker_properties: Callable[..., Path],
+    start_worker: Callable[..., Worker],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    unique_name: str,
+    read_all: Any,
+    topic_end: Callable[[str], int],
+    wait_until: Callable[..., Any],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     # The worker that comes back gets its connector when the session of the killed one has ended.
     properties = worker_properties(
@@ -148,13 +159,21 @@ def kill_within(
     return kill
 
 
-def test_sigkill_within_one_big_transaction_goes_on_within_it(streaming, sql, kill_within):
+def test_sigkill_within_one_big_transaction_goes_on_within_it(
+    streaming: str,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    kill_within: Callable[[str, Callable[[], object], int], None],
+) -> None:
     kill_within(streaming, lambda: sql(f"INSERT INTO a SELECT generate_series(1, {BIG})"), BIG)
 
 
 def test_sigkill_within_a_streamed_transaction_goes_on_within_it(
-    create, connector_config, sql, pg_database, kill_within
-):
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    kill_within: Callable[[str, Callable[[], object], int], None],
+) -> None:
     """The server sends it in blocks before it is committed; a subtransaction of it is rolled back."""
     (database,) = sql("SELECT current_database()")[0]
     sql(
@@ -171,7 +190,7 @@ def test_sigkill_within_a_streamed_transaction_goes_on_within_it(
         }
     )
 
-    def write():
+    def write() -> None:
         with psycopg.connect(pg_database) as connection:
             connection.execute(f"INSERT INTO a SELECT generate_series(1, {BIG // 2})")
             connection.execute("SAVEPOINT s")
@@ -185,7 +204,15 @@ def test_sigkill_within_a_streamed_transaction_goes_on_within_it(
     ]
 
 
-def test_walsender_terminated(worker, streaming, sql, pg_database, read_all, topic_end, wait_until):
+def test_walsender_terminated(
+    worker: Worker,
+    streaming: str,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    read_all: Any,
+    topic_end: Callable[[str], int],
+    wait_until: Callable[..., Any],
+) -> None:
     with RowTraffic(pg_database, rows=ROWS, pause_seconds=0.002) as traffic:
         wait_until("traffic", lambda: topic_end(f"{streaming}.public.a") > 50)
         sql(
@@ -199,12 +226,12 @@ def test_walsender_terminated(worker, streaming, sql, pg_database, read_all, top
     check_history(*read_all(streaming, rows, traffic.transactions), rows)
 
 
-def parent(pid):
+def parent(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[1])
 
 
-def alive(pid):
+def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,6 +17,7 @@ from tidings_capture.postgres.offsets.offset import SourceOffset, decode_offset,
 from tidings_capture.postgres.server.setup import SlotState
 from tidings_capture.postgres.settings.config import read_connector_config
 from tidings_capture.postgres.settings.options import check_options
+from tidings_stack.capture import CaptureWorker as Worker
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 MINIMAL = {
@@ -31,12 +34,20 @@ HISTORY = History("7", 1, 16, "iudt", (100, 200, 101, 201))
 TABLES = [("public", "a"), ("public", "b")]
 
 
-def publication(**changes):
+def publication(**changes: Any) -> Publication:
     members = {("public", "a"): (100, (200,)), ("public", "b"): (101, (201,))}
     return Publication(**{"id": 16, "all_tables": False, "operations": "iudt", "members": members, **changes})
 
 
-def loss(offset=None, *, slot=None, end=1000, history=HISTORY, published=None, files=None):
+def loss(
+    offset: Any = None,
+    *,
+    slot: Any = None,
+    end: int = 1000,
+    history: Any = HISTORY,
+    published: Any = None,
+    files: Any = None,
+) -> Any:
     offset = offset or SourceOffset(done_lsn=500, lsn=500, commit_lsn=400, history=HISTORY)
     found = Found(
         slot or SlotState(500, "reserved", active=False),
@@ -49,7 +60,7 @@ def loss(offset=None, *, slot=None, end=1000, history=HISTORY, published=None, f
     return find_losses(offset, found, TABLES, config)
 
 
-def test_all_is_well():
+def test_all_is_well() -> None:
     assert loss()[1] is None
     assert (
         loss(SourceOffset(done_lsn=500, lsn=500))[1] is None
@@ -67,18 +78,18 @@ def test_all_is_well():
         ({"published": publication(operations="iud")}, PublicationError, "publication"),
     ],
 )
-def test_what_is_lost_is_named(given, kind, reason):
+def test_what_is_lost_is_named(given: dict[str, Any], kind: Any, reason: str) -> None:
     error = loss(**given)[1]
     assert type(error) is kind
     assert error.reason == reason
     assert "on.slot.loss=incremental" in error.hint
 
 
-def test_a_promoted_replica_goes_on_where_nothing_is_lost():
+def test_a_promoted_replica_goes_on_where_nothing_is_lost() -> None:
     offset = SourceOffset(done_lsn=0x500, lsn=0x500, commit_lsn=0x400, history=HISTORY)
     promoted = History("7", 3, 16, "iudt", HISTORY.tables)
 
-    def after(content):
+    def after(content: Any) -> Any:
         slot = SlotState(0x100, "reserved", active=False)
         return loss(offset, slot=slot, end=0x2000, history=promoted, files=lambda _: content)
 
@@ -93,8 +104,8 @@ def test_a_promoted_replica_goes_on_where_nothing_is_lost():
     assert switch_point("", 1) is None
 
 
-def test_which_tables_the_publication_was_without():
-    def without(**members):
+def test_which_tables_the_publication_was_without() -> None:
+    def without(**members: Any) -> Any:
         known = publication().members
         return left_out(
             HISTORY, publication(members={**known, **{("public", t): v for t, v in members.items()}}), TABLES
@@ -114,7 +125,7 @@ def test_which_tables_the_publication_was_without():
     assert left_out(History("7", 1, 16, "iudt"), everything, TABLES) == []
 
 
-def test_the_offset_holds_its_history():
+def test_the_offset_holds_its_history() -> None:
     offset = SourceOffset(done_lsn=5, lsn=5, history=HISTORY)
     stored = encode_offset(offset)
     # Kafka Connect discards an offset with a value that is not a primitive, and Debezium would take a new snapshot.
@@ -125,7 +136,7 @@ def test_the_offset_holds_its_history():
     assert decode_offset(stored) == offset
 
 
-def test_options():
+def test_options() -> None:
     for value, wrong in (("", False), ("20%", False), ("20 parsecs", True), ("101%", True), ("0%", True)):
         problems = check_options(MINIMAL | {"tidings.wal.guard.warn": value})
         assert ("tidings.wal.guard.warn" in problems) is wrong, value
@@ -140,18 +151,24 @@ def test_options():
     }
 
 
-def rest(worker, name, action):
+def rest(worker: Worker, name: str, action: Any) -> None:
     assert worker.request("PUT", f"/connectors/{name}/{action}")[0] in {202, 204}
 
 
-def configure(worker, name, config):
+def configure(worker: Worker, name: str, config: Any) -> None:
     status, body = worker.request("PUT", f"/connectors/{name}/config", config)
     assert status == 200, body
 
 
 def test_a_dropped_slot_and_every_table_read_again(
-    worker, create, connector_config, sql, wait_records, read_topic, wait_until
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     """Also a table without a key, which cannot be read in chunks; and the new stream is there meanwhile."""
     sql("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE k (v int)")
     config = connector_config | {
@@ -180,7 +197,7 @@ def test_a_dropped_slot_and_every_table_read_again(
     worker.wait_task(name, "RUNNING")
     sql("INSERT INTO a VALUES (10)", "INSERT INTO k VALUES (3)")
 
-    def seen(table, column):
+    def seen(table: Any, column: str) -> dict[Any, Any]:
         found = {}
         for record in read_topic(f"{name}.public.{table}"):
             found.setdefault(record.value["after"][column], set()).add(record.value["op"])
@@ -205,8 +222,14 @@ def test_a_dropped_slot_and_every_table_read_again(
 
 
 def test_a_publication_that_was_without_a_table(
-    worker, create, connector_config, sql, wait_records, read_topic, wait_until
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
     config = connector_config | {
         "publication.autocreate.mode": "filtered",
@@ -245,13 +268,20 @@ def test_a_publication_that_was_without_a_table(
 
 
 def test_failover_to_a_replica(
-    stack, pg_server, worker, unique_name, connector_config, read_topic, wait_until, wait_records
-):
+    stack: Any,
+    pg_server: Callable[..., Any],
+    worker: Worker,
+    unique_name: str,
+    connector_config: dict[str, str],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     """The replica lacks the last change of table a, which has been published; of table b it lacks nothing."""
     primary = pg_server("17")
     replica = stack.add_replica(primary, {"hot_standby_feedback": "on"})
 
-    def ask(server, statement):
+    def ask(server: Any, statement: str) -> Any:
         with psycopg.connect(server.url, autocommit=True) as connection:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
@@ -261,7 +291,7 @@ def test_failover_to_a_replica(
     parts = conninfo_to_dict(primary.url)
     names = {table: f"{unique_name}_{table}" for table in ("a", "b")}
 
-    def config(table, server, **changes):
+    def config(table: Any, server: Any, **changes: Any) -> Any:
         name = names[table]
         return connector_config | {
             "database.port": str(server.port), "database.password": str(parts["password"]),
@@ -278,7 +308,7 @@ def test_failover_to_a_replica(
             wait_records(f"{name}.public.{table}", 1)
         synced = "SELECT count(*) FROM pg_replication_slots WHERE synced AND NOT temporary AND invalidation_reason IS NULL"
 
-        def both_synced():  # what sync_replication_slots=on does at intervals of up to 30 seconds
+        def both_synced() -> bool:  # what sync_replication_slots=on does at intervals of up to 30 seconds
             ask(primary, "SELECT pg_log_standby_snapshot()")
             ask(replica, "SELECT pg_sync_replication_slots()")
             return ask(replica, synced) == [(2,)]
@@ -299,7 +329,7 @@ def test_failover_to_a_replica(
         ask(replica, "INSERT INTO a VALUES (3)")
         ask(replica, "INSERT INTO b VALUES (3)")
 
-        def ids(table):
+        def ids(table: Any) -> list[Any]:
             return [record.value["after"]["id"] for record in read_topic(f"{names[table]}.public.{table}")]
 
         for table, name in names.items():

@@ -5,12 +5,15 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from row_traffic import RowTraffic
 
 from tidings_connect.java.properties import load_properties
+from tidings_stack.capture import CaptureWorker as Worker
 from tidings_stack.capture import call
 from tidings_stack.errors import ServerStartError
 from tidings_stack.waiting import wait_for
@@ -19,7 +22,7 @@ ROWS = 3
 """Of each transaction."""
 
 
-def rest(url, method="GET", body=None):
+def rest(url: str, method: str = "GET", body: Any = None) -> Any:
     request = urllib.request.Request(
         url,
         data=None if body is None else json.dumps(body).encode(),
@@ -33,18 +36,18 @@ def rest(url, method="GET", body=None):
 
 @pytest.mark.timeout(900)  # two starts of a JVM on a machine that has other work
 def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
-    connect_server,
-    worker_properties,
-    start_worker,
-    connector_config,
-    sql,
-    pg_database,
-    unique_name,
-    topics,
-    topic_end,
-    wait_records,
-    wait_until,
-):
+    connect_server: Callable[..., Any],
+    worker_properties: Callable[..., Path],
+    start_worker: Callable[..., Worker],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    unique_name: str,
+    topics: Any,
+    topic_end: Callable[[str], int],
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a SELECT generate_series(1, 5)")
     # Each side reads what the other says of the tasks that it has shut out (`tasks-fencing-<connector>`).
     properties = worker_properties(f"moving-{unique_name}", exactly_once_source_support="enabled")
@@ -58,18 +61,18 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
     del config["errors.retry.delay.max.ms"]
     topic, configs = f"{unique_name}.public.a", settings["config.storage.topic"]
 
-    def written():
+    def written() -> list[Any]:
         """The config topic's records, in order: key and JSON value."""
         found = topics.messages(configs)
         return [(m.key().decode(), m.value() and json.loads(m.value())) for m in found]
 
-    def more(count=60):
+    def more(count: int = 60) -> None:
         """Records go on to come."""
         before = topic_end(topic)
         wait_until("more records", lambda: topic_end(topic) >= before + count, seconds=120)
 
-    def streams_there(server):
-        def check():
+    def streams_there(server: Any) -> Any:
+        def check() -> Any:
             # 404 until Kafka Connect has said a first word of it, 409 while its group agrees.
             status, body = call("GET", f"{server.url}/connectors/{unique_name}/status")
             return status == 200 and body["tasks"] and body["tasks"][0]["state"] == "RUNNING"
@@ -95,7 +98,7 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
         written_there = dict(written())
         connect.stop()
 
-        def started():
+        def started() -> Any:
             """A worker of Kafka Connect's that was killed before it could say goodbye is in the group for ten seconds."""
             try:
                 return start_worker(properties)

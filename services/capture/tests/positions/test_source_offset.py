@@ -1,6 +1,7 @@
 """Source offsets: Debezium's form, and what a restart makes of them."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from tidings_capture.postgres.offsets.offset import SourceOffset, decode_offset,
 from tidings_connect.errors import OffsetError
 
 
-def test_key_is_kafka_connects():
+def test_key_is_kafka_connects() -> None:
     assert json.loads(offset_key("c", "shop")) == ["c", {"server": "shop"}]
 
 
@@ -26,11 +27,11 @@ def test_key_is_kafka_connects():
         SourceOffset(done_lsn=500, lsn=340, commit_lsn=500, tx_id=8, message_type="DELETE", events_at_lsn=1),
     ],
 )  # fmt: skip
-def test_comes_back_as_it_was(offset):
+def test_comes_back_as_it_was(offset: Any) -> None:
     assert decode_offset(encode_offset(offset)) == offset
 
 
-def test_names_are_debeziums():
+def test_names_are_debeziums() -> None:
     offset = SourceOffset(
         done_lsn=5, lsn=6, commit_lsn=5, tx_id=8, ts_us=9, message_type="INSERT", events_at_lsn=2,
         transaction_id="8", event_counts=(("public.a", 1),),
@@ -69,17 +70,17 @@ def test_names_are_debeziums():
         ({"lsn": 40, "lsn_proc": 40, "lsn_commit": 50, "messageType": "INSERT"}, 50, False),
     ],
 )
-def test_debeziums_offsets_are_understood(stored, done, in_transaction):
+def test_debeziums_offsets_are_understood(stored: dict[str, Any], done: int, in_transaction: bool) -> None:
     offset = decode_offset(json.dumps(stored).encode())
     assert (offset.done_lsn, offset.in_transaction) == (done, in_transaction)
 
 
-def test_unfinished_snapshot_is_no_position():
+def test_unfinished_snapshot_is_no_position() -> None:
     stored = {"lsn": 40, "snapshot": "INITIAL", "snapshot_completed": False, "last_snapshot_record": False}
     assert decode_offset(json.dumps(stored).encode()) is None
 
 
 @pytest.mark.parametrize("data", [b"{", b"[1]", b"{}", b'{"lsn":"x"}', b'{"lsn":-1}'])
-def test_what_is_no_offset_is_refused(data):
+def test_what_is_no_offset_is_refused(data: bytes) -> None:
     with pytest.raises(OffsetError):
         decode_offset(data)

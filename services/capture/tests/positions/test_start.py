@@ -1,6 +1,7 @@
 """What a task begins with, by ``snapshot.mode``, what is stored, and what was lost: every row of the table."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ DATA_AND_STREAM = SnapshotOptions("configuration_based", based_data=True, based_
 MODES = [INITIAL, ALWAYS, INITIAL_ONLY, NO_DATA, NOTHING_AT_ALL, DATA_ALONE, DATA_AND_STREAM]
 
 
-def decided(options, stored, *, log_kept=True, lost=False, choice="fail"):
+def decided(
+    options: Any, stored: Any, *, log_kept: bool = True, lost: bool = False, choice: str = "fail"
+) -> Any:
     return begin(options, stored, log_kept=log_kept, lost=lost, loss_choice=choice)
 
 
@@ -55,18 +58,18 @@ def decided(options, stored, *, log_kept=True, lost=False, choice="fail"):
         ),
     ],
 )
-def test_by_mode_and_offset(options, nothing, interrupted, part, position):
+def test_by_mode_and_offset(options: Any, nothing: Any, interrupted: Any, part: Any, position: Any) -> None:
     assert [decided(options, stored) for stored in Stored] == [nothing, interrupted, part, position]
 
 
 @pytest.mark.parametrize("options", MODES)
-def test_without_the_log_an_interrupted_snapshot_is_a_first_one(options):
+def test_without_the_log_an_interrupted_snapshot_is_a_first_one(options: Any) -> None:
     assert decided(options, Stored.INTERRUPTED, log_kept=False) is decided(options, Stored.NOTHING)
 
 
 @pytest.mark.parametrize("options", MODES)
 @pytest.mark.parametrize("stored", [Stored.PART, Stored.POSITION])
-def test_a_loss_is_recovered_wherever_something_is_streamed(options, stored):
+def test_a_loss_is_recovered_wherever_something_is_streamed(options: Any, stored: Any) -> None:
     found = decided(options, stored, lost=True)
     assert (found is Begin.RECOVER) is options.streams
     assert found is Begin.RECOVER or found is decided(options, stored)
@@ -81,12 +84,12 @@ def test_a_loss_is_recovered_wherever_something_is_streamed(options, stored):
         ("incremental", Begin.SNAPSHOT_BEHIND_STREAM),
     ],
 )
-def test_a_snapshot_that_a_loss_has_asked_for_is_finished_in_every_mode(choice, expected):
+def test_a_snapshot_that_a_loss_has_asked_for_is_finished_in_every_mode(choice: str, expected: Any) -> None:
     assert decided(NO_DATA, Stored.PART, choice=choice) is expected
     assert decided(NO_DATA, Stored.POSITION, choice=choice) is Begin.STREAM
 
 
-def test_a_task_streams_from_nowhere_only_when_nothing_is_stored():
+def test_a_task_streams_from_nowhere_only_when_nothing_is_stored() -> None:
     for options, stored, kept, lost in itertools.product(MODES, Stored, (True, False), (True, False)):
         found = decided(options, stored, log_kept=kept, lost=lost)
         without_position = stored in {Stored.NOTHING, Stored.INTERRUPTED}
@@ -104,7 +107,7 @@ def test_a_task_streams_from_nowhere_only_when_nothing_is_stored():
         }
 
 
-def test_tables_that_were_sent_as_a_whole_are_not_read_again():
+def test_tables_that_were_sent_as_a_whole_are_not_read_again() -> None:
     work = rest_of([("a", "x"), ("a", "y"), ("b", "x")], ("a.x",), "position", {"a.y": "SELECT 1"})
     assert work.tables == [("a", "y"), ("b", "x")]
     assert (work.done, work.catch_up, work.selects) == (("a.x",), "position", {"a.y": "SELECT 1"})

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +30,7 @@ MODES = {
 
 class TestQuerySource(SourceContract):
     @pytest.fixture(params=MODES)
-    def case(self, request, tmp_path) -> Iterator[Case]:
+    def case(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
         file = tmp_path / "source.db"
         first = datetime(2026, 1, 1, tzinfo=UTC)
         with closing(sqlite3.connect(file, isolation_level=None)) as source:
@@ -64,7 +65,7 @@ class TestSeveralTables(DividedContract):
     """A table for each of three tasks."""
 
     @pytest.fixture
-    def case(self, tmp_path) -> Iterator[DividedCase]:
+    def case(self, tmp_path: Path) -> Iterator[DividedCase]:
         file = tmp_path / "source.db"
         tables = ["a", "b", "c"]
         with closing(sqlite3.connect(file, isolation_level=None)) as source:

@@ -36,7 +36,7 @@ def mariadb_source(
         table.close()
 
 
-def test_each_kind_is_found_and_said_in_a_header(source):
+def test_each_kind_is_found_and_said_in_a_header(source: Source) -> None:
     source.run(PostgresTable.definition)
     source.run("INSERT INTO ev (id, note) SELECT n * 10, 'x' FROM generate_series(1, 20) n")
     source.begin("incrementing")
@@ -49,7 +49,7 @@ def test_each_kind_is_found_and_said_in_a_header(source):
     assert source.kinds() == {None: 20, "changed": 1, "deleted": 3, "missed": 1}
 
 
-def test_findings_are_counted_from_zero(source):
+def test_findings_are_counted_from_zero(source: Source) -> None:
     source.run(PostgresTable.definition.replace(" NOT NULL DEFAULT now()", ""))
     source.run(
         "INSERT INTO ev (id, updated, note) VALUES (1, '2026-01-01', 'x'), (2, '2026-01-01', 'x'), (3, NULL, 'x')"
@@ -68,7 +68,7 @@ def test_findings_are_counted_from_zero(source):
     source.worker.wait_for(lambda: source.worker.findings == kinds, "the counts")
 
 
-def test_a_statement_that_takes_too_long_ends_the_comparison_only(source):
+def test_a_statement_that_takes_too_long_ends_the_comparison_only(source: Source) -> None:
     source.run(PostgresTable.definition)
     source.run("INSERT INTO ev (note) SELECT repeat('x', 2000) FROM generate_series(1, 3000)")
     slow = {"tidings.reconciliation.range.rows": "5000"}
@@ -81,7 +81,7 @@ def test_a_statement_that_takes_too_long_ends_the_comparison_only(source):
     source.await_equal()
 
 
-def test_what_is_known_survives_a_move(source):
+def test_what_is_known_survives_a_move(source: Source) -> None:
     source.run(PostgresTable.definition)
     source.run("INSERT INTO ev (id, note) SELECT n * 10, 'x' FROM generate_series(1, 20) n")
     source.begin("timestamp+incrementing")
@@ -94,7 +94,7 @@ def test_what_is_known_survives_a_move(source):
     assert source.kinds() == {None: 20, "changed": 1, "deleted": 1}
 
 
-def test_what_was_sent_before_is_sent_again_once(source):
+def test_what_was_sent_before_is_sent_again_once(source: Source) -> None:
     """Rows that were sent without being noted: nobody knows what was."""
     source.run(PostgresTable.definition)
     source.run("INSERT INTO ev (note) SELECT 'x' FROM generate_series(1, 9) n")
@@ -107,7 +107,7 @@ def test_what_was_sent_before_is_sent_again_once(source):
     assert source.kinds() == {None: 9, "unknown": 9, "deleted": 1}
 
 
-def test_rows_before_the_beginning_are_left_alone(source):
+def test_rows_before_the_beginning_are_left_alone(source: Source) -> None:
     source.run(PostgresTable.definition)
     source.run("INSERT INTO ev (note) SELECT 'x' FROM generate_series(1, 9) n")
     source.begin("incrementing", **{"incrementing.initial": "6"})
@@ -117,7 +117,7 @@ def test_rows_before_the_beginning_are_left_alone(source):
     assert sorted(source.last()) == ["7", "8", "9"]
 
 
-def test_a_row_that_a_killed_task_had_sent_gets_its_tombstone(source):
+def test_a_row_that_a_killed_task_had_sent_gets_its_tombstone(source: Source) -> None:
     """The row is in Kafka, its position is not, and nobody finds it any more."""
     source.run(PostgresTable.definition)
     source.run("INSERT INTO ev (note) VALUES ('first')")
@@ -131,7 +131,7 @@ def test_a_row_that_a_killed_task_had_sent_gets_its_tombstone(source):
     source.await_equal()
 
 
-def test_a_difference_that_a_killed_task_had_sent_is_known(source):
+def test_a_difference_that_a_killed_task_had_sent_is_known(source: Source) -> None:
     """A row that comes late, and one that is deleted; both are taken back while the task is dead."""
     source.run(PostgresTable.definition)
     source.run("INSERT INTO ev (id, note) VALUES (10, 'x'), (20, 'x')")
@@ -157,12 +157,12 @@ def killed_or_sent(source: Source, killed: threading.Event) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", range(2))
-def test_random_writers_and_kills(source, mode, seed):
+def test_random_writers_and_kills(source: Source, mode: Any, seed: int) -> None:
     write_and_kill(source, mode, seed)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_random_writers_and_kills_on_mariadb(mariadb_source, mode):
+def test_random_writers_and_kills_on_mariadb(mariadb_source: Source, mode: Any) -> None:
     write_and_kill(mariadb_source, mode, 0)
 
 

@@ -88,7 +88,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_exactly_what_a_checkpoint_has_is_known_after_it(seed):
+def test_exactly_what_a_checkpoint_has_is_known_after_it(seed: int) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
     store = Store()
@@ -107,7 +107,9 @@ def test_exactly_what_a_checkpoint_has_is_known_after_it(seed):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_after_a_kill_within_a_checkpoint_no_key_is_forgotten_and_nothing_is_trusted_wrongly(seed):
+def test_after_a_kill_within_a_checkpoint_no_key_is_forgotten_and_nothing_is_trusted_wrongly(
+    seed: int,
+) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
     store = Store()
@@ -138,7 +140,7 @@ def test_after_a_kill_within_a_checkpoint_no_key_is_forgotten_and_nothing_is_tru
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_was_announced_before_it_was_sent_is_known_after_any_kill(seed):
+def test_what_was_announced_before_it_was_sent_is_known_after_any_kill(seed: int) -> None:
     """At least once: rows are sent behind an announcement, and a kill comes anywhere."""
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -178,11 +180,11 @@ def test_what_was_announced_before_it_was_sent_is_known_after_any_kill(seed):
 
 
 @pytest.mark.parametrize("keys", [[(1,), (5,), (-3,)], [(1, "a"), (1, "b")], [("ü",), ("",)], []])
-def test_packed_rows_come_back(keys: list[Key]):
+def test_packed_rows_come_back(keys: list[Key]) -> None:
     rows = {key: checksum(["a"], [key]) for key in keys}
     assert unpack(pack(rows.items()), "t") == rows
 
 
-def test_a_new_column_of_nulls_changes_no_checksum():
+def test_a_new_column_of_nulls_changes_no_checksum() -> None:
     assert checksum(["a", "b"], [1, None]) == checksum(["a"], [1])
     assert checksum(["a"], [1]) != checksum(["b"], [1])

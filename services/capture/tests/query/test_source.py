@@ -73,7 +73,9 @@ def await_ids(worker: MemoryWorker, wanted: list[int]) -> None:
         raise AssertionError(f"{error}: found {ids(worker)}") from error
 
 
-def test_offsets_are_those_of_the_well_known_connectors(worker, run, begin, pg_database):
+def test_offsets_are_those_of_the_well_known_connectors(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None], pg_database: str
+) -> None:
     """Both ways: what they stored is gone on from, and what is stored has their form."""
     run(
         TABLE,
@@ -95,7 +97,9 @@ def test_offsets_are_those_of_the_well_known_connectors(worker, run, begin, pg_d
     await_ids(worker, [1, 2, 3, 3])
 
 
-def test_an_offset_of_an_older_version_is_found(worker, run, begin):
+def test_an_offset_of_an_older_version_is_found(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
     run(TABLE, "INSERT INTO ev (note) SELECT 'x' FROM generate_series(1, 3)")
     begin(mode="incrementing", **{"table.whitelist": "ev"})
     await_ids(worker, [1, 2, 3])
@@ -106,7 +110,9 @@ def test_an_offset_of_an_older_version_is_found(worker, run, begin):
     await_ids(worker, [1, 2, 3, 3])
 
 
-def test_an_update_is_a_new_record_and_equal_timestamps_are_told_apart_by_the_number(worker, run, begin):
+def test_an_update_is_a_new_record_and_equal_timestamps_are_told_apart_by_the_number(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
     run(TABLE, "INSERT INTO ev (updated, note) SELECT '2026-01-01Z', 'x' FROM generate_series(1, 2)")
     begin(**BOTH)
     await_ids(worker, [1, 2])
@@ -117,14 +123,18 @@ def test_an_update_is_a_new_record_and_equal_timestamps_are_told_apart_by_the_nu
     assert worker.values("q-ev")[-1]["note"] == "y"
 
 
-def test_rows_wait_for_the_delay(worker, run, begin):
+def test_rows_wait_for_the_delay(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
     run(TABLE, "INSERT INTO ev (updated) VALUES (now() - interval '1 hour'), (now())")
     begin(**BOTH, **{"timestamp.delay.interval.ms": "60000"})
     await_ids(worker, [1])
 
 
 @pytest.mark.parametrize("mode", ["incrementing", "timestamp+incrementing"])
-def test_a_row_that_is_committed_late_is_waited_for(worker, run, begin, pg_database, mode):
+def test_a_row_that_is_committed_late_is_waited_for(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None], pg_database: str, mode: str
+) -> None:
     """With tidings.late.commits=wait; the well-known connectors lose it."""
     run(TABLE)
     begin(**{**BOTH, "mode": mode}, **{"tidings.late.commits": "wait"})
@@ -140,7 +150,9 @@ def test_a_row_that_is_committed_late_is_waited_for(worker, run, begin, pg_datab
     await_ids(worker, [1, 2, 3])
 
 
-def test_rows_of_one_timestamp_wait_together(worker, run, begin, pg_database):
+def test_rows_of_one_timestamp_wait_together(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None], pg_database: str
+) -> None:
     """Where a position cannot stand between them, none is read before all may be."""
     run(TABLE)
     begin(**{**BOTH, "mode": "timestamp"}, **{"tidings.late.commits": "wait"})
@@ -171,7 +183,9 @@ def quick_wait(worker: MemoryWorker, condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_crash_between_equal_timestamps_loses_nothing(worker, run, begin, mode, seed):
+def test_a_crash_between_equal_timestamps_loses_nothing(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None], mode: str, seed: int
+) -> None:
     """One connector loses the rest of them: its offset is the row's own timestamp. Numbers and crashes are random."""
     chance = random.Random(seed)
     run(TABLE)
@@ -197,7 +211,7 @@ def test_a_crash_between_equal_timestamps_loses_nothing(worker, run, begin, mode
     worker.wait_for(lambda: set(ids(worker)) == set(range(1, rows + 1)), "every row")
 
 
-def test_types_are_exact(worker, run, begin):
+def test_types_are_exact(worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]) -> None:
     run(
         """CREATE TABLE ev (id int PRIMARY KEY, small smallint NOT NULL, many bigint, price numeric(10,2), bare numeric,
         whole numeric(5,0), real real, double float8, yes bool, day date, clock time, naive timestamp, zoned timestamptz,
@@ -239,7 +253,9 @@ def test_types_are_exact(worker, run, begin):
         ("best_fit", ["int8", "int32", "bytes", "double", "struct"]),
     ],
 )
-def test_numeric_mapping(worker, run, begin, mapping, kinds):
+def test_numeric_mapping(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None], mapping: str, kinds: list[str]
+) -> None:
     run(
         "CREATE TABLE ev (id serial, a numeric(2,0), b numeric(9,0), c numeric(19,0), d numeric(10,2), e numeric)",
         "INSERT INTO ev (a, b, c, d, e) VALUES (1, 2, 3, 4.25, 1.5)",
@@ -250,7 +266,9 @@ def test_numeric_mapping(worker, run, begin, mapping, kinds):
     assert [field["type"] for field in fields[1:]] == kinds
 
 
-def test_a_query_may_have_a_where_of_its_own(worker, run, begin):
+def test_a_query_may_have_a_where_of_its_own(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
     run(TABLE, "INSERT INTO ev (note) VALUES ('a%s'), ('b'), ('a%s')")
     begin(
         mode="incrementing",
@@ -268,7 +286,9 @@ def wait_offsets(worker: MemoryWorker) -> list[dict[str, Any]]:
     return worker.offsets()
 
 
-def test_bulk_reads_everything_each_time(worker, run, begin):
+def test_bulk_reads_everything_each_time(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
     run(TABLE, "INSERT INTO ev (note) VALUES ('a'), ('b')")
     begin(mode="bulk", **{"batch.max.rows": "1"})
     with pytest.raises(AssertionError):
@@ -278,7 +298,9 @@ def test_bulk_reads_everything_each_time(worker, run, begin):
     assert worker.offsets() == []
 
 
-def test_the_key_is_null_or_the_primary_key(worker, run, begin):
+def test_the_key_is_null_or_the_primary_key(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
     run(TABLE, "INSERT INTO ev (note) VALUES ('a')")
     begin(mode="incrementing")
     await_ids(worker, [1])
@@ -290,7 +312,9 @@ def test_the_key_is_null_or_the_primary_key(worker, run, begin):
     assert json.loads(worker.kafka.topics["q-ev"][1][0]) == {"id": 1}
 
 
-def test_new_tables_and_columns_are_found(worker, run, begin):
+def test_new_tables_and_columns_are_found(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
     run(TABLE, "INSERT INTO ev (note) VALUES ('a')")
     begin(mode="incrementing", **{"table.poll.interval.ms": "50"})
     await_ids(worker, [1])
@@ -346,7 +370,14 @@ def test_new_tables_and_columns_are_found(worker, run, begin):
         "two schemas",
     ],
 )
-def test_what_cannot_be_read_is_told(worker, run, begin, table, options, told):
+def test_what_cannot_be_read_is_told(
+    worker: MemoryWorker,
+    run: Callable[..., None],
+    begin: Callable[..., None],
+    table: str,
+    options: Any,
+    told: str,
+) -> None:
     run(table)
     begin(**{"mode": "incrementing", **options})
     with pytest.raises(AssertionError, match="the task failed"):
@@ -379,18 +410,20 @@ def test_what_cannot_be_read_is_told(worker, run, begin, table, options, told):
         ({"mode": "bulk", "tidings.late.commits": "wait"}, "tidings.late.commits"),
     ],
 )
-def test_a_wrong_configuration_is_refused_by_name(begin, options, told):
+def test_a_wrong_configuration_is_refused_by_name(
+    begin: Callable[..., None], options: Any, told: Any
+) -> None:
     with pytest.raises(OptionError, match=told.replace(".", r"\.")):
         begin(**options)
 
 
-def test_every_option_stands_on_the_page_once():
+def test_every_option_stands_on_the_page_once() -> None:
     shown = [option.name for options in PAGE.sections.values() for option in options]
     shown += [option.name for option in PAGE.own]
     assert sorted(shown) == sorted(option.name for option in OPTIONS if option.name != SHARE)
 
 
-def test_tables_are_spread_over_tasks():
+def test_tables_are_spread_over_tasks() -> None:
     connector = JdbcSource()
     config = {"connection.url": "postgresql://h/d", "mode": "bulk", "topic.prefix": "q"}
     assert len(connector.task_configs(config, 3)) == 3

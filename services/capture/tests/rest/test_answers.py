@@ -3,6 +3,9 @@
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -10,12 +13,20 @@ from aiohttp import web
 from tidings_connect.config.secrets import MASK, with_stored_secrets
 from tidings_connect.errors import OptionError
 from tidings_connect.rest.warnings import header_value, warn
+from tidings_stack.capture import CaptureWorker as Worker
 
 PLUGIN = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
 KEYLESS = 'public.kéy"less'
 
 
-def ask(worker, method, path, body=None, content_type="application/json", **more):
+def ask(
+    worker: Worker,
+    method: Any,
+    path: Any,
+    body: Any = None,
+    content_type: str = "application/json",
+    **more: Any,
+) -> tuple[Any, ...]:
     """Status, headers and text of an answer; `more` are further headers of the request."""
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     headers = more if data is None else {"Content-Type": content_type, **more}
@@ -28,11 +39,16 @@ def ask(worker, method, path, body=None, content_type="application/json", **more
             return error.code, error.headers, error.read().decode()
 
 
-def warnings_of(answer):
+def warnings_of(answer: Any) -> list[Any]:
     return [text.encode("latin-1").decode() for text in answer[1].get_all("Warning", [])]
 
 
-def test_answers_are_compact_as_scripts_expect_them(worker, create, connector_config, sql):
+def test_answers_are_compact_as_scripts_expect_them(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config)
     for path in (f"/connectors/{name}/status", "/connectors?expand=status", f"/connectors/{name}/none", "/"):
@@ -41,7 +57,9 @@ def test_answers_are_compact_as_scripts_expect_them(worker, create, connector_co
     assert '"state":"RUNNING"' in ask(worker, "GET", f"/connectors/{name}/status")[2]
 
 
-def test_a_mask_for_which_nothing_is_stored_is_refused(worker, connector_config, sql):
+def test_a_mask_for_which_nothing_is_stored_is_refused(
+    worker: Worker, connector_config: dict[str, str], sql: Callable[..., list[tuple[Any, ...]]]
+) -> None:
     name = connector_config["topic.prefix"]
     url = "value.converter.schema.registry.url"
     masked = connector_config | {
@@ -65,8 +83,11 @@ def test_a_mask_for_which_nothing_is_stored_is_refused(worker, connector_config,
 
 
 def test_secrets_are_shown_where_the_worker_s_properties_say_so(
-    worker_properties, start_worker, connector_config, sql
-):
+    worker_properties: Callable[..., Path],
+    start_worker: Callable[..., Worker],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+) -> None:
     """As in Kafka Connect: Terraform's provider waits for the configuration that it has sent."""
     worker = start_worker(worker_properties("shown", tidings_rest_secrets="shown"))
     try:
@@ -92,8 +113,11 @@ def test_secrets_are_shown_where_the_worker_s_properties_say_so(
 
 
 def test_a_connector_that_is_paused_from_the_start_has_no_task_until_it_runs(
-    worker, create, connector_config, sql
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = connector_config["topic.prefix"]
     body = {"name": name, "config": connector_config, "initial_state": "PAUSED"}
@@ -101,7 +125,7 @@ def test_a_connector_that_is_paused_from_the_start_has_no_task_until_it_runs(
     try:
         assert (status, json.loads(text)["tasks"]) == (201, [])
 
-        def states():
+        def states() -> tuple[Any, ...]:
             found = worker.request("GET", f"/connectors/{name}/status")[1]
             return found["connector"]["state"], [task["state"] for task in found["tasks"]]
 
@@ -119,7 +143,7 @@ def test_a_connector_that_is_paused_from_the_start_has_no_task_until_it_runs(
         worker.request("DELETE", f"/connectors/{name}")
 
 
-def test_bodies_up_to_what_a_record_can_hold(worker, connector_config):
+def test_bodies_up_to_what_a_record_can_hold(worker: Worker, connector_config: dict[str, str]) -> None:
     name = connector_config["topic.prefix"]
     config = connector_config | {"producer.override.client.id": "x" * 1_040_000}
     body = {"name": name, "config": config, "initial_state": "STOPPED"}
@@ -135,7 +159,7 @@ def test_bodies_up_to_what_a_record_can_hold(worker, connector_config):
     assert json.loads(text)["error_code"] == 413
 
 
-def test_a_patch_of_nothing_and_bodies_that_nobody_reads(worker):
+def test_a_patch_of_nothing_and_bodies_that_nobody_reads(worker: Worker) -> None:
     for body in (None, b"", b"null"):
         assert ask(worker, "PATCH", "/connectors/none/config", body)[0] == 404
     for method, path in (("POST", "/restart"), ("PUT", "/pause"), ("DELETE", "")):
@@ -144,7 +168,7 @@ def test_a_patch_of_nothing_and_bodies_that_nobody_reads(worker):
         assert ask(worker, method, f"/connectors/none{path}", b"x", "text/plain")[0] == 415
 
 
-def test_a_page_of_another_origin_starts_nothing(worker, connector_config):
+def test_a_page_of_another_origin_starts_nothing(worker: Worker, connector_config: dict[str, str]) -> None:
     """As a browser sends a form or a fetch of a page somewhere else; rest/test_origins.py has the cases."""
     name = connector_config["topic.prefix"]
     body = {"name": name, "config": connector_config, "initial_state": "STOPPED"}
@@ -154,8 +178,8 @@ def test_a_page_of_another_origin_starts_nothing(worker, connector_config):
 
 @pytest.mark.parametrize("mode", ["all_tables", "filtered"])
 def test_tables_that_an_application_could_not_update_any_more_are_named_before_the_start(
-    worker, connector_config, sql, mode
-):
+    worker: Worker, connector_config: dict[str, str], sql: Callable[..., list[tuple[Any, ...]]], mode: str
+) -> None:
     """PostgreSQL refuses every UPDATE and DELETE of a table that is published with them and has no replica identity."""
     sql(
         "CREATE TABLE keyed (id int PRIMARY KEY)",
@@ -200,7 +224,7 @@ def test_tables_that_an_application_could_not_update_any_more_are_named_before_t
         worker.request("DELETE", f"/connectors/{name}")
 
 
-def test_a_warning_is_one_header_whatever_it_names():
+def test_a_warning_is_one_header_whatever_it_names() -> None:
     assert header_value('a"b\\c\r\nX: y\0é') == '299 - "a\\"b\\\\c??X: y?é"'
     assert len(header_value("x" * 100_000)) < 4_100
     answer = warn(web.Response(), ["one", "two"], "c")

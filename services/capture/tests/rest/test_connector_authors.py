@@ -4,8 +4,10 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from raw_topics import read_raw
@@ -18,11 +20,12 @@ from tidings_connect.config.override_policy import check_overrides
 from tidings_connect.config.secrets import masked, passwords, with_stored_secrets
 from tidings_connect.errors import OptionError
 from tidings_service import Retry
+from tidings_stack.capture import CaptureWorker as Worker
 
 PLUGIN = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
 
 
-def errors_of(answer: tuple[int, dict]) -> dict[str, list[str]]:
+def errors_of(answer: tuple[int, dict[str, Any]]) -> dict[str, list[str]]:
     status, body = answer
     assert status == 200, body
     return {c["value"]["name"]: c["value"]["errors"] for c in body["configs"] if c["value"]["errors"]}
@@ -32,7 +35,7 @@ def errors_of(answer: tuple[int, dict]) -> dict[str, list[str]]:
 
 
 @contextmanager
-def listening(serve=None) -> Iterator[tuple[int, list[bytes]]]:
+def listening(serve: Any = None) -> Iterator[tuple[int, list[bytes]]]:
     """A server of somebody's own: its port, and what it was sent."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -44,7 +47,7 @@ def listening(serve=None) -> Iterator[tuple[int, list[bytes]]]:
     thread.join(30)
 
 
-def _answer(server, serve, heard) -> None:
+def _answer(server: Any, serve: Any, heard: Any) -> None:
     while True:
         try:
             connection, _ = server.accept()
@@ -68,7 +71,9 @@ def asks_for_the_password(data: bytes) -> bytes:
     return b"R" + struct.pack(">II", 8, 3)
 
 
-def test_no_password_in_the_clear_to_a_server_that_has_not_proved_who_it_is(connector_config):
+def test_no_password_in_the_clear_to_a_server_that_has_not_proved_who_it_is(
+    connector_config: dict[str, str],
+) -> None:
     canary = "canary-of-the-database"
     with listening(asks_for_the_password) as (port, heard):
         config = connector_config | {
@@ -89,7 +94,9 @@ def test_no_password_in_the_clear_to_a_server_that_has_not_proved_who_it_is(conn
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_a_stored_password_goes_nowhere_else(worker, create, connector_config, method):
+def test_a_stored_password_goes_nowhere_else(
+    worker: Worker, create: Callable[..., str], connector_config: dict[str, str], method: str
+) -> None:
     name = create(connector_config | {"database.sslmode": "prefer"})
     shown = worker.request("GET", f"/connectors/{name}/config")[1]
     assert shown["database.password"] == "********"
@@ -119,7 +126,7 @@ def test_a_stored_password_goes_nowhere_else(worker, create, connector_config, m
     assert worker.request("PUT", f"/connectors/{name}/config", body)[0] == 200
 
 
-def test_every_kind_of_secret_has_its_target():
+def test_every_kind_of_secret_has_its_target() -> None:
     consumer, producer, url = "signal.consumer.", "producer.override.", "value.converter.schema.registry.url"
     for secret, target in (
         (f"{consumer}sasl.jaas.config", "signal.kafka.bootstrap.servers"),
@@ -146,7 +153,7 @@ def test_every_kind_of_secret_has_its_target():
         assert with_stored_secrets({secret: "new", target: "https://there"}, stored)[secret] == "new"
 
 
-def signal_options(config, **changes):
+def signal_options(config: Any, **changes: Any) -> Any:
     changes = {f"signal.{name}": value for name, value in changes.items()}
     made = read_connector_config(
         "c", {**config, "signal.enabled.channels": "kafka", **changes}, {}, run_id="r"
@@ -154,7 +161,7 @@ def signal_options(config, **changes):
     return made.signals
 
 
-def test_the_workers_login_to_kafka_stays_with_its_brokers(connector_config):
+def test_the_workers_login_to_kafka_stays_with_its_brokers(connector_config: dict[str, str]) -> None:
     client = {
         "bootstrap.servers": "a:9092,b:9092",
         "sasl.password": "canary",
@@ -177,14 +184,14 @@ def test_the_workers_login_to_kafka_stays_with_its_brokers(connector_config):
 
 
 @pytest.mark.parametrize("policy", ["None", "Principal"])
-def test_the_override_policy_is_for_signals_too(policy):
+def test_the_override_policy_is_for_signals_too(policy: str) -> None:
     config = {"signal.consumer.client.id": "x"}
     with pytest.raises(OptionError, match=r"signal\.consumer\.client\.id"):
         check_overrides(policy, config, "a:9092")
     check_overrides(policy, config | {"signal.kafka.bootstrap.servers": "evil:9092"}, "a:9092")
 
 
-def test_the_workers_login_to_the_registry_stays_with_its_registry(connector_config):
+def test_the_workers_login_to_the_registry_stays_with_its_registry(connector_config: dict[str, str]) -> None:
     login = {
         "value.converter": "io.confluent.connect.avro.AvroConverter",
         "value.converter.schema.registry.url": "http://registry",
@@ -194,7 +201,7 @@ def test_the_workers_login_to_the_registry_stays_with_its_registry(connector_con
     }
     worker = login | {name.replace("value.", "key."): value for name, value in login.items()}
 
-    def converters(**changes):
+    def converters(**changes: Any) -> Any:
         config = {**connector_config, **{f"value.converter.{name}": value for name, value in changes.items()}}
         for name in (
             "key.converter",
@@ -219,7 +226,9 @@ def test_the_workers_login_to_the_registry_stays_with_its_registry(connector_con
 # Code
 
 
-def test_a_transform_names_no_module_that_the_worker_does_not_allow(worker, connector_config):
+def test_a_transform_names_no_module_that_the_worker_does_not_allow(
+    worker: Worker, connector_config: dict[str, str]
+) -> None:
     for kind, prefix in (("transforms", "transforms.t."), ("predicates", "predicates.p.")):
         config = connector_config | {kind: prefix[-2], f"{prefix}type": "lib2to3.__main__:main"}
         problems = errors_of(worker.request("PUT", PLUGIN, config))
@@ -229,7 +238,13 @@ def test_a_transform_names_no_module_that_the_worker_does_not_allow(worker, conn
     assert worker.process.poll() is None
 
 
-def test_names_with_quotes_are_names(worker, create, connector_config, sql, wait_records):
+def test_names_with_quotes_are_names(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     publication = "it's \"x\", y', proto_version '9"
     name = create(connector_config | {"publication.name": publication, "snapshot.mode": "no_data"})
@@ -242,8 +257,13 @@ def test_names_with_quotes_are_names(worker, create, connector_config, sql, wait
 
 
 def test_no_secret_and_no_cell_is_told(
-    worker_properties, start_worker, connector_config, sql, tmp_path, kafka_bootstrap
-):
+    worker_properties: Callable[..., Path],
+    start_worker: Callable[..., Worker],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    tmp_path: Path,
+    kafka_bootstrap: str,
+) -> None:
     """A canary of each kind is looked for in everything that leaves the worker."""
     secret, salt, cell = "canary-of-a-secret", "canary-of-a-salt", "canary-of-a-cell"
     (tmp_path / "secrets.properties").write_text(f"it={secret}\n")
@@ -257,7 +277,7 @@ def test_no_secret_and_no_cell_is_told(
     worker = start_worker(properties)
     answers = []
 
-    def ask(method, path, body=None):
+    def ask(method: Any, path: Any, body: Any = None) -> tuple[Any, ...]:
         status, answer = worker.request(method, path, body)
         answers.append(json.dumps(answer))
         return status, answer
@@ -319,7 +339,7 @@ def test_no_secret_and_no_cell_is_told(
             assert what not in text, f"{what} is in {where}: {text[max(0, text.find(what) - 300) :][:400]}"
 
 
-def test_names_and_values_that_are_secret():
+def test_names_and_values_that_are_secret() -> None:
     secret = {
         "value.converter.api.key": "x",
         "X.API_KEY": "x",

@@ -1,5 +1,7 @@
 """Which requests are for the leader, and which for the worker that runs the connector."""
 
+from typing import Any
+
 import pytest
 
 from tidings_connect.rest.forwarding import place_of
@@ -30,6 +32,6 @@ from tidings_connect.task_id import TaskId
         ("GET /metrics", (None, "")),
     ],
 )
-def test_where_a_request_belongs(request_line, place):
+def test_where_a_request_belongs(request_line: str, place: tuple[Any, ...]) -> None:
     kind, *task = place
     assert place_of(*request_line.split()) == (kind, TaskId(*task))

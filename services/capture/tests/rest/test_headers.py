@@ -44,7 +44,7 @@ async def ask(url: str, method: str = "GET", **headers: str) -> Headers:
         }
 
 
-async def test_pages_of_some_origins_may_use_the_api():
+async def test_pages_of_some_origins_may_use_the_api() -> None:
     allowed = {
         "access.control.allow.origin": r"https://a\.example, https://.*\.b\.example",
         "access.control.allow.methods": "GET,PUT",
@@ -72,12 +72,12 @@ async def test_pages_of_some_origins_may_use_the_api():
         assert await ask(url, Origin="https://a.example") == {"X-Own": ["page"]}
 
 
-def test_an_origin_that_is_no_regular_expression_is_refused():
+def test_an_origin_that_is_no_regular_expression_is_refused() -> None:
     with pytest.raises(WorkerConfigError, match=r"access\.control\.allow\.origin"):
         read_rest_headers({"access.control.allow.origin": "https://(a"})
 
 
-async def test_headers_that_every_answer_has():
+async def test_headers_that_every_answer_has() -> None:
     rules = 'add X-Many: a,SET X-One: 1,"add X-Many: b, c", set X-One: 2,set x-own: ours,addDate Expires: 86400000'
     async with served({"response.http.headers.config": rules}) as url:
         answer = await ask(url)
@@ -90,6 +90,6 @@ async def test_headers_that_every_answer_has():
     "rules",
     ["X: y", "put X: y", "set X", "set : y", "set X Y: z", "set X: y, z", "set X: a:b", "setDate X: soon"],
 )
-def test_a_rule_of_another_form_is_refused(rules: str):
+def test_a_rule_of_another_form_is_refused(rules: str) -> None:
     with pytest.raises(WorkerConfigError, match=r"response\.http\.headers\.config"):
         read_rest_headers({"response.http.headers.config": rules})

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +12,7 @@ from tidings_connect.task.main import Pipes
 
 
 @pytest.fixture
-def loggers():
+def loggers() -> Iterator[list[str]]:
     """A tree of loggers, forgotten afterwards."""
     names = ["levels", "levels.a", "levels.a.b", "levelsother"]
     for name in names:
@@ -21,7 +22,7 @@ def loggers():
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
-def test_a_level_goes_down_the_tree_and_no_further(loggers):
+def test_a_level_goes_down_the_tree_and_no_further(loggers: list[str]) -> None:
     told = []
     levels = LogLevels(told.append)
     assert levels.set("levels", "DEBUG") == ["levels", "levels.a", "levels.a.b"]
@@ -32,7 +33,7 @@ def test_a_level_goes_down_the_tree_and_no_further(loggers):
     assert told == [levels.changed] == [{"levels": "DEBUG"}]
 
 
-def test_names_of_debezium_and_kafka_connect_stand_for_ours():
+def test_names_of_debezium_and_kafka_connect_stand_for_ours() -> None:
     before = logging.getLogger("tidings_capture").level
     levels = LogLevels()
     try:
@@ -45,7 +46,7 @@ def test_names_of_debezium_and_kafka_connect_stand_for_ours():
             logging.getLogger(name).setLevel(before)
 
 
-def test_a_task_is_told_levels_and_goes_on(loggers):
+def test_a_task_is_told_levels_and_goes_on(loggers: list[str]) -> None:
     read, write = os.pipe()
     with os.fdopen(read) as stdin, os.fdopen(write, "wb", buffering=0) as supervisor:
         pipes = Pipes(stdin.fileno())

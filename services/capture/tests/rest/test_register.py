@@ -3,19 +3,23 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tidings_stack.capture import CaptureWorker as Worker
 
 PROGRAM = Path(__file__).parents[4] / "helm/tidings/files/register_connector.py"
 pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
-def register(worker, tmp_path):
+def register(worker: Worker, tmp_path: Path) -> Any:
     """Runs the registration of these connectors."""
 
-    def run(owner, configs, *, on_remove="keep"):
+    def run(owner: Any, configs: Any, *, on_remove: str = "keep") -> Any:
         for file in tmp_path.glob("*.json"):
             file.unlink()
         for name, config in configs.items():
@@ -34,15 +38,20 @@ def register(worker, tmp_path):
 
 
 def test_what_is_gone_is_removed_with_its_slot_or_names_it_and_nothing_of_others_is_touched(
-    register, worker, create, connector_config, sql, unique_name
-):
+    register: Any,
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    unique_name: str,
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
 
-    def of(part):
+    def of(part: Any) -> dict[str, Any]:
         name = f"{unique_name}_{part}"
         return {**connector_config, "topic.prefix": name, "slot.name": name}
 
-    def slots():
+    def slots() -> set[Any]:
         return {name for (name,) in sql("SELECT slot_name FROM pg_replication_slots")}
 
     kept, dropped, persons = (f"{unique_name}_{part}" for part in ("kept", "dropped", "persons"))

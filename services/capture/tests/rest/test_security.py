@@ -80,7 +80,7 @@ def tls_properties(authority: Authority, tmp_path: Path, prefix: str = "") -> di
 
 
 @pytest.mark.parametrize("prefix", ["", "listeners.https."])
-async def test_https_with_a_client_certificate(authority: Authority, tmp_path: Path, prefix: str):
+async def test_https_with_a_client_certificate(authority: Authority, tmp_path: Path, prefix: str) -> None:
     properties = tls_properties(authority, tmp_path, prefix)
     async with served(properties) as url:
         assert url.startswith("https://127.0.0.1:")
@@ -102,7 +102,7 @@ def _with_authority(context: ssl.SSLContext, authority: Authority) -> ssl.SSLCon
     return context
 
 
-async def test_protocols_that_are_not_enabled_are_not_spoken(authority: Authority, tmp_path: Path):
+async def test_protocols_that_are_not_enabled_are_not_spoken(authority: Authority, tmp_path: Path) -> None:
     properties = tls_properties(authority, tmp_path) | {"ssl.enabled.protocols": "TLSv1.3"}
     context = client(authority, tmp_path, certified=False)
     async with served(properties) as url:
@@ -116,7 +116,7 @@ def basic(text: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()}
 
 
-async def test_basic_authentication(tmp_path: Path):
+async def test_basic_authentication(tmp_path: Path) -> None:
     users = tmp_path / "users.properties"
     users.write_text("ann = hush:hush\nbob=s\\u00fc\n")
     properties = {"rest.extension.classes": BASIC, "tidings.rest.credentials.file": str(users)}
@@ -136,7 +136,7 @@ async def test_basic_authentication(tmp_path: Path):
         assert (await get(f"{url}/healthz"))[0] == 200
 
 
-async def test_guessing_a_password_is_slow_and_the_right_one_is_not(tmp_path: Path):
+async def test_guessing_a_password_is_slow_and_the_right_one_is_not(tmp_path: Path) -> None:
     users = tmp_path / "users.properties"
     users.write_text("ann=hush")
     properties = {"rest.extension.classes": BASIC, "tidings.rest.credentials.file": str(users)}
@@ -159,7 +159,7 @@ async def test_guessing_a_password_is_slow_and_the_right_one_is_not(tmp_path: Pa
         assert await get(f"{url}/connectors", **basic("ann:hush")) == (200, "in")
 
 
-async def test_a_worker_answers_wrong_passwords_late():
+async def test_a_worker_answers_wrong_passwords_late() -> None:
     """As the worker makes it, without times of its own."""
     app = web.Application(middlewares=[authentication({"ann": "hush"})])
     server = await serve_application(app, "127.0.0.1", 0)
@@ -172,7 +172,7 @@ async def test_a_worker_answers_wrong_passwords_late():
         await server.close()
 
 
-async def test_few_addresses_are_remembered():
+async def test_few_addresses_are_remembered() -> None:
     guesses = Guesses(0.0)
     for number in range(10_050):
         await guesses.wrong(f"10.0.{number // 256}.{number % 256}")
@@ -183,7 +183,7 @@ async def test_few_addresses_are_remembered():
     assert not guesses.too_many("10.0.0.1")
 
 
-def test_users_by_a_jaas_file_as_for_kafka_connect(tmp_path: Path):
+def test_users_by_a_jaas_file_as_for_kafka_connect(tmp_path: Path) -> None:
     users, jaas = tmp_path / "users.properties", tmp_path / "jaas.conf"
     users.write_text("ann=hush")
     options = {"KAFKA_OPTS": f"-Dx=y -Djava.security.auth.login.config={jaas}"}
@@ -198,7 +198,7 @@ def test_users_by_a_jaas_file_as_for_kafka_connect(tmp_path: Path):
             read_rest_security({"rest.extension.classes": BASIC}, options)
 
 
-def test_a_door_that_would_stand_open_is_refused(tmp_path: Path):
+def test_a_door_that_would_stand_open_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "users.properties"
     empty.write_text("# nobody\n")
     base = {"rest.extension.classes": BASIC}
@@ -213,7 +213,7 @@ def test_a_door_that_would_stand_open_is_refused(tmp_path: Path):
             read_rest_security(properties, {})
 
 
-def test_client_certificates_need_an_authority(authority: Authority, tmp_path: Path):
+def test_client_certificates_need_an_authority(authority: Authority, tmp_path: Path) -> None:
     properties = tls_properties(authority, tmp_path) | {"ssl.client.auth": "required"}
     del properties["ssl.truststore.certificates"]
     with pytest.raises(WorkerConfigError, match=r"ssl\.truststore\.location"):
@@ -235,7 +235,7 @@ async def rest(properties: Mapping[str, str]) -> AsyncIterator[list[str]]:
             await server.close()
 
 
-async def test_log_levels_have_listeners_of_their_own(tmp_path: Path):
+async def test_log_levels_have_listeners_of_their_own(tmp_path: Path) -> None:
     users = tmp_path / "users.properties"
     users.write_text("ann=hush")
     login = {"rest.extension.classes": BASIC, "tidings.rest.credentials.file": str(users)}
@@ -255,7 +255,7 @@ async def test_log_levels_have_listeners_of_their_own(tmp_path: Path):
             assert (answer.status, answer.headers["X-One"]) == (401, "1")
 
 
-async def test_log_levels_by_https_of_their_own(authority: Authority, tmp_path: Path):
+async def test_log_levels_by_https_of_their_own(authority: Authority, tmp_path: Path) -> None:
     properties = tls_properties(authority, tmp_path, "admin.listeners.https.")
     properties["admin.listeners"] = properties.pop("listeners")
     async with rest(properties) as (url, admin):
@@ -264,7 +264,7 @@ async def test_log_levels_by_https_of_their_own(authority: Authority, tmp_path: 
         assert (await get(f"{admin}/admin/loggers", context))[0] == 200
 
 
-async def test_pages_of_other_origins_reach_neither_server():
+async def test_pages_of_other_origins_reach_neither_server() -> None:
     async with (
         rest(
             {"admin.listeners": "http://127.0.0.1:0", "access.control.allow.origin": "https://a.example"}

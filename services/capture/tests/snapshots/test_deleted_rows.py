@@ -2,12 +2,16 @@
 
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tidings_capture.cdc.incremental.live_keys import LiveKeys
 from tidings_service.disk import OwnDirectory, remove_abandoned
+from tidings_stack.capture import CaptureWorker as Worker
 from tidings_stack.kafka import arrived
 
 MANY_KEYS = """
@@ -20,26 +24,35 @@ INSERT INTO m VALUES ({0}.5, {0}e-7, '2024-02-2{0}', '2024-01-01 10:00:00.12345{
 """
 
 
-def keys(records, op):
+def keys(records: Any, op: Any) -> list[Any]:
     return [r.key["id"] for r in records if r.value is not None and r.value["op"] == op]
 
 
-def lose_slot(worker, name, sql, wait_until):
+def lose_slot(
+    worker: Worker, name: str, sql: Callable[..., list[tuple[Any, ...]]], wait_until: Callable[..., Any]
+) -> None:
     assert worker.request("PUT", f"/connectors/{name}/pause")[0] == 202
     free = f"SELECT NOT active FROM pg_replication_slots WHERE slot_name = '{name}'"
     wait_until("the slot to be free", lambda: sql(free) == [(True,)])
     sql(f"SELECT pg_drop_replication_slot('{name}')")
 
 
-def signal(worker, name, type_, **data):
+def signal(worker: Worker, name: str, type_: Any, **data: Any) -> None:
     status, body = worker.request("POST", f"/connectors/{name}/signals", {"type": type_, "data": data})
     assert status == 202, body
 
 
 @pytest.mark.parametrize("choice", ["incremental", "snapshot"])
 def test_rows_deleted_in_a_gap_are_announced(
-    worker, create, connector_config, sql, wait_records, read_topic, wait_until, choice
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+    choice: str,
+) -> None:
     sql(
         "CREATE TABLE a (id int PRIMARY KEY, t text)",
         "INSERT INTO a SELECT i, 'x' FROM generate_series(1, 9) i",
@@ -70,13 +83,13 @@ def test_rows_deleted_in_a_gap_are_announced(
     assert delete["source"]["snapshot"] == "incremental"
     assert delete["source"]["lsn"] is None
 
-    def stored():
+    def stored() -> Any:
         return json.dumps(worker.request("GET", f"/connectors/{name}/offsets")[1])
 
     wait_until("nothing to be left to compare", lambda: "incremental_snapshot" not in stored())
 
 
-def raw(bootstrap, topic):
+def raw(bootstrap: Any, topic: str) -> list[Any]:
     """Key and value of every record, as bytes."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "capture-tests", "enable.partition.eof": True}
@@ -103,8 +116,16 @@ AVRO = "io.confluent.connect.avro.AvroConverter"
     ids=["json", "json schemas", "avro"],
 )
 def test_a_signal_compares_keys_of_many_types(
-    worker, create, connector_config, sql, wait_until, kafka_bootstrap, registry_url, converter, schemas
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    kafka_bootstrap: str,
+    registry_url: str,
+    converter: Any,
+    schemas: str,
+) -> None:
     sql(MANY_KEYS, *(ROW.format(i) for i in range(1, 7)))
     options = {}
     for side in ("key", "value"):
@@ -137,9 +158,11 @@ def test_a_signal_compares_keys_of_many_types(
     assert len(records) == 13, "a row that is there was declared deleted"
 
 
-def test_what_a_killed_worker_left_of_a_topics_keys_is_removed(tmp_path, monkeypatch):
+def test_what_a_killed_worker_left_of_a_topics_keys_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class NoTopic:
-        def batches(self):
+        def batches(self) -> Any:
             return iter(())
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))

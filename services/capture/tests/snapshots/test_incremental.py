@@ -1,6 +1,7 @@
 """Incremental snapshots on a database and a stream in memory: which rows are sent, when, and what a restart goes on with."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,28 +22,30 @@ EXECUTE = {"data-collections": ["public.a"]}
 class MemoryDatabase:
     """Tables with one column, by name."""
 
-    def __init__(self, **tables):
+    def __init__(self, **tables: Any) -> None:
         self.tables = {name: sorted(rows) for name, rows in tables.items()}
         self.chunks = []
         self.error = None
 
-    def captured(self):
+    def captured(self) -> list[Any]:
         return [("public", name) for name in self.tables]
 
-    def captures(self, schema, name):
+    def captures(self, schema: str, name: str) -> bool:
         return schema == "public"
 
-    def table(self, schema, name):
+    def table(self, schema: str, name: str) -> Table | None:
         return Table(schema, name, hash(name), (KEY,)) if name in self.tables else None
 
-    def largest_key(self, table, columns, condition):
+    def largest_key(self, table: Table, columns: Any, condition: Any) -> Any:
         rows = self.tables[table.name]
         return [str(rows[-1])] if rows else None
 
-    def count(self, table, condition):
+    def count(self, table: Table, condition: Any) -> int:
         return len(self.tables[table.name])
 
-    def chunk(self, table, columns, condition, after, maximum, limit):
+    def chunk(
+        self, table: Table, columns: Any, condition: Any, after: Any, maximum: Any, limit: Any
+    ) -> list[Any]:
         if self.error is not None:
             raise self.error
         first = int(after[0]) if after else 0
@@ -52,59 +55,61 @@ class MemoryDatabase:
 
 
 class MemoryPlan:
-    def __init__(self):
+    def __init__(self) -> None:
         self.read = self.read_incremental = lambda cells, context: [(cells[0], cells[0], None)]
 
-    def change(self, data, start, context):
+    def change(self, data: Any, start: Any, context: Any) -> list[Any]:
         return [(data, b"streamed", None)]
 
 
 class MemoryRoutes:
-    def __init__(self):
+    def __init__(self) -> None:
         self.routes = {}
         self.counted = 0
 
-    def of_table(self, table):
+    def of_table(self, table: Any) -> Any:
         return self.routes.get(table.name)
 
-    def detached(self, table):
+    def detached(self, table: Any) -> Route:
         return Route(table, MemoryPlan(), f"t.{table.name}")
 
-    def count(self, topic, records):
+    def count(self, topic: str, records: Any) -> None:
         self.counted += records
 
-    def announce(self, table):
+    def announce(self, table: Any) -> Any:
         route = self.routes[table.name] = Route(table, MemoryPlan(), f"t.{table.name}")
         return route
 
 
 class MemoryWatermarks:
-    def __init__(self, mark=None):
+    def __init__(self, mark: Any = None) -> None:
         self.mark, self.opened, self.closed = mark, [], 0
 
-    def open(self, chunk_id, collection):
+    def open(self, chunk_id: Any, collection: Any) -> None:
         self.opened.append(chunk_id)
 
-    def close(self):
+    def close(self) -> Any:
         self.closed += 1
         return self.mark
 
-    def wait_for_visibility(self, streamed):
+    def wait_for_visibility(self, streamed: Any) -> bool:
         return True
 
 
 class MemoryStream:
-    def __init__(self):
+    def __init__(self) -> None:
         self.context, self.recent_transactions, self.reached = EventContext(), [], 0
 
-    def has_reached(self, mark):
+    def has_reached(self, mark: Any) -> bool:
         return self.reached >= mark
 
 
 class Case:
     """A task's incremental snapshots; `read_only`: watermarks are places of the stream, else rows of a signal table."""
 
-    def __init__(self, database, *, read_only=False, stored=None, chunk_rows=2):
+    def __init__(
+        self, database: Any, *, read_only: bool = False, stored: Any = None, chunk_rows: int = 2
+    ) -> None:
         self.sent, self.told = [], []
         self.database, self.routes, self.stream = database, MemoryRoutes(), MemoryStream()
         self.watermarks = MemoryWatermarks(100 if read_only else None)
@@ -131,16 +136,16 @@ class Case:
         )
         self.snapshots.attach(self.stream, stored)
 
-    def execute(self, *names):
+    def execute(self, *names: Any) -> None:
         self.snapshots.execute(Signal("s", "execute-snapshot", {"data-collections": list(names)}))
 
-    def close_window(self, of=-1):
+    def close_window(self, of: int = -1) -> None:
         self.snapshots.close_window(f"{self.watermarks.opened[of]}-close")
 
-    def statuses(self):
+    def statuses(self) -> list[Any]:
         return [data["status"] for type_, data in self.told if type_ == "TABLE_SCAN_COMPLETED"]
 
-    def finish(self):
+    def finish(self) -> Any:
         for _ in range(20):
             if self.snapshots.state() is None:
                 return self
@@ -148,7 +153,7 @@ class Case:
         raise AssertionError("it does not end")
 
 
-def test_a_chunk_is_sent_at_its_high_watermark_and_the_next_one_read_behind_it():
+def test_a_chunk_is_sent_at_its_high_watermark_and_the_next_one_read_behind_it() -> None:
     case = Case(MemoryDatabase(a=[1, 2, 3]))
     case.execute("public.a")
     assert case.database.chunks == [[1, 2]]
@@ -163,7 +168,7 @@ def test_a_chunk_is_sent_at_its_high_watermark_and_the_next_one_read_behind_it()
     assert [type_ for type_, _ in case.told][-1] == "COMPLETED"
 
 
-def test_a_row_that_the_stream_changes_within_the_window_is_left_to_the_stream():
+def test_a_row_that_the_stream_changes_within_the_window_is_left_to_the_stream() -> None:
     case = Case(MemoryDatabase(a=[1, 2, 3, 4]), chunk_rows=4)
     route = case.routes.announce(case.database.table("public", "a"))
     case.execute("public.a")
@@ -175,7 +180,7 @@ def test_a_row_that_the_stream_changes_within_the_window_is_left_to_the_stream()
     assert isinstance(route.plan, MemoryPlan), "nobody watches the table any more"
 
 
-def test_a_watermark_of_another_run_opens_and_closes_nothing():
+def test_a_watermark_of_another_run_opens_and_closes_nothing() -> None:
     case = Case(MemoryDatabase(a=[1]))
     case.execute("public.a")
     case.snapshots.close_window("of-another-close")
@@ -185,7 +190,7 @@ def test_a_watermark_of_another_run_opens_and_closes_nothing():
     assert case.sent == [("t.a", 1)]
 
 
-def test_read_only_a_chunk_is_sent_when_the_stream_has_reached_the_logs_end():
+def test_read_only_a_chunk_is_sent_when_the_stream_has_reached_the_logs_end() -> None:
     case = Case(MemoryDatabase(a=[1, 2, 3]), read_only=True, chunk_rows=3)
     route = case.routes.announce(case.database.table("public", "a"))
     case.execute("public.a")
@@ -203,7 +208,7 @@ def test_read_only_a_chunk_is_sent_when_the_stream_has_reached_the_logs_end():
 
 
 @pytest.mark.parametrize("sent", [0, 1, 2])
-def test_a_restart_goes_on_behind_the_last_row_that_was_sent(sent):
+def test_a_restart_goes_on_behind_the_last_row_that_was_sent(sent: int) -> None:
     first = Case(MemoryDatabase(a=range(1, 7), b=[1]))
     first.execute("public.a", "public.b")
     for _ in range(sent):
@@ -215,7 +220,7 @@ def test_a_restart_goes_on_behind_the_last_row_that_was_sent(sent):
     assert second.sent[0] == ("t.a", 2 * sent + 1)
 
 
-def test_pause_and_resume():
+def test_pause_and_resume() -> None:
     case = Case(MemoryDatabase(a=range(1, 7)))
     case.execute("public.a")
     case.snapshots.pause()
@@ -227,7 +232,7 @@ def test_pause_and_resume():
     assert len(case.sent) == 6
 
 
-def test_a_chunk_that_waits_for_its_watermark_is_not_read_again_by_resume():
+def test_a_chunk_that_waits_for_its_watermark_is_not_read_again_by_resume() -> None:
     case = Case(MemoryDatabase(a=range(1, 7)))
     case.execute("public.a")
     case.snapshots.pause()
@@ -235,7 +240,7 @@ def test_a_chunk_that_waits_for_its_watermark_is_not_read_again_by_resume():
     assert case.database.chunks == [[1, 2]]
 
 
-def test_a_full_disk_of_the_server_holds_it():
+def test_a_full_disk_of_the_server_holds_it() -> None:
     case = Case(MemoryDatabase(a=range(1, 7)))
     case.snapshots.hold(True)
     case.execute("public.a")
@@ -246,7 +251,7 @@ def test_a_full_disk_of_the_server_holds_it():
     assert case.database.chunks == [[1, 2]]
 
 
-def test_stop_of_a_table_that_is_read_and_of_one_that_waits():
+def test_stop_of_a_table_that_is_read_and_of_one_that_waits() -> None:
     case = Case(MemoryDatabase(a=range(1, 7), b=[1], c=[1]))
     case.execute("public.a", "public.b", "public.c")
     case.snapshots.stop(Signal("x", "stop-snapshot", {"data-collections": ["public.a", "public.c"]}))
@@ -257,7 +262,7 @@ def test_stop_of_a_table_that_is_read_and_of_one_that_waits():
     ]
 
 
-def test_a_table_that_changes_is_read_again_after_the_batch():
+def test_a_table_that_changes_is_read_again_after_the_batch() -> None:
     case = Case(MemoryDatabase(a=[1, 2, 3]))
     table = case.database.table("public", "a")
     case.routes.announce(table)
@@ -276,7 +281,7 @@ def test_a_table_that_changes_is_read_again_after_the_batch():
 @pytest.mark.parametrize(
     ("name", "status"), [("public.nothing", "UNKNOWN_SCHEMA"), ("public.empty", "EMPTY")]
 )
-def test_a_table_that_cannot_be_read_does_not_keep_the_next_one_back(name, status):
+def test_a_table_that_cannot_be_read_does_not_keep_the_next_one_back(name: str, status: str) -> None:
     case = Case(MemoryDatabase(a=[1], empty=[]))
     case.execute(name, "public.a")
     case.finish()
@@ -284,7 +289,7 @@ def test_a_table_that_cannot_be_read_does_not_keep_the_next_one_back(name, statu
     assert case.sent == [("t.a", 1)]
 
 
-def test_a_query_that_is_refused_leaves_the_table_out_but_a_lost_connection_ends_the_task():
+def test_a_query_that_is_refused_leaves_the_table_out_but_a_lost_connection_ends_the_task() -> None:
     case = Case(MemoryDatabase(a=[1]))
     case.database.error = DatabaseError("no", retry=Retry.NEVER)
     case.execute("public.a")
@@ -297,7 +302,7 @@ def test_a_query_that_is_refused_leaves_the_table_out_but_a_lost_connection_ends
 
 
 @pytest.mark.parametrize("data", [{}, {"data-collections": []}, {"data-collections": "public.a"}])
-def test_a_signal_without_tables_is_left_out(data):
+def test_a_signal_without_tables_is_left_out(data: Any) -> None:
     case = Case(MemoryDatabase(a=[1]))
     case.snapshots.execute(Signal("s", "execute-snapshot", data))
     assert case.snapshots.state() is None

@@ -3,7 +3,9 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -110,18 +112,18 @@ def test_servers_are_asked_about_all_tables_at_once(
     database: str,
     kafka_bootstrap: str,
     unique_name: str,
-    tmp_path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    read_topic,
+    read_topic: Callable[[str], list[Any]],
 ) -> None:
     asked: Counter[str] = Counter()
     rows, create_topics = Session.rows, AdminClient.create_topics
 
-    def counted_rows(self, query, *parameters):
+    def counted_rows(self: Any, query: Any, *parameters: Any) -> Any:
         asked[query] += 1
         return rows(self, query, *parameters)
 
-    def counted_topics(self, topics, **options):
+    def counted_topics(self: Any, topics: Any, **options: Any) -> Any:
         asked["create topics"] += 1
         asked["topics"] += len(topics)
         return create_topics(self, topics, **options)

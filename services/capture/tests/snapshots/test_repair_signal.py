@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from snapshots.test_deleted_rows import MANY_KEYS, ROW
@@ -12,9 +14,10 @@ from tidings_capture.cdc.incremental.state import Collection, IncrementalState, 
 from tidings_capture.cdc.signals.channels import Signal
 from tidings_connect.errors import ConnectError
 from tidings_envelope.headers.repair import HEADER, MOST_KEYS
+from tidings_stack.capture import CaptureWorker as Worker
 
 
-def repair(table, keys, id_="r1"):
+def repair(table: Any, keys: Any, id_: str = "r1") -> dict[str, Any]:
     return {
         "id": id_,
         "type": "repair-rows",
@@ -22,7 +25,7 @@ def repair(table, keys, id_="r1"):
     }
 
 
-def told(records):
+def told(records: Any) -> list[Any]:
     """Key, operation and value of what the signal brought; None: a tombstone."""
     marked = [r for r in records if HEADER in r.headers]
     assert all(r.value is None or r.value["source"]["snapshot"] == "incremental" for r in marked)
@@ -33,7 +36,9 @@ def told(records):
 
 
 @pytest.fixture
-def table(create, connector_config, sql):
+def table(
+    create: Callable[..., str], connector_config: dict[str, str], sql: Callable[..., list[tuple[Any, ...]]]
+) -> str:
     """`a`, with rows 1 to 6; signals come by a table, and so come again after a crash."""
     sql(
         "CREATE TABLE a (id int PRIMARY KEY, t text)",
@@ -52,8 +57,13 @@ def table(create, connector_config, sql):
 
 
 def test_what_changes_within_the_window_is_left_to_the_stream(
-    worker, sql, arm, wait_until, read_topic, table
-):
+    worker: Worker,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    arm: Callable[..., Callable[[], bool]],
+    wait_until: Callable[..., Any],
+    read_topic: Callable[[str], list[Any]],
+    table: str,
+) -> None:
     """A row that is inserted after its key was looked up is not deleted, one that is deleted does not come back."""
     topic = f"{table}.public.a"
     sql("UPDATE a SET t = t WHERE id = 1")  # the stream announces the table
@@ -78,7 +88,13 @@ def test_what_changes_within_the_window_is_left_to_the_stream(
     )
 
 
-def test_a_task_that_dies_amid_it_goes_on(sql, arm, wait_until, read_topic, table):
+def test_a_task_that_dies_amid_it_goes_on(
+    sql: Callable[..., list[tuple[Any, ...]]],
+    arm: Callable[..., Callable[[], bool]],
+    wait_until: Callable[..., Any],
+    read_topic: Callable[[str], list[Any]],
+    table: str,
+) -> None:
     topic = f"{table}.public.a"
     died = arm("window.sent", 1)  # of the second chunk
     data = json.dumps(repair("a", (1, 2, 3, 9, 4, 8, 5))["data"])
@@ -91,7 +107,14 @@ def test_a_task_that_dies_amid_it_goes_on(sql, arm, wait_until, read_topic, tabl
     }  # fmt: skip
 
 
-def test_keys_of_many_types(worker, create, connector_config, sql, topics, wait_until):
+def test_keys_of_many_types(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    topics: Any,
+    wait_until: Callable[..., Any],
+) -> None:
     """A delete has the key that the row's own records had, also where the signal writes its values in another way."""
     sql(MANY_KEYS, *(ROW.format(i) for i in (1, 2)))
     name = create(connector_config | {"read.only": "true"})
@@ -129,12 +152,12 @@ def test_keys_of_many_types(worker, create, connector_config, sql, topics, wait_
         ),
     ],
 )
-def test_a_signal_that_is_not_of_its_form_is_refused(data, reason):
+def test_a_signal_that_is_not_of_its_form_is_refused(data: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConnectError, match=reason):
         wanted_keys(Signal("s", "repair-rows", data))
 
 
-def test_what_is_left_of_it_survives_the_offset():
+def test_what_is_left_of_it_survives_the_offset() -> None:
     state = IncrementalState(
         [Collection("public.a", correlation_id="s", keys=({"id": "1"},))], "s", ["3"], [], ["6"]
     )

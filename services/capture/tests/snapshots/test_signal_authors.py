@@ -1,6 +1,9 @@
 """What whoever may send a signal, or name a file of signals, must not be able to do: to files and to databases."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,11 +11,12 @@ from tidings_capture.cdc.signals.file import MOST_BYTES, SignalFile
 from tidings_capture.cdc.sql_fragment import enclosed, enclosed_mariadb
 from tidings_connect.errors import ConnectError
 from tidings_connect.limits import ConnectorLimits, limited
+from tidings_stack.capture import CaptureWorker as Worker
 
 PLUGIN = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
 
 
-def errors_of(answer: tuple[int, dict]) -> dict[str, list[str]]:
+def errors_of(answer: tuple[int, dict[str, Any]]) -> dict[str, list[str]]:
     status, body = answer
     assert status == 200, body
     return {c["value"]["name"]: c["value"]["errors"] for c in body["configs"] if c["value"]["errors"]}
@@ -21,7 +25,9 @@ def errors_of(answer: tuple[int, dict]) -> dict[str, list[str]]:
 # Files
 
 
-def test_signals_come_from_a_file_where_the_worker_lets_it_be(worker, connector_config, tmp_path):
+def test_signals_come_from_a_file_where_the_worker_lets_it_be(
+    worker: Worker, connector_config: dict[str, str], tmp_path: Path
+) -> None:
     def problem(file: str) -> list[str] | None:
         config = connector_config | {"signal.enabled.channels": "file", "signal.file": file}
         return errors_of(worker.request("PUT", PLUGIN, config)).get("signal.file")
@@ -34,7 +40,7 @@ def test_signals_come_from_a_file_where_the_worker_lets_it_be(worker, connector_
         SignalFile(str(tmp_path / "signals"))
 
 
-def test_a_signal_file_is_a_regular_file_of_bounded_size(tmp_path):
+def test_a_signal_file_is_a_regular_file_of_bounded_size(tmp_path: Path) -> None:
     with limited(ConnectorLimits(signal_directory=str(tmp_path))):
         target = tmp_path / "target"
         target.write_text("precious\n")
@@ -67,7 +73,7 @@ def _device_file() -> SignalFile:
 # SQL
 
 
-def test_a_filter_stays_within_its_parentheses():
+def test_a_filter_stays_within_its_parentheses() -> None:
     for text, kept in (
         ("a = 1 -- why", "a = 1"),
         ("a = ';)' AND b = $x$ ;) $x$ /* ) /* ; */ */ ;", "a = ';)' AND b = $x$ ;) $x$"),
@@ -90,7 +96,7 @@ def test_a_filter_stays_within_its_parentheses():
             enclosed(text)
 
 
-def test_a_filter_for_mariadb_stays_within_its_parentheses_too():
+def test_a_filter_for_mariadb_stays_within_its_parentheses_too() -> None:
     for text, kept in (
         ("a = 1 -- why\n AND # ) why\n b = 2;", "a = 1  \n AND  \n b = 2"),
         ("`a'` = ';)' AND b = \"it's )\" /* ) */ AND c = ''", "`a'` = ';)' AND b = \"it's )\"   AND c = ''"),
@@ -119,8 +125,13 @@ def test_a_filter_for_mariadb_stays_within_its_parentheses_too():
 
 @pytest.mark.parametrize("kind", ["incremental", "blocking"])
 def test_a_signals_filter_runs_no_statement_of_its_own(
-    worker, create, connector_config, sql, wait_until, kind
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    kind: str,
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)", "CREATE TABLE victim (id int)")
     sql("CREATE SEQUENCE s", "CREATE TABLE signals (id text PRIMARY KEY, type text, data text)")
     notes = f"{connector_config['topic.prefix']}.notes"

@@ -4,7 +4,10 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,17 +18,18 @@ from tidings_capture.cdc.signals.channels import signal_of_json, signal_of_row
 from tidings_capture.cdc.tables import Column, Table
 from tidings_capture.postgres.server.chunk_query import chunk_query, literal
 from tidings_envelope.java.hash_order import copied_map_order
+from tidings_stack.capture import CaptureWorker as Worker
 
 
 @pytest.fixture
-def rows(sql):
+def rows(sql: Callable[..., list[tuple[Any, ...]]]) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY, t text)")
     sql("INSERT INTO a SELECT i, 'x' FROM generate_series(1, 10) i")
     sql("CREATE TABLE signals (id text PRIMARY KEY, type text, data text)")
 
 
 @pytest.fixture
-def options(connector_config):
+def options(connector_config: dict[str, str]) -> Any:
     return connector_config | {
         "snapshot.mode": "no_data",
         "table.include.list": "public.a",
@@ -35,14 +39,20 @@ def options(connector_config):
     }
 
 
-def ids(records):
+def ids(records: Any) -> list[Any]:
     return [r.key["id"] for r in records if r.value and r.value["source"]["snapshot"] == "incremental"]
 
 
 SNAPSHOT = {"type": "execute-snapshot", "data": {"data-collections": ["public.a"]}}
 
 
-def test_by_file(create, options, rows, tmp_path, wait_records):
+def test_by_file(
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    tmp_path: Path,
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     file = tmp_path / "signals.txt"
     name = create(options | {"signal.enabled.channels": "file,source", "signal.file": str(file)})
     file.write_text("nonsense\n" + json.dumps({"id": "1", **SNAPSHOT}) + "\n" + '{"id": "half')
@@ -51,8 +61,14 @@ def test_by_file(create, options, rows, tmp_path, wait_records):
 
 
 def test_by_topic_for_this_connector_alone(
-    create, options, rows, kafka_bootstrap, wait_records, read_topic, worker
-):
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    kafka_bootstrap: str,
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    worker: Worker,
+) -> None:
     topic = f"{options['topic.prefix']}-asked"
     producer = Producer({"bootstrap.servers": kafka_bootstrap})
     text = json.dumps({"id": "1", **SNAPSHOT})
@@ -78,13 +94,20 @@ def test_by_topic_for_this_connector_alone(
 
 
 def test_by_rest_with_pause_and_stop(
-    worker, create, options, rows, sql, wait_records, wait_until, read_topic
-):
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+    read_topic: Callable[[str], list[Any]],
+) -> None:
     sql("CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b SELECT generate_series(1, 10)")
     sql("INSERT INTO a SELECT i, 'x' FROM generate_series(11, 200) i")
     name = create(options | {"table.include.list": "public.a,public.b"})
 
-    def post(type_, **data):
+    def post(type_: Any, **data: Any) -> Any:
         return worker.request("POST", f"/connectors/{name}/signals", {"type": type_, "data": data})
 
     assert post("execute-snapshot", **{"data-collections": ["public.a", "public.b"]})[0] == 202
@@ -109,7 +132,14 @@ def test_by_rest_with_pause_and_stop(
     assert post("log")[0] == 409
 
 
-def test_a_table_without_a_key_by_a_surrogate(worker, create, options, rows, sql, wait_records):
+def test_a_table_without_a_key_by_a_surrogate(
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     sql("CREATE TABLE c (n int, t text)", "INSERT INTO c SELECT i, 'x' FROM generate_series(1, 7) i")
     sql("INSERT INTO c VALUES (NULL, 'null')")
     name = create(options | {"table.include.list": "public.c"})
@@ -120,8 +150,15 @@ def test_a_table_without_a_key_by_a_surrogate(worker, create, options, rows, sql
 
 
 def test_sql_that_postgresql_refuses_does_not_end_the_stream(
-    worker, create, options, rows, sql, wait_until, wait_records, read_topic
-):
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+) -> None:
     name = create(
         options
         | {
@@ -142,8 +179,15 @@ def test_sql_that_postgresql_refuses_does_not_end_the_stream(
 
 
 def test_without_a_signal_table_until_there_is_one(
-    worker, create, options, rows, sql, wait_until, wait_records, read_topic
-):
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+) -> None:
     notes = f"{options['topic.prefix']}.notes"
     name = create(
         options
@@ -162,7 +206,15 @@ def test_without_a_signal_table_until_there_is_one(
     assert ids(wait_records(f"{name}.public.a", 10)) == list(range(1, 11))
 
 
-def test_a_table_that_changes_in_the_middle(worker, create, options, rows, sql, wait_until, read_topic):
+def test_a_table_that_changes_in_the_middle(
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    read_topic: Callable[[str], list[Any]],
+) -> None:
     name = create(options)
     sql("ALTER TABLE a ADD COLUMN late int DEFAULT 7")
     sql("INSERT INTO a VALUES (50, 'y')")
@@ -178,8 +230,17 @@ def test_a_table_that_changes_in_the_middle(worker, create, options, rows, sql, 
 
 @pytest.mark.parametrize("marks", ["signal table", "read only"])
 def test_a_delete_that_others_do_not_see_yet_is_not_undone(
-    worker, create, options, rows, sql, pg_database, wait_until, wait_records, read_topic, marks
-):
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    wait_until: Callable[..., Any],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    marks: str,
+) -> None:
     """A commit is in the WAL, and streamed, before others see it: a chunk that is read meanwhile still holds the row."""
     sql(f"ALTER DATABASE {sql('SELECT current_database()')[0][0]} SET synchronous_commit = 'local'")
     sql("SET synchronous_commit = 'local'")
@@ -211,8 +272,14 @@ def test_a_delete_that_others_do_not_see_yet_is_not_undone(
 
 
 def test_a_label_that_an_enum_gets_while_a_chunk_waits(
-    worker, create, options, sql, arm, wait_until, read_topic
-):
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    arm: Callable[..., Callable[[], bool]],
+    wait_until: Callable[..., Any],
+    read_topic: Callable[[str], list[Any]],
+) -> None:
     """The table's plan is made anew in the middle of the window: a delete behind that counts as one before."""
     sql("CREATE TYPE mood AS ENUM ('sad')", "CREATE TABLE a (id int PRIMARY KEY, m mood)")
     sql("INSERT INTO a SELECT i, 'sad' FROM generate_series(1, 3) i")
@@ -235,11 +302,11 @@ def test_a_label_that_an_enum_gets_while_a_chunk_waits(
     assert (2, "r") not in records[records.index((2, "d")) :]
 
 
-def column(name, *, not_null=True):
+def column(name: str, *, not_null: bool = True) -> Column:
     return Column(name, 23, -1, "int4", not_null, key_position=1)
 
 
-def test_queries():
+def test_queries() -> None:
     one = Table("s", "t", 1, (column("a"), column("b", not_null=False)))
     assert chunk_query(one, one.columns[:1], "", None, ["9"], 5) == (
         'COPY (SELECT "a", "b" FROM "s"."t" ORDER BY "a" LIMIT 5) TO STDOUT'
@@ -253,7 +320,7 @@ def test_queries():
     assert literal("a'\\") == "E'a''\\\\'"
 
 
-def test_state_survives_the_offset():
+def test_state_survives_the_offset() -> None:
     state = IncrementalState([Collection("public.a", "x > 1", "k", "s1")], "s1", ["3"], ["9"], ["6"])
     found = restored_state(json.loads(json.dumps(state.stored())))
     assert found == IncrementalState(state.collections, "s1", ["3"], ["9"], ["3"])
@@ -261,7 +328,7 @@ def test_state_survives_the_offset():
     assert IncrementalState().stored() is None
 
 
-def test_signals_that_cannot_be_understood():
+def test_signals_that_cannot_be_understood() -> None:
     assert signal_of_json("{") is None
     assert signal_of_json("[]") is None
     assert signal_of_json('{"id": 1, "data": {}}') is None
@@ -271,7 +338,7 @@ def test_signals_that_cannot_be_understood():
     assert signal_of_row([b"1", b"log", None]).data == {}
 
 
-def test_order_of_a_copied_map():
+def test_order_of_a_copied_map() -> None:
     names = ["scanned_collection", "total_rows_scanned"]
     assert sorted(copied_map_order(names, ["connector_name"])) == ["connector_name", *names]
     assert copied_map_order(["data_collections"], ["connector_name"]) == [

@@ -1,5 +1,7 @@
 """COPY's text format, and the markers of snapshot rows."""
 
+from typing import Any
+
 import pytest
 
 from tidings_capture.postgres.snapshots.rows import SnapshotPoint, SnapshotRows, TableRows
@@ -18,21 +20,21 @@ from tidings_capture.postgres.wire.copy_format import parse_copy_line
         (b"\n", [b""]),
     ],
 )
-def test_lines(line, cells):
+def test_lines(line: bytes, cells: Any) -> None:
     assert parse_copy_line(line) == cells
 
 
 class MarkerPlan:
-    def read_lines(self, lines, context):
+    def read_lines(self, lines: Any, context: Any) -> list[Any]:
         return [(None, line.rstrip() + b" " + context.snapshot.encode(), None) for line in lines]
 
 
 class FakeRoute:
-    def __init__(self, topic):
+    def __init__(self, topic: str) -> None:
         self.topic, self.plan, self.records = topic, MarkerPlan(), 0
 
 
-def markers(*tables, batch=100, mixed=False):
+def markers(*tables: Any, batch: int = 100, mixed: bool = False) -> Any:
     sent, ended = [], []
     rows = SnapshotRows(
         SnapshotPoint("s", 1, 2, 3),
@@ -60,7 +62,7 @@ def markers(*tables, batch=100, mixed=False):
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 100])
-def test_precedence(batch):
+def test_precedence(batch: int) -> None:
     assert markers(3, 0, 3, 1, 2, batch=batch) == [
         "0.0 first",
         "0.1 true",
@@ -74,24 +76,24 @@ def test_precedence(batch):
     ]
 
 
-def test_one_row_is_the_last():
+def test_one_row_is_the_last() -> None:
     assert markers(1) == ["0.0 last"]
 
 
-def test_no_row_is_the_first_when_the_first_table_is_empty():
+def test_no_row_is_the_first_when_the_first_table_is_empty() -> None:
     assert markers(0, 1, 2) == ["1.0 last_in_data_collection", "2.0 first_in_data_collection", "2.1 last"]
 
 
-def test_last_row_is_known_although_the_last_tables_are_empty():
+def test_last_row_is_known_although_the_last_tables_are_empty() -> None:
     assert markers(2, 0, 0) == ["0.0 first", "0.1 last"]
 
 
-def test_nothing_to_read():
+def test_nothing_to_read() -> None:
     assert markers(0, 0) == []
 
 
 @pytest.mark.parametrize("batch", [1, 2, 100])
-def test_tables_that_are_read_at_once(batch):
+def test_tables_that_are_read_at_once(batch: int) -> None:
     sent = markers(4, 5, 0, 1, 6, batch=batch, mixed=True)
     found = [text.split() for text in sent]
     assert (found[0][1], found[-1][1]) == ("first", "last")
@@ -107,7 +109,7 @@ def test_tables_that_are_read_at_once(batch):
 
 
 @pytest.mark.parametrize("follows", [True, False])
-def test_rows_behind_a_stream_say_as_of_which_position_they_are(follows):
+def test_rows_behind_a_stream_say_as_of_which_position_they_are(follows: bool) -> None:
     sent = []
     point = SnapshotPoint("s", 38_668_664, 2, 3, follows=follows)
     rows = SnapshotRows(point, lambda _topic, records: sent.extend(records))

@@ -6,9 +6,13 @@ import random
 import signal
 import threading
 import time
+from collections.abc import Callable
+from typing import Any, Self
 
 import psycopg
 import pytest
+
+from tidings_stack.capture import CaptureWorker as Worker
 
 ROWS = 20_000
 FLUSH_INTERVAL_SECONDS = 0.15
@@ -24,19 +28,19 @@ SLOW = {
 class Writes:
     """Inserts, updates, deletes and puts back rows of all tables; every value written is larger than those before."""
 
-    def __init__(self, database):
+    def __init__(self, database: Any) -> None:
         self._database = database
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.failure = None
 
-    def _run(self):
+    def _run(self) -> None:
         try:
             self._write()
         except psycopg.Error as error:
             self.failure = error
 
-    def _write(self):
+    def _write(self) -> None:
         chance = random.Random(SEED)
         print("seed", SEED)
         versions = itertools.count(1)
@@ -54,17 +58,17 @@ class Writes:
                 connection.commit()
                 self._stop.wait(0.001)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(30)
         assert self.failure is None
 
 
-def replay(records):
+def replay(records: Any) -> Any:
     """The table that a consumer has, and that no row went back, but for changes that come again after a kill."""
     rows, newest, told = {}, {}, set()
     for record in records:
@@ -83,18 +87,18 @@ def replay(records):
 
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_killed_in_the_middle_of_the_snapshot(
-    worker,
-    create,
-    connector_config,
-    sql,
-    pg_database,
-    read_topic,
-    topic_end,
-    wait_until,
-    arm,
-    frozen_task,
-    threads,
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    read_topic: Callable[[str], list[Any]],
+    topic_end: Callable[[str], int],
+    wait_until: Callable[..., Any],
+    arm: Callable[..., Callable[[], bool]],
+    frozen_task: Callable[[Callable[[], bool]], int],
+    threads: str,
+) -> None:
     """Twice: amid the first rows, and when a table's end has just been stored. The points decide where, not the time."""
     for table in TABLES:
         sql(f"CREATE TABLE {table} (id int PRIMARY KEY, v int NOT NULL)")
@@ -143,7 +147,7 @@ def test_killed_in_the_middle_of_the_snapshot(
 
 
 @pytest.fixture
-def tables(sql):
+def tables(sql: Callable[..., list[tuple[Any, ...]]]) -> None:
     for table in TABLES:
         sql(f"CREATE TABLE {table} (id int PRIMARY KEY, v int NOT NULL)")
         sql(f"INSERT INTO {table} SELECT i, 0 FROM generate_series(1, {ROWS}) i", f"ANALYZE {table}")
@@ -151,10 +155,14 @@ def tables(sql):
 
 
 @pytest.fixture
-def check(sql, read_topic, wait_until):
+def check(
+    sql: Callable[..., list[tuple[Any, ...]]],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+) -> Callable[..., Any]:
     """Checks that a consumer of a connector's topics has the tables, and saw no row go back."""
 
-    def run(name):
+    def run(name: str) -> None:
         for table in TABLES:
             sql(f"INSERT INTO {table} VALUES (1000000, 2000000000)")
         ((end,),) = sql("SELECT pg_current_wal_lsn()")
@@ -166,7 +174,7 @@ def check(sql, read_topic, wait_until):
     return run
 
 
-def ask(worker, name, kind, **data):
+def ask(worker: Worker, name: str, kind: Any, **data: Any) -> None:
     status, body = worker.request("POST", f"/connectors/{name}/signals", {"type": kind, "data": data})
     assert status == 202, body
 
@@ -181,8 +189,18 @@ def ask(worker, name, kind, **data):
     ids=["insert_insert", "insert_delete", "read_only"],
 )
 def test_incremental_snapshot_killed_under_writes(
-    worker, create, connector_config, pg_database, read_topic, topic_end, wait_until, arm, tables, check, way
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    pg_database: str,
+    read_topic: Callable[[str], list[Any]],
+    topic_end: Callable[[str], int],
+    wait_until: Callable[..., Any],
+    arm: Callable[..., Callable[[], bool]],
+    tables: None,
+    check: Callable[..., Any],
+    way: dict[str, str],
+) -> None:
     options = {
         "snapshot.mode": "no_data",
         "incremental.snapshot.chunk.size": "1000",
@@ -193,7 +211,7 @@ def test_incremental_snapshot_killed_under_writes(
         options["signal.data.collection"] = "public.signals"
     name = create(connector_config | options | way)
 
-    def kinds():
+    def kinds() -> list[Any]:
         return [note.value["type"] for note in read_topic(f"{name}.notes")]
 
     with Writes(pg_database):
@@ -209,7 +227,7 @@ def test_incremental_snapshot_killed_under_writes(
     assert reads.count("incremental") < 2 * ROWS, "a table that had been sent was read again"
 
 
-def change_some_rows(sql, version):
+def change_some_rows(sql: Callable[..., list[tuple[Any, ...]]], version: Any) -> None:
     """Of each table rows change that others do not, and most not at all: what is lost is in no later change. In many
     transactions, so that a position lies between them."""
     for part in range(40):
@@ -229,11 +247,13 @@ NOT_BY_ITSELF = {"errors.retry.delay.initial.ms": "600000", "errors.retry.delay.
 
 
 @pytest.fixture
-def kill(worker, arm, wait_until):
+def kill(
+    worker: Worker, arm: Callable[..., Callable[[], bool]], wait_until: Callable[..., Any]
+) -> Callable[..., Any]:
     """Kills the task at a point and waits for its end; `catching_up`: at the point's first passage after a snapshot has
     its own position, while the changes up to there are being sent."""
 
-    def run(name, point, skip=0, *, catching_up=False, begin):
+    def run(name: str, point: Any, skip: int = 0, *, catching_up: bool = False, begin: Any) -> None:
         reached = arm("slot.created", action="freeze") if catching_up else arm(point, skip)
         begin()
         if catching_up:
@@ -246,14 +266,21 @@ def kill(worker, arm, wait_until):
     return run
 
 
-def restart(worker, name):
+def restart(worker: Worker, name: str) -> None:
     status, body = worker.request("POST", f"/connectors/{name}/restart?includeTasks=true")
     assert status == 202, body
 
 
 def test_killed_while_it_catches_up_with_the_snapshot(
-    worker, create, connector_config, sql, wait_until, tables, check, kill
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    tables: None,
+    check: Callable[..., Any],
+    kill: Callable[..., Any],
+) -> None:
     """A snapshot that goes on begins with the changes since: a kill among these sends no row of the snapshot too early,
     and takes neither the snapshot nor the changes for done."""
     config = connector_config | SLOW | NOT_BY_ITSELF | {"snapshot.max.threads": "1"}
@@ -270,13 +297,20 @@ def test_killed_while_it_catches_up_with_the_snapshot(
 
 
 def test_killed_in_a_blocking_snapshot(
-    worker, create, connector_config, sql, wait_until, tables, check, kill
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    tables: None,
+    check: Callable[..., Any],
+    kill: Callable[..., Any],
+) -> None:
     """In its catch-up and among its rows: the stream goes on where it was, and one that is asked for again is whole."""
     name = create(connector_config | SLOW | NOT_BY_ITSELF | {"snapshot.mode": "no_data"})
     asked = {"type": "blocking", "data-collections": ["public.[abc]"]}
 
-    def ask_while_it_is_behind():
+    def ask_while_it_is_behind() -> None:
         pid = worker.task_pid()
         os.kill(pid, signal.SIGSTOP)
         change_some_rows(sql, 1)
@@ -299,8 +333,15 @@ def test_killed_in_a_blocking_snapshot(
 
 
 def test_blocking_snapshot_under_writes(
-    worker, create, connector_config, pg_database, topic_end, wait_until, tables, check
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    pg_database: str,
+    topic_end: Callable[[str], int],
+    wait_until: Callable[..., Any],
+    tables: None,
+    check: Callable[..., Any],
+) -> None:
     name = create(connector_config | {"snapshot.mode": "no_data"})
     with Writes(pg_database):
         wait_until("the stream", lambda: topic_end(f"{name}.public.a") > 10)
@@ -310,5 +351,5 @@ def test_blocking_snapshot_under_writes(
     check(name)
 
 
-def last_is_there(records):
+def last_is_there(records: Any) -> bool:
     return any(r.key["id"] == 1000000 for r in records)

@@ -1,22 +1,27 @@
 """``snapshot.mode`` and what is chosen of the tables, on a real worker."""
 
+from collections.abc import Callable
+from typing import Any
+
 import psycopg
 import pytest
+
+from tidings_stack.capture import CaptureWorker as Worker
 
 BASED = "snapshot.mode.configuration.based."
 
 
 @pytest.fixture
-def rows(sql):
+def rows(sql: Callable[..., list[tuple[Any, ...]]]) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY, t text)", "INSERT INTO a VALUES (1, 'x'), (2, 'y')")
     sql("CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO b SELECT generate_series(1, 100)", "ANALYZE")
 
 
-def ops(records):
+def ops(records: Any) -> list[Any]:
     return [r.value["op"] + str(r.key["id"]) for r in records if r.value]
 
 
-def stopped(worker, sql, name, *statements):
+def stopped(worker: Worker, sql: Callable[..., list[tuple[Any, ...]]], name: str, *statements: Any) -> None:
     """Run statements while the connector is stopped."""
     assert worker.request("PUT", f"/connectors/{name}/stop")[0] == 204
     sql(*statements)
@@ -24,8 +29,13 @@ def stopped(worker, sql, name, *statements):
 
 
 def test_always_reads_at_every_start_after_what_was_changed(
-    worker, create, connector_config, rows, sql, wait_records
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     name = create(connector_config | {"snapshot.mode": "always", "table.include.list": "public.a"})
     wait_records(f"{name}.public.a", 2)
     sql("INSERT INTO a VALUES (3, 'z')")
@@ -36,7 +46,14 @@ def test_always_reads_at_every_start_after_what_was_changed(
     assert found == ["r1", "r2", "c3", "d1", "u2", "r3", "r2"]
 
 
-def test_configuration_based_reads_and_rests(create, connector_config, rows, sql, wait_records, worker):
+def test_configuration_based_reads_and_rests(
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    worker: Worker,
+) -> None:
     options = {"snapshot.mode": "configuration_based", f"{BASED}snapshot.data": "true"}
     name = create(connector_config | options | {"snapshot.include.collection.list": "public.a"})
     assert ops(wait_records(f"{name}.public.a", 2)) == ["r1", "r2"]
@@ -45,7 +62,13 @@ def test_configuration_based_reads_and_rests(create, connector_config, rows, sql
     assert [t["table"] for t in shown["tables"]] == ["public.a"]
 
 
-def test_configuration_based_streams_alone(create, connector_config, rows, sql, wait_records):
+def test_configuration_based_streams_alone(
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     options = {"snapshot.mode": "configuration_based", f"{BASED}start.stream": "true"}
     name = create(connector_config | options)
     sql("INSERT INTO a VALUES (3, 'z')")
@@ -53,8 +76,13 @@ def test_configuration_based_streams_alone(create, connector_config, rows, sql, 
 
 
 def test_order_by_rows_and_columns_that_a_statement_leaves_out(
-    create, connector_config, rows, worker, wait_records, wait_until
-):
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    rows: None,
+    worker: Worker,
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     name = create(
         connector_config
         | {
@@ -75,7 +103,7 @@ def test_order_by_rows_and_columns_that_a_statement_leaves_out(
     wait_until("both tables", lambda: shown() == [("public.b", 100, 100), ("public.a", 1, 2)])
 
 
-def test_a_table_without_its_statement_is_refused(worker, connector_config):
+def test_a_table_without_its_statement_is_refused(worker: Worker, connector_config: dict[str, str]) -> None:
     config = connector_config | {"snapshot.select.statement.overrides": "public.a"}
     status, body = worker.request("PUT", f"/connectors/{config['topic.prefix']}/config", config)
     assert status == 400
@@ -83,8 +111,15 @@ def test_a_table_without_its_statement_is_refused(worker, connector_config):
 
 
 def test_an_open_transaction_is_waited_for_and_the_connector_can_be_stopped_meanwhile(
-    create, worker, connector_config, sql, wait_until, wait_records, unique_name, pg_database
-):
+    create: Callable[..., str],
+    worker: Worker,
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    wait_records: Callable[[str, int], list[Any]],
+    unique_name: str,
+    pg_database: str,
+) -> None:
     """A slot begins behind the transactions that are open; the task lives on and says what it waits for."""
     sql("CREATE TABLE t (id int PRIMARY KEY)")
     slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"

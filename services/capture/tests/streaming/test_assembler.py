@@ -2,6 +2,9 @@
 
 import resource
 import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,41 +16,41 @@ from tidings_service import Retry
 TAG = 25
 
 
-def xlog(lsn, payload):
+def xlog(lsn: int, payload: Any) -> Any:
     return b"w" + struct.pack(">QQq", lsn, lsn, 0) + payload
 
 
 class Given:
     """A connection that has received everything already."""
 
-    def __init__(self, messages, size=1):
+    def __init__(self, messages: Any, size: int = 1) -> None:
         self._messages, self._size = list(messages), size
 
-    def read(self, limit):
+    def read(self, limit: Any) -> Any:
         taken = self._messages[: min(limit, self._size)]
         del self._messages[: len(taken)]
         return taken
 
-    def wait(self, seconds, *others):
+    def wait(self, seconds: float, *others: Any) -> bool:
         return bool(self._messages)
 
 
-def start(xid, first=1, lsn=10):
+def start(xid: int, first: int = 1, lsn: int = 10) -> Any:
     return xlog(lsn, b"S" + struct.pack(">IB", xid, first))
 
 
 STOP = xlog(0, b"E")
 
 
-def row(xid, number, lsn=20):
+def row(xid: int, number: int, lsn: int = 20) -> Any:
     return xlog(lsn, b"I" + struct.pack(">II", xid, number) + b"N\0\0")
 
 
-def streamed_commit(xid, lsn):
+def streamed_commit(xid: int, lsn: int) -> Any:
     return xlog(lsn, b"c" + struct.pack(">IBQQq", xid, 0, lsn, lsn + 8, 99))
 
 
-def read_all(messages, *, size=1, limit=3, memory=1 << 20):
+def read_all(messages: Any, *, size: int = 1, limit: int = 3, memory: Any = 1 << 20) -> Any:
     assembler, found = Assembler(Given(messages, size), Spool(memory)), []
     while True:
         batch = assembler.read(limit)
@@ -58,7 +61,9 @@ def read_all(messages, *, size=1, limit=3, memory=1 << 20):
 
 @pytest.mark.parametrize("memory", [1 << 20, 1, 150])
 @pytest.mark.parametrize(("size", "limit"), [(1, 1), (3, 2), (100, 100)])
-def test_blocks_of_two_transactions_are_told_apart_and_aborts_are_honoured(size, limit, memory):
+def test_blocks_of_two_transactions_are_told_apart_and_aborts_are_honoured(
+    size: int, limit: int, memory: Any
+) -> None:
     messages = [
         start(5), row(5, 1), row(6, 2), STOP,
         start(9), row(9, 1), STOP,
@@ -84,21 +89,21 @@ def test_blocks_of_two_transactions_are_told_apart_and_aborts_are_honoured(size,
     assert [(begin.xid, begin.final_lsn) for begin in begins] == [(7, 40), (9, 60), (5, 70)]
 
 
-def test_a_relation_of_an_aborted_subtransaction_is_kept():
+def test_a_relation_of_an_aborted_subtransaction_is_kept() -> None:
     relation = b"R" + struct.pack(">II", 6, 1) + b"public\0t\0d\0\0"
     messages = [start(5), xlog(1, relation), row(6, 1), row(5, 1), STOP,
                 xlog(0, b"A" + struct.pack(">II", 5, 6)), streamed_commit(5, 60)]  # fmt: skip
     assert [chr(data[TAG]) for data in read_all(messages)] == ["B", "R", "I", "C"]
 
 
-def test_a_commit_whose_changes_never_came_is_an_error():
+def test_a_commit_whose_changes_never_came_is_an_error() -> None:
     with pytest.raises(
         Exception, match="transaction 5 was committed at LSN 68, but its changes were not sent"
     ):
         read_all([streamed_commit(5, 60)])
 
 
-def test_a_prepared_transaction_holds_the_position_until_it_is_delivered():
+def test_a_prepared_transaction_holds_the_position_until_it_is_delivered() -> None:
     begin = xlog(5, b"b" + struct.pack(">QQqI", 20, 28, 0, 7) + b"g\0")
     prepare = xlog(20, b"P\0" + struct.pack(">QQqI", 20, 28, 0, 7) + b"g\0")
     committed = xlog(90, b"K\0" + struct.pack(">QQqI", 90, 98, 0, 7) + b"g\0")
@@ -116,7 +121,7 @@ def test_a_prepared_transaction_holds_the_position_until_it_is_delivered():
     assert assembler.confirmable(98) == 98
 
 
-def test_what_is_kept_is_not_kept_in_memory():
+def test_what_is_kept_is_not_kept_in_memory() -> None:
     spool = Spool(10_000)
     for xid in range(3):
         spool.open(xid)
@@ -134,7 +139,7 @@ def test_what_is_kept_is_not_kept_in_memory():
 
 
 @pytest.fixture
-def small_files():
+def small_files() -> Iterator[None]:
     """No file may grow beyond 100 kB, as on a full disk."""
     former = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, former[1]))
@@ -142,14 +147,14 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
-def fill(spool):
+def fill(spool: Any) -> None:
     spool.open(1)
     for _ in range(40):
         spool.append(1, 1, bytes(10_000))
 
 
 @pytest.mark.usefixtures("small_files")
-def test_a_full_disk_is_said_and_nothing_stays(monkeypatch, tmp_path):
+def test_a_full_disk_is_said_and_nothing_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     spool = Spool(50_000)
     with pytest.raises(SpoolError, match=f"cannot be kept in {tmp_path}: File too large") as raised:
@@ -160,13 +165,13 @@ def test_a_full_disk_is_said_and_nothing_stays(monkeypatch, tmp_path):
     assert (len(spool), spool.memory_bytes, list(tmp_path.iterdir())) == (0, 0, [])
 
 
-def test_a_directory_that_is_not_there_is_said(monkeypatch, tmp_path):
+def test_a_directory_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
     with pytest.raises(SpoolError, match=r"none: No such file or directory"):
         fill(Spool(50_000))
 
 
-def test_a_spool_that_is_full_says_so_before_the_disk_is():
+def test_a_spool_that_is_full_says_so_before_the_disk_is() -> None:
     spool = Spool(1_000, disk_bytes=100_000)
     spool.open(1)
     for _ in range(190):

@@ -1,6 +1,9 @@
 """The guard: its levels, and its four steps on a real server whose disk is about to fill."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,6 +15,7 @@ from tidings_capture.postgres.wal.forecast import ServerWal, SlotWal
 from tidings_capture.postgres.wal.guard import level_of, others_that_hold, room_of
 from tidings_capture.postgres.wal.options import read_wal_options
 from tidings_capture.postgres.wal.task_guard import TaskGuard
+from tidings_stack.capture import CaptureWorker as Worker
 
 MB = 1 << 20
 OPTIONS = read_wal_options(
@@ -24,7 +28,7 @@ OPTIONS = read_wal_options(
 )
 
 
-def slot(megabytes, name="s"):
+def slot(megabytes: int | None, name: str = "s") -> SlotWal:
     size = None if megabytes is None else float(megabytes * MB)
     return SlotWal(name, "logical", "d", "pgoutput", False, size, size, None, "reserved")
 
@@ -46,12 +50,12 @@ def slot(megabytes, name="s"):
         (None, 100, 3, 0),
     ],
 )
-def test_levels(megabytes, room, former, level):
+def test_levels(megabytes: int | None, room: int | None, former: int, level: int) -> None:
     server = ServerWal("h:1", volume_bytes=None if room is None else float(room * MB))
     assert level_of(OPTIONS, slot(megabytes), server, former) == level
 
 
-def test_room_and_who_else_holds_the_wal():
+def test_room_and_who_else_holds_the_wal() -> None:
     assert room_of(ServerWal("h:1")) is None
     assert room_of(ServerWal("h:1", keep_limit_bytes=5.0, volume_bytes=7.0)) == 5.0
     assert room_of(ServerWal("h:1", volume_bytes=7.0)) == 7.0
@@ -61,7 +65,7 @@ def test_room_and_who_else_holds_the_wal():
     assert OPTIONS.on_loss == "incremental"  # who lets it drop the slot wants the work to go on
 
 
-def test_a_task_interrupts_its_snapshot_when_the_level_rises(monkeypatch):
+def test_a_task_interrupts_its_snapshot_when_the_level_rises(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = TaskProgress()
     guard = TaskGuard(progress)
     guard.level = 1
@@ -83,20 +87,25 @@ def test_a_task_interrupts_its_snapshot_when_the_level_rises(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def guarding(worker_properties, start_worker):
+def guarding(worker_properties: Callable[..., Path], start_worker: Callable[..., Worker]) -> Any:
     """A worker that looks at the slots five times a second."""
     return start_worker(worker_properties(f"guard-{os.getpid()}", tidings_wal_interval_ms="200"))
 
 
-def metric(worker, name, connector):
+def metric(worker: Worker, name: str, connector: Any) -> Any:
     lines = worker.request("GET", "/metrics")[1].splitlines()
     found = [line for line in lines if line.startswith(f'{name}{{connector="{connector}"')]
     return float(found[0].rpartition(" ")[2]) if found else None
 
 
 def test_no_snapshots_while_the_slot_retains_too_much(
-    guarding, connector_config, sql, read_topic, wait_records, wait_until
-):
+    guarding: Any,
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    read_topic: Callable[[str], list[Any]],
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     """A limit of one byte is always passed. What was asked for is not forgotten, and read when the guard lets it."""
     name, topic = connector_config["topic.prefix"], f"{connector_config['topic.prefix']}.public.a"
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a SELECT generate_series(1, 5)")
@@ -126,15 +135,15 @@ def test_no_snapshots_while_the_slot_retains_too_much(
 
 
 def test_the_slot_is_dropped_and_everything_is_read_again(
-    sql,
-    pg_server,
-    guarding,
-    unique_name,
-    connector_config,
-    read_topic,
-    wait_until,
-    wait_records,
-):
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_server: Callable[..., Any],
+    guarding: Any,
+    unique_name: str,
+    connector_config: dict[str, str],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     """A connector that somebody paused and forgot: the guard goes through its steps while traffic goes on."""
     server = pg_server("16", min_wal_size="32MB", max_wal_size="32MB")
     worker = guarding
@@ -145,7 +154,7 @@ def test_the_slot_is_dropped_and_everything_is_read_again(
     connection.execute("CREATE TABLE noise (filler text)")
     one, other = f"{unique_name}_one", f"{unique_name}_other"
 
-    def config(name, table, **changes):
+    def config(name: str, table: Any, **changes: Any) -> Any:
         return connector_config | {
             "database.port": str(server.port), "database.password": str(parts["password"]),
             "database.dbname": "postgres", "table.include.list": f"public.{table}", "topic.prefix": name,
@@ -170,14 +179,14 @@ def test_the_slot_is_dropped_and_everything_is_read_again(
 
     rows = [1]
 
-    def write():
+    def write() -> None:
         rows.append(rows[-1] + 1)
         connection.execute("INSERT INTO a VALUES (%s, 'y')", (rows[-1],))
         connection.execute(
             "INSERT INTO noise SELECT string_agg(md5(random()::text), '') FROM generate_series(1, 90000)"
         )
 
-    def seen():
+    def seen() -> Any:
         """Whether the guard has seen all that was written: it must not be overtaken."""
         retained = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 FROM pg_replication_slots WHERE slot_name = %s"
         now = connection.execute(retained, (one,)).fetchone()
@@ -187,8 +196,8 @@ def test_the_slot_is_dropped_and_everything_is_read_again(
         ]
         return now is not None and bool(shown) and float(shown[0].rpartition(" ")[2]) >= now[0]
 
-    def write_until(what, reached):
-        def check():
+    def write_until(what: Any, reached: Any) -> bool:
+        def check() -> bool:
             if reached():
                 return True
             if seen():
@@ -197,7 +206,7 @@ def test_the_slot_is_dropped_and_everything_is_read_again(
 
         wait_until(what, check, 120)
 
-    def reaches(level):
+    def reaches(level: Any) -> None:
         write_until(f"level {level}", lambda: (metric(worker, "tidings_wal_guard_level", one) or 0) >= level)
 
     reaches(1)
@@ -217,7 +226,7 @@ def test_the_slot_is_dropped_and_everything_is_read_again(
     rows.append(rows[-1] + 1)
     connection.execute("INSERT INTO a VALUES (%s, 'new')", (rows[-1],))
 
-    def state():
+    def state() -> dict[Any, Any]:
         return {record.key["id"]: record.value["after"]["filler"] for record in read_topic(f"{one}.public.a")}
 
     wait_until(

@@ -7,6 +7,8 @@ order; only Relation and Type messages may be repeated.
 
 import contextlib
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -18,6 +20,7 @@ from tidings_capture.postgres.wire.assembler import Assembler
 from tidings_capture.postgres.wire.messages import Delete, Insert, Relation, Update
 from tidings_capture.postgres.wire.pgoutput import decode_message
 from tidings_capture.postgres.wire.protocol import ProtocolOptions
+from tidings_stack.capture import CaptureWorker as Worker
 
 DEADLINE_SECONDS = 60
 SPOOL_BYTES = 100_000
@@ -31,18 +34,18 @@ SETUP = (
 
 
 @pytest.fixture(scope="module", params=["14", "15", "16", "17", "18"])
-def server(request, pg_server):
+def server(request: pytest.FixtureRequest, pg_server: Callable[..., Any]) -> Any:
     """A server that streams whatever is bigger than 64 kB."""
     return pg_server(request.param, logical_decoding_work_mem="64kB", max_prepared_transactions="10")
 
 
-def rows(table, start, count):
+def rows(table: Any, start: Any, count: int) -> str:
     return (
         f"INSERT INTO {table} SELECT i, repeat('x', 50) FROM generate_series({start}, {start + count - 1}) i"
     )
 
 
-def workload(url, *, prepared):
+def workload(url: str, *, prepared: Any) -> None:
     """Mixed, nested, aborted, changed in shape, prepared."""
     with (
         psycopg.connect(url, autocommit=True) as one,
@@ -86,11 +89,11 @@ def workload(url, *, prepared):
 
 
 @pytest.fixture
-def run_connector(worker):
+def run_connector(worker: Worker) -> Iterator[Callable[..., Any]]:
     """Starts a connector, which is deleted before its database is."""
     names = []
 
-    def start(name, config):
+    def start(name: str, config: Any) -> None:
         names.append(name)
         assert worker.request("PUT", f"/connectors/{name}/config", config)[0] == 201
 
@@ -100,7 +103,7 @@ def run_connector(worker):
 
 
 @pytest.fixture
-def database(server):
+def database(server: Any) -> Iterator[Any]:
     """A fresh database of the server's; the function reads a slot to the end."""
     name = f"v{time.monotonic_ns()}"
     with psycopg.connect(server.url, autocommit=True) as connection:
@@ -121,12 +124,12 @@ def database(server):
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def make_slot(url, name):
+def make_slot(url: str, name: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
 
 
-def read_to_end(url, slot, options, *, limit=SPOOL_BYTES):
+def read_to_end(url: str, slot: str, options: Any, *, limit: Any = SPOOL_BYTES) -> tuple[Any, ...]:
     """All messages up to the last one, and the spool they went through."""
     spool = Spool(limit)
     with contextlib.closing(Replication(read_url(url))) as replication:
@@ -145,7 +148,7 @@ def read_to_end(url, slot, options, *, limit=SPOOL_BYTES):
     return found, spool
 
 
-def comparable(messages):
+def comparable(messages: Any) -> list[Any]:
     """Without descriptions of relations; of Begin without the header, whose LSN is that of the first change."""
     return [
         data[TAG:] if data[TAG : TAG + 1] in b"BC" else data[1:9] + data[TAG:]
@@ -154,7 +157,7 @@ def comparable(messages):
     ]
 
 
-def modes(version):
+def modes(version: Any) -> list[Any]:
     found = [ProtocolOptions("on", SPOOL_BYTES)]
     if version >= 15:
         found.append(ProtocolOptions("on", SPOOL_BYTES, two_phase=True))
@@ -164,7 +167,7 @@ def modes(version):
     return found
 
 
-def test_streamed_and_prepared_transactions_come_out_as_plain_ones(server, database):
+def test_streamed_and_prepared_transactions_come_out_as_plain_ones(server: Any, database: Any) -> None:
     with psycopg.connect(database) as connection:
         version = connection.info.server_version // 10000
     options = modes(version)
@@ -183,7 +186,7 @@ def test_streamed_and_prepared_transactions_come_out_as_plain_ones(server, datab
         fits_its_relation(found)
 
 
-def fits_its_relation(messages):
+def fits_its_relation(messages: Any) -> None:
     """Every row has the columns that the Relation message before it says."""
     widths = {}
     for data in messages:
@@ -198,7 +201,9 @@ def fits_its_relation(messages):
                 pass
 
 
-def test_a_prepared_transaction_survives_a_restart_between_prepare_and_commit(server, database):
+def test_a_prepared_transaction_survives_a_restart_between_prepare_and_commit(
+    server: Any, database: Any
+) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         if connection.info.server_version < 150000:
             with pytest.raises(CatalogError, match="needs PostgreSQL 15"):
@@ -234,7 +239,7 @@ def test_a_prepared_transaction_survives_a_restart_between_prepare_and_commit(se
     assert b"".join(kinds) == b"BIIICBIIICM"
 
 
-def until_confirmed(connection, slot, lsn):
+def until_confirmed(connection: Any, slot: str, lsn: int) -> None:
     _until(
         connection,
         "SELECT confirmed_flush_lsn - '0/0' >= %s FROM pg_replication_slots WHERE slot_name = %s",
@@ -242,18 +247,18 @@ def until_confirmed(connection, slot, lsn):
     )
 
 
-def until_free(connection, slot):
+def until_free(connection: Any, slot: str) -> None:
     _until(connection, "SELECT NOT active FROM pg_replication_slots WHERE slot_name = %s", (slot,))
 
 
-def _until(connection, query, parameters):
+def _until(connection: Any, query: Any, parameters: Any) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while connection.execute(query, parameters).fetchone() != (True,):
         assert time.monotonic() < deadline, query
         time.sleep(0.02)
 
 
-def test_options_that_the_server_is_too_old_for_are_refused_by_name():
+def test_options_that_the_server_is_too_old_for_are_refused_by_name() -> None:
     with pytest.raises(CatalogError, match=r"tidings\.streaming\.mode=parallel needs PostgreSQL 16"):
         ProtocolOptions("parallel").parameters(150002)
     with pytest.raises(CatalogError, match=r"tidings\.two\.phase=true needs PostgreSQL 15"):
@@ -263,7 +268,7 @@ def test_options_that_the_server_is_too_old_for_are_refused_by_name():
 @pytest.mark.parametrize(
     ("server_version", "protocol"), [(140020, "2"), (150015, "3"), (160011, "4"), (180006, "4")]
 )
-def test_the_server_chooses_the_protocol(server_version, protocol):
+def test_the_server_chooses_the_protocol(server_version: int, protocol: str) -> None:
     assert dict(ProtocolOptions().parameters(server_version)) == {
         "proto_version": protocol,
         "messages": "true",
@@ -295,8 +300,16 @@ CORE = (
 
 
 def test_the_core_through_a_worker_streamed_or_not(
-    server, database, run_connector, worker, connector_config, unique_name, read_topic, topic_end, wait_until
-):
+    server: Any,
+    database: Any,
+    run_connector: Callable[..., Any],
+    worker: Worker,
+    connector_config: dict[str, str],
+    unique_name: str,
+    read_topic: Callable[[str], list[Any]],
+    topic_end: Callable[[str], int],
+    wait_until: Callable[..., Any],
+) -> None:
     """Snapshot, every operation, markers and messages; failover slots from 17 on."""
     made = psycopg.conninfo.conninfo_to_dict(database)
     names = {"plain": f"p{unique_name}", "streamed": f"s{unique_name}"}
@@ -351,11 +364,11 @@ def test_the_core_through_a_worker_streamed_or_not(
             assert other == plain, topic
 
 
-def last_status(markers):
+def last_status(markers: Any) -> Any:
     return markers[-1].value["status"] if markers else None
 
 
-def seen(record, prefix):
+def seen(record: Any, prefix: str) -> Any:
     """A record without names and clocks; of a BEGIN only the transaction."""
     value = record.value
     if value is None:

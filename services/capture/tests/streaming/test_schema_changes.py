@@ -3,10 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+
+from tidings_stack.capture import CaptureWorker as Worker
 
 CHANGES = [
     "CREATE TABLE items (id int PRIMARY KEY, name varchar(20) NOT NULL)",
@@ -31,14 +35,14 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def trigger(pg_database):
+def trigger(pg_database: str) -> None:
     done = command("ddl", "install", pg_database)
     assert (done.returncode, done.stdout) == (0, "the DDL trigger is installed\n"), done.stderr
 
 
 @pytest.fixture
-def capture(create, connector_config):
-    def start(**options):
+def capture(create: Callable[..., str], connector_config: dict[str, str]) -> Callable[..., Any]:
+    def start(**options: Any) -> None:
         create(
             {
                 **connector_config,
@@ -53,11 +57,17 @@ def capture(create, connector_config):
     return start
 
 
-def shape(table):
+def shape(table: Any) -> Any:
     return table and [(column["name"], column["type"]) for column in table["columns"]]
 
 
-def test_statements_in_order_with_before_and_after(trigger, capture, sql, wait_records, unique_name):
+def test_statements_in_order_with_before_and_after(
+    trigger: None,
+    capture: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    unique_name: str,
+) -> None:
     capture()
     sql(*CHANGES)
     records = wait_records(f"{unique_name}.schema-changes", 7)
@@ -98,8 +108,13 @@ def test_statements_in_order_with_before_and_after(trigger, capture, sql, wait_r
 
 
 def test_messages_of_the_trigger_never_show_as_messages(
-    trigger, capture, sql, wait_records, read_topic, unique_name
-):
+    trigger: None,
+    capture: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    unique_name: str,
+) -> None:
     capture(**{"tidings.schema.changes": "false"})
     sql("CREATE TABLE items (id int)", "SELECT pg_logical_emit_message(false, 'other', 'x')")
     (record,) = wait_records(f"{unique_name}.message", 1)
@@ -107,7 +122,13 @@ def test_messages_of_the_trigger_never_show_as_messages(
     assert read_topic(f"{unique_name}.schema-changes") == []
 
 
-def test_without_the_trigger_relation_messages_tell(capture, sql, wait_records, read_topic, unique_name):
+def test_without_the_trigger_relation_messages_tell(
+    capture: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    unique_name: str,
+) -> None:
     capture()
     sql(*CHANGES, "INSERT INTO zz_end VALUES (1)")
     wait_records(f"{unique_name}.public.zz_end", 1)
@@ -129,8 +150,12 @@ def test_without_the_trigger_relation_messages_tell(capture, sql, wait_records, 
 
 
 def test_a_rolled_back_statement_is_not_told_and_a_savepoint_is_honoured(
-    trigger, capture, sql, wait_records, unique_name
-):
+    trigger: None,
+    capture: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    unique_name: str,
+) -> None:
     capture()
     sql(
         "BEGIN", "CREATE TABLE undone (id int)", "ROLLBACK",
@@ -141,7 +166,7 @@ def test_a_rolled_back_statement_is_not_told_and_a_savepoint_is_honoured(
     assert [r.value["object"] for r in records] == ["public.kept", "public.kept"]
 
 
-def test_install_remove_and_status(pg_database, sql):
+def test_install_remove_and_status(pg_database: str, sql: Callable[..., list[tuple[Any, ...]]]) -> None:
     assert command("ddl", "status", pg_database).returncode == 3
     for _ in range(2):
         assert command("ddl", "install", pg_database).returncode == 0
@@ -152,7 +177,9 @@ def test_install_remove_and_status(pg_database, sql):
     assert sql("SELECT count(*) FROM pg_event_trigger") == [(0,)]
 
 
-def test_installing_needs_a_superuser_and_says_so(pg_database, sql, unique_name):
+def test_installing_needs_a_superuser_and_says_so(
+    pg_database: str, sql: Callable[..., list[tuple[Any, ...]]], unique_name: str
+) -> None:
     sql(f"CREATE ROLE {unique_name} LOGIN PASSWORD 'secret-word'")
     sql(
         f"GRANT CREATE ON DATABASE {psycopg.conninfo.conninfo_to_dict(pg_database)['dbname']} TO {unique_name}"
@@ -168,7 +195,9 @@ def test_installing_needs_a_superuser_and_says_so(pg_database, sql, unique_name)
         sql(f"DROP OWNED BY {unique_name}", f"DROP ROLE {unique_name}")
 
 
-def test_a_schema_of_somebody_else_is_not_trusted(pg_database, sql, unique_name):
+def test_a_schema_of_somebody_else_is_not_trusted(
+    pg_database: str, sql: Callable[..., list[tuple[Any, ...]]], unique_name: str
+) -> None:
     sql(f"CREATE ROLE {unique_name}", f"CREATE SCHEMA tidings AUTHORIZATION {unique_name}")
     try:
         done = command("ddl", "install", pg_database)
@@ -178,7 +207,9 @@ def test_a_schema_of_somebody_else_is_not_trusted(pg_database, sql, unique_name)
         sql(f"DROP OWNED BY {unique_name}", f"DROP ROLE {unique_name}")
 
 
-def test_the_trigger_never_makes_a_statement_fail(trigger, sql):
+def test_the_trigger_never_makes_a_statement_fail(
+    trigger: None, sql: Callable[..., list[tuple[Any, ...]]]
+) -> None:
     sql("ALTER TABLE tidings.ddl_tables RENAME TO broken", "CREATE TABLE still_works (id int)")
     assert sql("SELECT to_regclass('still_works') IS NOT NULL") == [(True,)]
 
@@ -201,7 +232,13 @@ OF_P = [("id", "integer"), ("d", "integer")]
 MORE = [*OF_P, ("more", "integer")]
 
 
-def test_tables_that_a_statement_changes_beside_its_own(trigger, capture, sql, wait_records, unique_name):
+def test_tables_that_a_statement_changes_beside_its_own(
+    trigger: None,
+    capture: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    unique_name: str,
+) -> None:
     sql(*ELSEWHERE)
     capture()
     sql(
@@ -261,8 +298,13 @@ FOREIGN = (
 
 
 def test_passwords_long_texts_and_messages_of_others(
-    trigger, capture, sql, wait_records, unique_name, worker
-):
+    trigger: None,
+    capture: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    unique_name: str,
+    worker: Worker,
+) -> None:
     capture()
     secrets = (
         f"ALTER ROLE {unique_name} PASSWORD 'secret-word'",
@@ -289,7 +331,14 @@ def test_passwords_long_texts_and_messages_of_others(
     assert "secret-word" not in log
 
 
-def test_order_against_rows_of_one_transaction(trigger, capture, sql, wait_records, read_topic, unique_name):
+def test_order_against_rows_of_one_transaction(
+    trigger: None,
+    capture: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    unique_name: str,
+) -> None:
     capture(**{"tidings.streaming.mode": "on", "table.exclude.list": "public\\.aside"})
     sql(
         "BEGIN",

@@ -5,6 +5,7 @@ uncut stream.
 """
 
 import struct
+from typing import Any
 
 import pytest
 from stream_parts import (
@@ -38,7 +39,7 @@ from tidings_envelope.json_codec import JsonCodec
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 @pytest.mark.parametrize("cut", range(len(LEFT_OUT) + 1))
-def test_a_restart_anywhere_keeps_the_counts_of_what_is_left_out(cut, size):
+def test_a_restart_anywhere_keeps_the_counts_of_what_is_left_out(cut: int, size: int) -> None:
     first = RunWithLosses().process(LEFT_OUT[:cut], size)
     stored = decode_offset(encode_offset(first.stream.position()))
     second = RunWithLosses(stored).process(from_server(LEFT_OUT, stored.done_lsn), size)
@@ -53,7 +54,7 @@ def test_a_restart_anywhere_keeps_the_counts_of_what_is_left_out(cut, size):
         assert first.tolerance.skipped + second.tolerance.skipped == 3
 
 
-def test_without_markers_nothing_is_counted_for_them():
+def test_without_markers_nothing_is_counted_for_them() -> None:
     run = RunWithLosses(**{"provide.transaction.metadata": "false"}).process(LEFT_OUT[:6])
     assert run.stream.position().left_out == ()
     assert run.stream.context.event_counts == {"public.a": 3}  # by the plan of this test alone
@@ -62,7 +63,9 @@ def test_without_markers_nothing_is_counted_for_them():
 @pytest.mark.parametrize("size", [1, 2, 5, 100])
 @pytest.mark.parametrize("options", [{}, {"skipped.operations": "t,d"}, {"skipped.operations": "none"}])
 @pytest.mark.parametrize("cut", range(len(HISTORY) + 1))
-def test_a_restart_anywhere_loses_nothing_and_repeats_nothing_that_was_stored(cut, options, size):
+def test_a_restart_anywhere_loses_nothing_and_repeats_nothing_that_was_stored(
+    cut: int, options: Any, size: int
+) -> None:
     whole = Run(**options).process(HISTORY, size)
     first = Run(**options).process(HISTORY[:cut], size)
     stored = decode_offset(encode_offset(first.stream.position()))
@@ -85,7 +88,9 @@ CHANGES = [
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 @pytest.mark.parametrize("cut", range(len(CHANGES) + 1))
-def test_a_restart_within_a_transaction_that_changes_a_table_tells_of_each_change(cut, size):
+def test_a_restart_within_a_transaction_that_changes_a_table_tells_of_each_change(
+    cut: int, size: int
+) -> None:
     """A server tells of a relation before its first row, so that the same messages come again, from the first on. Only what
     changed between the transaction that is resumed and the one before is not seen again."""
     whole = Run().process(CHANGES, size)
@@ -103,7 +108,7 @@ def test_a_restart_within_a_transaction_that_changes_a_table_tells_of_each_chang
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 @pytest.mark.parametrize("signals", [{0}, {2}, {5}, {0, 1, 2}, {1, 2, 5}])
-def test_a_signal_is_handled_behind_its_row_and_before_the_next_one(signals, size):
+def test_a_signal_is_handled_behind_its_row_and_before_the_next_one(signals: set[Any], size: int) -> None:
     """Handled within `process` it would meet a position that does not know the row; handled behind the batch, rows that
     come after a watermark would count as before it."""
     whole = Run().process(HISTORY)
@@ -112,7 +117,7 @@ def test_a_signal_is_handled_behind_its_row_and_before_the_next_one(signals, siz
     class AsksForSomething(CountingPlan):
         rows = 0
 
-        def change(self, data, start, context):
+        def change(self, data: Any, start: Any, context: Any) -> Any:
             if not context.repeats:
                 if self.rows in signals:
                     queued.append(self.rows)
@@ -140,7 +145,7 @@ def test_a_signal_is_handled_behind_its_row_and_before_the_next_one(signals, siz
         assert again.sent == whole.sent[sent:], row
 
 
-def test_begin_is_sent_once_for_a_transaction_that_is_resumed():
+def test_begin_is_sent_once_for_a_transaction_that_is_resumed() -> None:
     first = Run().process(HISTORY[:8])
     second = Run(first.stream.position()).process(from_server(HISTORY, first.stream.position().done_lsn))
     assert ("p.transaction", b"11 BEGIN 110") in first.sent
@@ -148,14 +153,14 @@ def test_begin_is_sent_once_for_a_transaction_that_is_resumed():
     assert second.sent[0] == ("p.public.a", b"11 3 300 I")
 
 
-def test_a_message_without_a_transaction_is_not_repeated_by_a_slot_that_is_behind():
+def test_a_message_without_a_transaction_is_not_repeated_by_a_slot_that_is_behind() -> None:
     first = Run().process(HISTORY[: HISTORY.index(message(420, flags=0)) + 1])
     assert first.sent[-1] == ("p.message", b"None 420 420 946684801000000 M")
     second = Run(decode_offset(encode_offset(first.stream.position()))).process(HISTORY)
     assert second.sent[0] == ("p.transaction", b"12 BEGIN 450")
 
 
-def test_a_slot_behind_the_stored_offset_repeats_nothing():
+def test_a_slot_behind_the_stored_offset_repeats_nothing() -> None:
     second = Run(SourceOffset(done_lsn=410, lsn=410, commit_lsn=410)).process(HISTORY)
     assert [value for _, value in second.sent] == [
         b"None 420 420 946684801000000 M",
@@ -166,7 +171,7 @@ def test_a_slot_behind_the_stored_offset_repeats_nothing():
     ]
 
 
-def test_keepalives_move_an_idle_position_but_not_within_a_transaction():
+def test_keepalives_move_an_idle_position_but_not_within_a_transaction() -> None:
     run = Run().process([*HISTORY[:5], keepalive(900)])
     run.stream.advance()
     assert run.stream.position().done_lsn == 900
@@ -177,7 +182,7 @@ def test_keepalives_move_an_idle_position_but_not_within_a_transaction():
     assert run.stream.reply_requested
 
 
-def test_keepalives_do_not_move_a_position_past_what_was_left_out_for_a_stop():
+def test_keepalives_do_not_move_a_position_past_what_was_left_out_for_a_stop() -> None:
     """What lies behind a snapshot's position is streamed after it: the slot must still have it then."""
     run = Run()
     run.stream.stop_before(300)
@@ -187,7 +192,7 @@ def test_keepalives_do_not_move_a_position_past_what_was_left_out_for_a_stop():
 
 
 @pytest.mark.parametrize("cell", [b"x1", b""])
-def test_a_cell_that_is_not_of_its_type_names_column_and_lsn(cell):
+def test_a_cell_that_is_not_of_its_type_names_column_and_lsn(cell: bytes) -> None:
     run = Run()
     run.stream._routes.by_oid[OID].plan = real_plan()
     row = b"I" + struct.pack(">I", OID) + b"N\0\1t" + struct.pack(">I", len(cell)) + cell
@@ -196,7 +201,7 @@ def test_a_cell_that_is_not_of_its_type_names_column_and_lsn(cell):
 
 
 @pytest.mark.parametrize("size", range(1, len(insert(100))))
-def test_a_message_cut_short_anywhere_names_tag_and_offset_and_lsn(size):
+def test_a_message_cut_short_anywhere_names_tag_and_offset_and_lsn(size: int) -> None:
     run = Run()
     run.stream._routes.by_oid[OID].plan = real_plan()
     run.process([begin(1, 200, 100)])
@@ -210,7 +215,7 @@ def test_a_message_cut_short_anywhere_names_tag_and_offset_and_lsn(size):
     assert run.sent == [("p.transaction", b"1 BEGIN 100")]
 
 
-def real_plan():
+def real_plan() -> Any:
     """Of a table with one integer."""
     column = Column("id", 23, -1, "int4", not_null=True, key_position=1)
     table = Table("public", "a", OID, (column,))
@@ -218,35 +223,35 @@ def real_plan():
     return compile_plan(table, ConversionOptions("p", "d"), converter, converter, "p.public.a")
 
 
-def test_relation_that_was_not_announced_is_an_error():
+def test_relation_that_was_not_announced_is_an_error() -> None:
     with pytest.raises(ConnectError, match="not announced"):
         Run().process([begin(1, 200, 100), insert(100, oid=99)])
 
 
-def test_a_message_that_nothing_asked_for_is_an_error():
+def test_a_message_that_nothing_asked_for_is_an_error() -> None:
     prepared = xlog(100, b"b" + struct.pack(">QQqI", 100, 108, 0, 7) + b"gid\0")
     with pytest.raises(ConnectError, match="BeginPrepare"):
         Run().process([prepared])
 
 
-def test_unknown_message_is_an_error():
+def test_unknown_message_is_an_error() -> None:
     with pytest.raises(ConnectError, match="unknown message"):
         Run().process([b"z" + bytes(30)])
 
 
-def test_without_metadata_no_markers_are_sent():
+def test_without_metadata_no_markers_are_sent() -> None:
     run = Run(**{"provide.transaction.metadata": "false"}).process(HISTORY)
     assert {topic for topic, _ in run.sent} == {"p.public.a", "p.message"}
 
 
 @pytest.mark.parametrize("messages", [[commit(200, 210)], [begin(1, 200, 100)] * 2])
-def test_messages_out_of_order_are_an_error(messages):
+def test_messages_out_of_order_are_an_error(messages: Any) -> None:
     with pytest.raises(ConnectError, match="out of order"):
         Run().process(messages)
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_a_stream_ends_before_the_lsn_that_it_is_to_stop_at(size):
+def test_a_stream_ends_before_the_lsn_that_it_is_to_stop_at(size: int) -> None:
     run = Run()
     run.stream.stop_before(300)
     run.process(HISTORY[:5], size)
@@ -259,14 +264,14 @@ def test_a_stream_ends_before_the_lsn_that_it_is_to_stop_at(size):
     assert run.stream.position().done_lsn == 210
 
 
-def test_an_idle_stream_has_reached_its_stop_with_the_servers_position():
+def test_an_idle_stream_has_reached_its_stop_with_the_servers_position() -> None:
     run = Run()
     run.stream.stop_before(300)
     assert not run.process([keepalive(299)]).stream.reached_stop
     assert run.process([keepalive(300)]).stream.reached_stop
 
 
-def test_a_transaction_that_is_left_out_does_not_end_the_search_for_the_one_to_resume():
+def test_a_transaction_that_is_left_out_does_not_end_the_search_for_the_one_to_resume() -> None:
     first = Run().process(HISTORY[:8])
     stored = first.stream.position()
     second = Run(stored).process(HISTORY)  # of a slot that is behind: transaction 10 comes again, too

@@ -1,5 +1,7 @@
 """The phases of the stream: which may follow which, and which one a transaction begins."""
 
+from typing import Any
+
 import pytest
 
 from tidings_capture.postgres.streaming.state import Phase, following, phase_at_begin
@@ -21,7 +23,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("next_phase", Phase)
-def test_transitions(phase, next_phase):
+def test_transitions(phase: Any, next_phase: Any) -> None:
     if (phase, next_phase) in ALLOWED:
         assert following(phase, next_phase) is next_phase
     else:
@@ -43,10 +45,12 @@ def test_transitions(phase, next_phase):
         (200, 300, 200, False, BEHIND_STOP),
     ],
 )
-def test_the_phase_that_a_transaction_begins(commit, done, stop, resumes, phase):
+def test_the_phase_that_a_transaction_begins(
+    commit: int, done: int, stop: int | None, resumes: bool, phase: Any
+) -> None:
     assert phase_at_begin(commit_lsn=commit, done_lsn=done, stop_lsn=stop, resumes=resumes) is phase
 
 
-def test_what_the_phases_mean():
+def test_what_the_phases_mean() -> None:
     assert [phase for phase in Phase if phase.in_transaction] == [SENDING, REPEATING, SKIPPING, BEHIND_STOP]
     assert [phase for phase in Phase if phase.leaves_out] == [SKIPPING, BEHIND_STOP]

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -28,11 +30,11 @@ SETUP = (
 
 
 @pytest.fixture
-def tail(pg_database, tmp_path):
+def tail(pg_database: str, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Starts the command; the process and the file its standard output goes to."""
     processes = []
 
-    def start(*arguments, ready="waiting for changes"):
+    def start(*arguments: Any, ready: str = "waiting for changes") -> tuple[Any, ...]:
         out, errors = tmp_path / f"out{len(processes)}", tmp_path / f"errors{len(processes)}"
         with out.open("w") as output, errors.open("w") as error:
             process = subprocess.Popen([*COMMAND, pg_database, *arguments], stdout=output, stderr=error)
@@ -48,7 +50,7 @@ def tail(pg_database, tmp_path):
         process.wait(10)
 
 
-def refused(*arguments):
+def refused(*arguments: Any) -> Any:
     done = subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, env=dict(os.environ), check=False
     )
@@ -56,14 +58,16 @@ def refused(*arguments):
     return done.stderr
 
 
-def left_behind(sql):
+def left_behind(sql: Callable[..., list[tuple[Any, ...]]]) -> Any:
     return sql(
         "SELECT slot_name::text FROM pg_replication_slots WHERE database = current_database()"
         " UNION ALL SELECT pubname::text FROM pg_publication"
     )
 
 
-def test_lines_for_people_and_nothing_left_behind(tail, sql, wait_until):
+def test_lines_for_people_and_nothing_left_behind(
+    tail: Callable[..., Any], sql: Callable[..., list[tuple[Any, ...]]], wait_until: Callable[..., Any]
+) -> None:
     sql(*SETUP)
     process, out = tail("orders", "--snapshot")
     sql(
@@ -88,7 +92,14 @@ def test_lines_for_people_and_nothing_left_behind(tail, sql, wait_until):
     assert left_behind(sql) == []
 
 
-def test_a_durable_slot_goes_on_where_it_ended(tail, sql, wait_until, tmp_path, pg_database, unique_name):
+def test_a_durable_slot_goes_on_where_it_ended(
+    tail: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    tmp_path: Path,
+    pg_database: str,
+    unique_name: str,
+) -> None:
     sql(*SETUP)
     lines = tmp_path / "changes.jsonl"
     durable = ("--slot", unique_name, "--output", str(lines))
@@ -114,13 +125,19 @@ def test_a_durable_slot_goes_on_where_it_ended(tail, sql, wait_until, tmp_path, 
     assert left_behind(sql) == []
 
 
-def guards(process):
+def guards(process: Any) -> list[int]:
     """The processes that `tail` has started."""
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
 @pytest.mark.parametrize("killed", ["process", "group", "while it waits for its slot"])
-def test_a_killed_run_leaves_nothing(sql, wait_until, pg_database, tmp_path, killed):
+def test_a_killed_run_leaves_nothing(
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    pg_database: str,
+    tmp_path: Path,
+    killed: str,
+) -> None:
     """Its guard drops what it made, also from a server that waits for open transactions and does not see it gone."""
     sql(*SETUP)
     waits = killed.startswith("while")
@@ -147,7 +164,9 @@ def test_a_killed_run_leaves_nothing(sql, wait_until, pg_database, tmp_path, kil
         wait_until("nothing is left", lambda: left_behind(sql) == [], 30)
 
 
-def test_what_a_killed_guard_left_goes_with_the_next_run(tail, sql, wait_until):
+def test_what_a_killed_guard_left_goes_with_the_next_run(
+    tail: Callable[..., Any], sql: Callable[..., list[tuple[Any, ...]]], wait_until: Callable[..., Any]
+) -> None:
     sql(*SETUP)
     process, _ = tail()
     for pid in [*guards(process), process.pid]:
@@ -179,7 +198,7 @@ TABLES = ("keyed", "whole", "by_index", "keyless", '"Nothing"', "late", "parted"
 
 
 @pytest.mark.parametrize("version", ["14", "18"])
-def test_what_can_be_updated_is_what_postgresql_says(pg_server, version):
+def test_what_can_be_updated_is_what_postgresql_says(pg_server: Callable[..., Any], version: str) -> None:
     """Asked by trying, with everything published."""
     server = pg_server(version, wal_level="logical")
     with psycopg.connect(server.url, autocommit=True) as connection:
@@ -220,7 +239,7 @@ def test_what_can_be_updated_is_what_postgresql_says(pg_server, version):
     server.close()
 
 
-def shown_of(out):
+def shown_of(out: Any) -> dict[Any, Any]:
     """What is shown by table: the first letters of its operations."""
     found = {}
     for line in out.read_text().splitlines():
@@ -230,7 +249,13 @@ def shown_of(out):
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_tables_without_a_replica_identity_can_still_be_updated(tail, sql, wait_until, tmp_path, named):
+def test_tables_without_a_replica_identity_can_still_be_updated(
+    tail: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    tmp_path: Path,
+    named: bool,
+) -> None:
     """PostgreSQL refuses an application's UPDATE of a table that is published with updates and has none."""
     sql(*KEYLESS)
     given = [table.strip('"') for table in TABLES] if named else []
@@ -269,7 +294,9 @@ def test_tables_without_a_replica_identity_can_still_be_updated(tail, sql, wait_
     assert left_behind(sql) == []
 
 
-def test_a_transaction_that_is_open_can_be_waited_for_or_not(tail, sql, pg_database, tmp_path):
+def test_a_transaction_that_is_open_can_be_waited_for_or_not(
+    tail: Callable[..., Any], sql: Callable[..., list[tuple[Any, ...]]], pg_database: str, tmp_path: Path
+) -> None:
     """A slot begins behind the transactions that are open; on a busy server that takes long."""
     sql(*SETUP)
     with psycopg.connect(pg_database) as other:
@@ -288,7 +315,13 @@ def test_a_transaction_that_is_open_can_be_waited_for_or_not(tail, sql, pg_datab
     assert left_behind(sql) == []
 
 
-def test_a_server_that_ends_the_stream(tail, sql, wait_until, tmp_path, unique_name):
+def test_a_server_that_ends_the_stream(
+    tail: Callable[..., Any],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+    tmp_path: Path,
+    unique_name: str,
+) -> None:
     sql(*SETUP)
     durable = ("--slot", unique_name, "--format", "json")
     for arguments, hint in ((), "(with --slot NAME they are)"), (durable, f"again with --slot {unique_name}"):
@@ -305,7 +338,12 @@ def test_a_server_that_ends_the_stream(tail, sql, wait_until, tmp_path, unique_n
     wait_until("what came meanwhile", lambda: '"after":{"id":2}' in out.read_text())
 
 
-def test_what_is_wrong_is_said(pg_database, sql, unique_name, pg_server):
+def test_what_is_wrong_is_said(
+    pg_database: str,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    unique_name: str,
+    pg_server: Callable[..., Any],
+) -> None:
     sql(*SETUP)
     assert "did you mean public.orders" in refused(pg_database, "ordes")
     sql('CREATE TABLE "Order lines" (id int PRIMARY KEY)')
@@ -343,7 +381,7 @@ def test_what_is_wrong_is_said(pg_database, sql, unique_name, pg_server):
         ('{"op":"x', ""),
     ],
 )
-def test_what_a_killed_run_left_of_a_line(tmp_path, there, left):
+def test_what_a_killed_run_left_of_a_line(tmp_path: Path, there: str, left: str) -> None:
     path = tmp_path / "changes.jsonl"
     path.write_text(there)
     with opened(str(path)) as stream:
@@ -351,7 +389,7 @@ def test_what_a_killed_run_left_of_a_line(tmp_path, there, left):
     assert path.read_text() == left + "more\n"
 
 
-def test_kafka_is_not_even_loaded():
+def test_kafka_is_not_even_loaded() -> None:
     program = "import sys, tidings_capture.postgres.tail.command; sys.exit('confluent_kafka' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 
@@ -362,7 +400,7 @@ RELATION = Relation(
 )  # fmt: skip
 
 
-def test_a_quote_in_a_value_does_not_end_it():
+def test_a_quote_in_a_value_does_not_end_it() -> None:
     relation = Relation(
         1, "s", "t", "f", (RelationColumn("a", 25, -1, True), RelationColumn("b", 25, -1, False))
     )
@@ -370,7 +408,7 @@ def test_a_quote_in_a_value_does_not_end_it():
     assert line == "  INSERT   s.t  a='it''s' b=''' b='''\n"
 
 
-def test_values_cannot_move_the_cursor_and_long_ones_are_cut():
+def test_values_cannot_move_the_cursor_and_long_ones_are_cut() -> None:
     text = TextOutput(colours=False).change(
         "insert", RELATION, None, [b"1", b"\x1b[2J" + b"x" * 500, b"NaN"], Moment(16, 5, 0)
     )
@@ -379,7 +417,7 @@ def test_values_cannot_move_the_cursor_and_long_ones_are_cut():
     assert text.endswith("n=NaN\n")
 
 
-def test_json_lines_are_json_whatever_the_value():
+def test_json_lines_are_json_whatever_the_value() -> None:
     line = JsonOutput().change("update", RELATION, None, [b"1", UNCHANGED, b"NaN"], Moment(16, 5, 0))
     assert json.loads(line) == {
         "op": "update", "schema": "public", "table": "t", "after": {"id": 1, "n": "NaN"}, "unchanged": ["v"],

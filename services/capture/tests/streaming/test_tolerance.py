@@ -1,17 +1,25 @@
 """``errors.tolerance=all``: rows that cannot be converted and records that transforms fail on are left out and kept."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tidings_capture.postgres.settings.options import check_options
+from tidings_stack.capture import CaptureWorker as Worker
 
 SECRET = "not a number"
 
 
 def test_what_cannot_be_made_is_left_out_told_counted_and_kept(
-    worker, create, connector_config, sql, wait_records, wait_until
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     """Two kinds of failure in one table: NaN has no Decimal, and a text is not a number for a transform."""
     sql("CREATE TABLE t (id int PRIMARY KEY, amount numeric(9,2), note text, hidden text)")
     prefix = connector_config["topic.prefix"]
@@ -57,7 +65,7 @@ def test_what_cannot_be_made_is_left_out_told_counted_and_kept(
     assert record.headers["__connect.errors.stage"] == b"TRANSFORMATION"
 
     # Counted and logged, without a cell's content.
-    def skipped():
+    def skipped() -> bool:
         text = worker.request("GET", "/metrics")[1]
         return f'records_skipped{{connector="{name}",task="0"}} 2.0' in text
 
@@ -71,8 +79,13 @@ def test_what_cannot_be_made_is_left_out_told_counted_and_kept(
 
 
 def test_transforms_that_drop_transaction_markers_are_told_once(
-    worker, create, connector_config, sql, wait_records, wait_until
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     sql("CREATE TABLE t (id int PRIMARY KEY)")
     prefix = connector_config["topic.prefix"]
     name = create(
@@ -92,7 +105,7 @@ def test_transforms_that_drop_transaction_markers_are_told_once(
     sql("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
     wait_records(f"{prefix}.public.t", 2)
 
-    def told():
+    def told() -> list[Any]:
         lines = [json.loads(line) for line in worker.log.read_text().splitlines() if f"{name}.trans" in line]
         return [line["topic"] for line in lines if "leave out transaction markers" in line["event"]]
 
@@ -102,8 +115,11 @@ def test_transforms_that_drop_transaction_markers_are_told_once(
 
 
 def test_without_tolerance_the_task_fails_and_names_column_and_position(
-    worker, create, connector_config, sql
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+) -> None:
     sql("CREATE TABLE t (id int PRIMARY KEY, amount numeric(9,2))")
     name = create(
         connector_config | {"snapshot.mode": "no_data", "event.converting.failure.handling.mode": "fail"}
@@ -124,5 +140,5 @@ def test_without_tolerance_the_task_fails_and_names_column_and_position(
         ({"errors.log.include.messages": "true"}, "errors.log.include.messages"),
     ],
 )
-def test_options(options, name):
+def test_options(options: dict[str, str], name: str) -> None:
     assert name in check_options(options)

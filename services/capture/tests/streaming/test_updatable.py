@@ -1,5 +1,8 @@
 """What a connector's own publication does to an application's tables is said when it starts."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -22,7 +25,13 @@ from tidings_stack.connect import connector_settings
         ({"publication.autocreate.mode": "disabled"}, None),
     ],
 )
-def test_tables_that_nobody_can_update_any_more_are_named(pg_database, sql, unique_name, options, told):
+def test_tables_that_nobody_can_update_any_more_are_named(
+    pg_database: str,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    unique_name: str,
+    options: dict[str, str],
+    told: str | None,
+) -> None:
     sql(
         "CREATE TABLE keyed (id int PRIMARY KEY)",
         "CREATE TABLE keyless (id int)",

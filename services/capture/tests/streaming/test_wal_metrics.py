@@ -5,6 +5,8 @@ import json
 import re
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -25,11 +27,12 @@ from tidings_capture.postgres.wal.options import WalOptions
 from tidings_capture.postgres.wal.server import ServerWatch
 from tidings_capture.postgres.wal.slots import OwnSlot, slot_state
 from tidings_connect.data.sizes import format_seconds, format_size, parse_size
+from tidings_stack.capture import CaptureWorker as Worker
 
 NEVER = float("inf")
 
 
-def slot(**changes):
+def slot(**changes: Any) -> SlotWal:
     values = {"name": "s", "kind": "logical", "database": "d", "plugin": "pgoutput", "active": True,
               "retained_bytes": 5.0, "unacknowledged_bytes": 3.0, "safe_bytes": 1000.0, "wal_status": "reserved",
               "growth": 10.0}  # fmt: skip
@@ -46,7 +49,7 @@ def slot(**changes):
         ([(0, 9), (1, 3)], 0.0),
     ],
 )
-def test_rate(samples, rate):
+def test_rate(samples: list[Any], rate: float) -> None:
     assert rate_of(samples) == rate
 
 
@@ -62,7 +65,7 @@ def test_rate(samples, rate):
         ({"wal_status": "lost", "safe_bytes": None}, {"keep_limit_bytes": 5000.0}, 0.0),
     ],
 )
-def test_seconds_to_limit(slot_changes, server_changes, seconds):
+def test_seconds_to_limit(slot_changes: Any, server_changes: dict[str, Any], seconds: Any) -> None:
     assert seconds_to_limit(slot(**slot_changes), ServerWal("h:1", **server_changes)) == seconds
 
 
@@ -79,11 +82,11 @@ def test_seconds_to_limit(slot_changes, server_changes, seconds):
         ({"wal_status": "lost"}, {"volume_bytes": 1005.0}, NEVER),
     ],
 )
-def test_seconds_to_a_full_disk(slot_changes, server_changes, seconds):
+def test_seconds_to_a_full_disk(slot_changes: Any, server_changes: Any, seconds: Any) -> None:
     assert seconds_to_full_disk(slot(**slot_changes), ServerWal("h:1", **server_changes)) == seconds
 
 
-def test_safe_ratio_and_what_is_endangered():
+def test_safe_ratio_and_what_is_endangered() -> None:
     server = ServerWal("h:1", keep_limit_bytes=4000.0)
     assert safe_ratio(slot(), server) == 0.25
     assert safe_ratio(slot(), ServerWal("h:1")) is None
@@ -94,7 +97,7 @@ def test_safe_ratio_and_what_is_endangered():
     assert endangered(slot(growth=0.0), ServerWal("h:1", volume_bytes=100.0, size_bytes=100.0))
 
 
-def test_sizes_and_times():
+def test_sizes_and_times() -> None:
     assert [parse_size(text) for text in ("7", "2kB", "1.5 MB", "20GB", "1TB")] == [
         7, 2048, 3 << 19, 20 << 30, 1 << 40,
     ]  # fmt: skip
@@ -109,7 +112,7 @@ def test_sizes_and_times():
     ]  # fmt: skip
 
 
-def test_the_table_says_who_holds_what_and_for_how_long():
+def test_the_table_says_who_holds_what_and_for_how_long() -> None:
     server = ServerWal(
         "db:5432",
         (
@@ -133,7 +136,13 @@ def test_the_table_says_who_holds_what_and_for_how_long():
     assert "unlimited" in "\n".join(table(ServerWal("db:5432", (slot(),))))
 
 
-async def test_every_slot_of_the_server_is_shown(pg_url, pg_database, unique_name, sql, capsys):
+async def test_every_slot_of_the_server_is_shown(
+    pg_url: str,
+    pg_database: str,
+    unique_name: str,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     sql(f"SELECT pg_create_logical_replication_slot('{unique_name}', 'test_decoding')")
     endpoint = read_url(pg_url)
     monitor = WalMonitor(
@@ -184,7 +193,9 @@ async def test_every_slot_of_the_server_is_shown(pg_url, pg_database, unique_nam
 
 
 @pytest.mark.parametrize("version", ["14", "18"])
-def test_a_slot_on_its_way_to_being_lost(pg_server, version, capsys):
+def test_a_slot_on_its_way_to_being_lost(
+    pg_server: Callable[..., Any], version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The oldest server and the newest, which knows more columns."""
     server = pg_server(version, max_slot_wal_keep_size="32MB", max_wal_size="1GB")
     watch = ServerWatch(read_url(server.url))
@@ -212,7 +223,7 @@ def test_a_slot_on_its_way_to_being_lost(pg_server, version, capsys):
     server.close()
 
 
-async def test_a_server_that_is_away_has_no_metrics_and_no_exception():
+async def test_a_server_that_is_away_has_no_metrics_and_no_exception() -> None:
     away = Endpoint("127.0.0.1", 1, "u", "d")
     monitor = WalMonitor(lambda: {"c": OwnSlot(away, "a", WalOptions())})
     await monitor.look()
@@ -222,14 +233,20 @@ async def test_a_server_that_is_away_has_no_metrics_and_no_exception():
     assert monitor.server(away) is None
 
 
-def test_a_connectors_own_metrics(worker, create, connector_config, sql, wait_until):
+def test_a_connectors_own_metrics(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+) -> None:
     """Its slot is ours; the names that exporters of Kafka Connect and Debezium have are there; idle means no lag."""
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
     name = create(connector_config | {"heartbeat.interval.ms": "200", "tidings.wal.volume.size": "1TB"})
     wait_until("streaming", lambda: worker.request("GET", f"/connectors/{name}/snapshot")[0] == 200)
     sql("INSERT INTO a VALUES (2)")
 
-    def metrics():
+    def metrics() -> dict[Any, Any]:
         found = {}
         for line in worker.request("GET", "/metrics")[1].splitlines():
             if f'="{name}"' in line:
@@ -237,7 +254,7 @@ def test_a_connectors_own_metrics(worker, create, connector_config, sql, wait_un
                 found[labels] = float(value)
         return found
 
-    def settled():
+    def settled() -> Any:
         found = metrics()
         ours = [
             v for n, v in found.items() if n.startswith("tidings_capture_slot_state") and 'state="ours"' in n
@@ -266,11 +283,11 @@ def test_a_connectors_own_metrics(worker, create, connector_config, sql, wait_un
     assert found[f'kafka_connect_source_task_source_record_write_total{{connector="{name}",task="0"}}'] >= 2
 
 
-async def test_the_watch_outlives_a_look_that_fails():
+async def test_the_watch_outlives_a_look_that_fails() -> None:
     """Whatever goes wrong in one look, the next one follows."""
     looks = []
 
-    async def act(_place):
+    async def act(_place: Any) -> None:
         looks.append(1)
         if len(looks) == 1:
             raise ZeroDivisionError
@@ -292,7 +309,7 @@ async def test_the_watch_outlives_a_look_that_fails():
         (slot(name="another"), 7, "missing"),
     ],
 )
-def test_whose_a_connectors_slot_is(seen, own_pid, state):
+def test_whose_a_connectors_slot_is(seen: Any, own_pid: int | None, state: str) -> None:
     assert slot_state("s", own_pid, ServerWal("h:1", (seen,))) == state
 
 

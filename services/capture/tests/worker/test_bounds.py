@@ -1,6 +1,9 @@
 """What data and requests could make without end, or write where they must not: topics, series, loggers, connectors."""
 
 import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -12,6 +15,7 @@ from tidings_connect.rest.errors import connect_errors
 from tidings_connect.rest.loggers import LoggersApi
 from tidings_connect.series_bounds import OTHER, SeriesBounds
 from tidings_service import serve_application
+from tidings_stack.capture import CaptureWorker as Worker
 
 BOUNDS = TopicBounds(["c", "o", "s"], "shop", "__beat.shop")
 
@@ -93,8 +97,13 @@ async def test_rest_sets_no_logger_too_many() -> None:
 
 
 def test_a_worker_refuses_what_has_no_end(
-    worker_properties, start_worker, connector_config, sql, read_topic, wait_until
-):
+    worker_properties: Callable[..., Path],
+    start_worker: Callable[..., Worker],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    read_topic: Callable[[str], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     """One connector, one topic of the transforms' own, a megabyte of spool; then no more, nor the worker's own topics."""
     properties = worker_properties(
         "bounds", tidings_connectors_max="1", tidings_task_topics_max="1", tidings_spool_max_bytes="1MB"

@@ -26,7 +26,7 @@ def secrets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_references_are_resolved_as_kafka_does(secrets: Path):
+def test_references_are_resolved_as_kafka_does(secrets: Path) -> None:
     providers = read_config_providers(THREE, {"USER_NAME": "bob"})
     file = f"{secrets}/db.properties"
     given = {
@@ -57,7 +57,9 @@ def test_references_are_resolved_as_kafka_does(secrets: Path):
         ("${{env:path:USER_NAME}}", "has no path"),
     ],
 )
-def test_what_cannot_be_resolved_names_the_option_and_no_value(secrets: Path, reference: str, reason: str):
+def test_what_cannot_be_resolved_names_the_option_and_no_value(
+    secrets: Path, reference: str, reason: str
+) -> None:
     providers = read_config_providers(THREE, {"USER_NAME": "bob"})
     reference = reference.format(at=secrets)
     with pytest.raises(ConfigProviderError) as caught:
@@ -69,7 +71,7 @@ def test_what_cannot_be_resolved_names_the_option_and_no_value(secrets: Path, re
     assert list(providers.problems({"database.password": reference, "x": "y"})) == ["database.password"]
 
 
-def test_a_provider_may_be_kept_to_paths_and_variables(secrets: Path, tmp_path: Path):
+def test_a_provider_may_be_kept_to_paths_and_variables(secrets: Path, tmp_path: Path) -> None:
     allowed = tmp_path / "allowed"
     allowed.mkdir()
     (allowed / "key").write_text("in")
@@ -103,12 +105,12 @@ def test_a_provider_may_be_kept_to_paths_and_variables(secrets: Path, tmp_path: 
         ({"config.providers.file.param.allowed.paths": "/no/such/place"}, "allowed.paths"),
     ],
 )
-def test_a_provider_that_cannot_be_is_refused_by_name(changes: dict[str, str], named: str):
+def test_a_provider_that_cannot_be_is_refused_by_name(changes: dict[str, str], named: str) -> None:
     with pytest.raises(WorkerConfigError, match=named.replace(".", r"\.")):
         read_config_providers(THREE | changes, {})
 
 
-def test_worker_properties_may_refer_to_secrets(secrets: Path):
+def test_worker_properties_may_refer_to_secrets(secrets: Path) -> None:
     minimum = {
         **THREE,
         "bootstrap.servers": "a:9092",
@@ -123,7 +125,7 @@ def test_worker_properties_may_refer_to_secrets(secrets: Path):
         read_worker_config(minimum | {"sasl.jaas.config": "${env:NONE}"})
 
 
-def test_validation_names_options_whose_references_lead_nowhere():
+def test_validation_names_options_whose_references_lead_nowhere() -> None:
     providers = read_config_providers(THREE, {})
     problems = validate(
         {"database.user": "${env:NONE}", "database.password": "${vault:db:password}", "slot.name": "${x:y}"},
@@ -133,7 +135,7 @@ def test_validation_names_options_whose_references_lead_nowhere():
     assert "config.providers" in problems["database.password"][0]
 
 
-def test_a_reference_is_shown_and_a_secret_is_not():
+def test_a_reference_is_shown_and_a_secret_is_not() -> None:
     assert is_reference("${file:/a:b}")
     assert not is_reference("x${file:/a:b}")
     config = {

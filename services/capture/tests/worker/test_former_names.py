@@ -15,7 +15,7 @@ import pytest
         ("tidings_capture.transforms.schemas", "PerSchema", "tidings_connect.data.schemas"),
     ],
 )
-def test_a_former_name_is_the_same_class_and_warns(former, name, now):
+def test_a_former_name_is_the_same_class_and_warns(former: str, name: str, now: str) -> None:
     sys.modules.pop(former, None)
     with pytest.warns(FutureWarning, match=now.replace(".", r"\.")):
         module = importlib.import_module(former)

@@ -3,6 +3,7 @@
 import random
 import re
 import time
+from typing import Any
 
 import pytest
 import re2
@@ -17,7 +18,7 @@ EXPONENTIAL = ("(a+)+$", "(a|a)*$", "(.*a){20}", "(a?){30}a{30}", "a*a*a*a*a*a*a
 
 
 @pytest.mark.parametrize("pattern", EXPONENTIAL)
-def test_no_expression_takes_for_ever(pattern):
+def test_no_expression_takes_for_ever(pattern: Any) -> None:
     # An hour and more with an engine that backtracks; the length is what makes it so, not the machine.
     began = time.monotonic()
     text = "a" * 60 + "b"
@@ -42,7 +43,7 @@ def test_no_expression_takes_for_ever(pattern):
         (r"a++b", ["aab"], ["a"]),
     ],
 )
-def test_expressions_mean_what_they_mean_in_java(pattern, yes, no):
+def test_expressions_mean_what_they_mean_in_java(pattern: str, yes: list[str], no: list[str]) -> None:
     compiled = compile_java(pattern, re.IGNORECASE)
     assert [text for text in yes if not compiled.matches(text)] == []
     assert [text for text in no if compiled.matches(text)] == []
@@ -67,14 +68,14 @@ def test_expressions_mean_what_they_mean_in_java(pattern, yes, no):
         ("a" * 10_001, "10000 characters"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(pattern, words):
+def test_what_is_not_supported_is_refused_by_name(pattern: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         compile_java(pattern)
     (text,) = check_options({"table.include.list": pattern.replace(",", "\\,")})["table.include.list"]
     assert re.search(words, text)
 
 
-def test_a_worker_may_allow_backtracking():
+def test_a_worker_may_allow_backtracking() -> None:
     pattern = "(?=a)(b|a)+"
     with pytest.raises(ValueError, match=BACKTRACKING):
         compile_java(pattern)
@@ -85,7 +86,7 @@ def test_a_worker_may_allow_backtracking():
         compile_java("(?!b).*").matches("a" * (LONGEST_TEXT + 1))
 
 
-def test_groups_and_replacements():
+def test_groups_and_replacements() -> None:
     compiled = compile_java("(?<schema>[a-z]+)\\.(?<table>.*)_(\\d+)")
     assert compiled.groupindex == {"schema": 1, "table": 2}
     match = compiled.fullmatch("public.é_x_12")
@@ -122,7 +123,7 @@ def random_expression(rng: random.Random, depth: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_both_engines_match_the_same(seed):
+def test_both_engines_match_the_same(seed: int) -> None:
     rng = random.Random(seed)
     texts = ["".join(rng.choice("abBzé_.-1 ") for _ in range(rng.randint(0, 6))) for _ in range(20)]
     for _ in range(60):

@@ -1,5 +1,7 @@
 """custom.metric.tags: labels on a connector's metrics, and what is refused."""
 
+from collections.abc import Iterator
+
 import pytest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -10,7 +12,7 @@ from tidings_connect.herder.tagged_collector import TaggedCollector
 
 
 class _Given(Collector):
-    def collect(self):
+    def collect(self) -> Iterator[GaugeMetricFamily]:
         for name, label in (
             ("debezium_metrics_Connected", "name"),
             ("tidings_capture_lag_seconds", "connector"),
@@ -22,7 +24,7 @@ class _Given(Collector):
             yield family
 
 
-def test_tags_are_labels_of_their_connector_alone():
+def test_tags_are_labels_of_their_connector_alone() -> None:
     configs = [
         ("one", {"topic.prefix": "one-prefix", "custom.metric.tags": "env=test, team = data=base,"}),
         ("two", {"topic.prefix": "two-prefix"}),
@@ -45,9 +47,9 @@ def test_tags_are_labels_of_their_connector_alone():
     }
 
 
-def test_a_series_keeps_its_own_label_where_a_tag_has_the_same_name():
+def test_a_series_keeps_its_own_label_where_a_tag_has_the_same_name() -> None:
     class Given(Collector):
-        def collect(self):
+        def collect(self) -> Iterator[GaugeMetricFamily]:
             family = GaugeMetricFamily("tidings_capture_x", "A metric.", labels=["connector", "shade"])
             family.add_metric(["one", "own"], 1)
             yield family
@@ -58,7 +60,7 @@ def test_a_series_keeps_its_own_label_where_a_tag_has_the_same_name():
 
 
 @pytest.mark.parametrize("text", ["x", "=v", "a=", "a-b=1", "connector=x", "__a=1", "a=1,a=2", "é=1"])
-def test_what_cannot_be_a_label_is_refused_by_name(text):
+def test_what_cannot_be_a_label_is_refused_by_name(text: str) -> None:
     assert problem(text)
     assert tags_of({"custom.metric.tags": text}) == {}
     assert "custom.metric.tags" in check_options({"custom.metric.tags": text})["custom.metric.tags"][0]

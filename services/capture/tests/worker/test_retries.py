@@ -1,5 +1,7 @@
 """The table of errors, and what the supervisor makes of it."""
 
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError
 
@@ -29,12 +31,12 @@ UNLIMITED = RetryOptions(-1, 0.3, 10.0)
         (None, Retry.TIMED),
     ],
 )
-def test_sqlstates(sqlstate, retry):
+def test_sqlstates(sqlstate: str | None, retry: Any) -> None:
     assert retry_of_sqlstate(sqlstate) is retry
     assert PostgresError("x", sqlstate=sqlstate).retry is retry
 
 
-def test_kafka():
+def test_kafka() -> None:
     assert retry_of_kafka("_TRANSPORT") is Retry.TIMED
     assert retry_of_kafka("TOPIC_AUTHORIZATION_FAILED") is Retry.NEVER
     assert retry_of_kafka("_AUTHENTICATION") is Retry.TIMED  # a password that is being rotated
@@ -42,7 +44,7 @@ def test_kafka():
     assert "max.request.size" in str(describe_failure("x", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)).hint)
 
 
-def test_the_names_in_the_table_are_librdkafkas():
+def test_the_names_in_the_table_are_librdkafkas() -> None:
     names = {KafkaError(code).name() for code in [*range(-200, -1), *range(1, 120)]}
     assert _KAFKA.keys() <= names
 
@@ -57,14 +59,14 @@ def test_the_names_in_the_table_are_librdkafkas():
         ("connection refused\n\tIs the server running?", None, "database.port=5432"),
     ],
 )
-def test_refused_connections_name_the_setting(words, sqlstate, named):
+def test_refused_connections_name_the_setting(words: str, sqlstate: str | None, named: str) -> None:
     error = refused(Endpoint("h", 5432, "u", "d", password="hush"), words)
     assert error.sqlstate == sqlstate
     assert named in str(error)
     assert "hush" not in str(error)
 
 
-def test_pauses_grow_to_the_limit_with_jitter():
+def test_pauses_grow_to_the_limit_with_jitter() -> None:
     failure = Failure("postgres", "m", "timed", None, "")
     pauses = [_pause(failure, UNLIMITED, n) for n in range(1, 30)]
     assert 0.15 <= pauses[0] <= 0.3
@@ -72,18 +74,18 @@ def test_pauses_grow_to_the_limit_with_jitter():
 
 
 @pytest.mark.parametrize("retry", ["manual", "never"])
-def test_what_a_retry_cannot_cure_is_not_retried(retry):
+def test_what_a_retry_cannot_cure_is_not_retried(retry: str) -> None:
     assert _pause(Failure("x", "m", retry, None, ""), UNLIMITED, 1) is None
 
 
-def test_errors_max_retries_counts():
+def test_errors_max_retries_counts() -> None:
     failure = Failure("postgres", "m", "timed", None, "")
     limited = RetryOptions(2, 0.3, 10.0)
     assert _pause(failure, limited, 2) is not None
     assert _pause(failure, limited, 3) is None
 
 
-def test_trace_says_what_to_do_and_when_comes_the_next_attempt():
+def test_trace_says_what_to_do_and_when_comes_the_next_attempt() -> None:
     text = _trace(Failure("slot", "the slot is gone", "manual", "look", "Traceback ..."), None)
     assert text.splitlines() == [
         "slot: the slot is gone",

@@ -101,7 +101,7 @@ def test_a_worker_in_a_place_where_everything_is_locked(
     registry: tuple[str, str],
     start_worker: Callable[[Path], Any],
     tmp_path: Path,
-):
+) -> None:
     servers, authority = secured_servers, secured_servers.authority
     registry_url, registry_password = registry
     database_password, rest_password, store_password = (secrets.token_urlsafe(12) for _ in range(3))

@@ -59,7 +59,7 @@ def reach(bootstrap: str, **settings: str) -> str:
 
 def test_kafka_with_each_mechanism_and_with_a_client_certificate(
     secured_servers: SecuredServers, files: Path
-):
+) -> None:
     kafka = secured_servers.kafka
     trust = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(files / "root.pem")}
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
@@ -92,7 +92,7 @@ def test_kafka_with_each_mechanism_and_with_a_client_certificate(
 @pytest.mark.parametrize("case", ["authority", "password", "certificate"])
 def test_kafka_that_refuses_is_told_from_kafka_that_is_away(
     secured_servers: SecuredServers, files: Path, case: str
-):
+) -> None:
     kafka = secured_servers.kafka
     trust = {
         "ssl_truststore_type": "PEM",
@@ -126,7 +126,7 @@ def test_kafka_that_refuses_is_told_from_kafka_that_is_away(
 
 
 @pytest.mark.parametrize("key", ["own.key", "secret.key"])
-def test_postgresql_with_a_client_certificate(secured_servers: SecuredServers, files: Path, key: str):
+def test_postgresql_with_a_client_certificate(secured_servers: SecuredServers, files: Path, key: str) -> None:
     pg = secured_servers.pg
     with psycopg.connect(pg.url, autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS certified")
@@ -181,7 +181,7 @@ def registry_options(kind: str, url: str, password: str, files: Path) -> dict[st
 
 
 @pytest.mark.parametrize("kind", ["confluent", "apicurio", "URL"])
-def test_registry_with_a_login(registry: tuple[str, str], files: Path, unique_name: str, kind: str):
+def test_registry_with_a_login(registry: tuple[str, str], files: Path, unique_name: str, kind: str) -> None:
     url, password = registry
     schema = ConnectSchema(ConnectType.INT64)
     converter = make_converter(registry_options(kind, url, password, files), is_key=False)
@@ -198,7 +198,7 @@ def test_registry_with_a_login(registry: tuple[str, str], files: Path, unique_na
 @pytest.mark.parametrize("kind", ["confluent", "apicurio"])
 def test_a_registrys_password_that_changes_under_a_running_converter(
     registry: tuple[str, str], files: Path, unique_name: str, kind: str, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     url, password = registry
     monkeypatch.setattr(renewals, "_newest", {})  # of this test alone
     converter = make_converter(registry_options(kind, url, password, files), is_key=False)

@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.errors import OffsetError, WorkerConfigError
 from tidings_connect.herder.files import read_connector_file
 from tidings_connect.storage.offset_file import OffsetFile, decode_offsets, encode_offsets, read_offsets
+from tidings_stack.capture import CaptureWorker as Worker
 
 REAL = bytes.fromhex(
     "aced0005737200116a6176612e7574696c2e486173684d61700507dac1c31660d103000246000a6c6f6164466163746f"
@@ -28,11 +31,11 @@ REAL = bytes.fromhex(
 
 
 @given(st.dictionaries(st.binary(max_size=40), st.binary(max_size=300), max_size=30))
-def test_what_is_written_is_read_back(offsets):
+def test_what_is_written_is_read_back(offsets: Any) -> None:
     assert decode_offsets(encode_offsets(offsets)) == offsets
 
 
-def test_a_real_file():
+def test_a_real_file() -> None:
     found = decode_offsets(REAL)
     ((key, value),) = found.items()
     assert json.loads(key)[1] == {"server": json.loads(key)[0]}
@@ -41,7 +44,7 @@ def test_a_real_file():
     assert encode_offsets(found) == REAL
 
 
-def test_deleted_offsets_and_repeated_arrays_and_an_empty_file():
+def test_deleted_offsets_and_repeated_arrays_and_an_empty_file() -> None:
     assert decode_offsets(encode_offsets({b"a": b"1", b"b": None})) == {b"a": b"1"}
     assert decode_offsets(b"") == {}
     one = encode_offsets({b"a": b"1", b"b": b"2"})
@@ -51,17 +54,17 @@ def test_deleted_offsets_and_repeated_arrays_and_an_empty_file():
 
 
 @pytest.mark.parametrize("length", range(1, len(encode_offsets({b"key": b"value"}))))
-def test_a_damaged_file_is_told(length, tmp_path):
+def test_a_damaged_file_is_told(length: int, tmp_path: Path) -> None:
     file = tmp_path / "offsets"
     file.write_bytes(encode_offsets({b"key": b"value"})[:length])
     with pytest.raises(OffsetError, match=re.escape(str(file))):
         read_offsets(file)
 
 
-def test_tasks_of_one_worker_share_the_file(tmp_path):
+def test_tasks_of_one_worker_share_the_file(tmp_path: Path) -> None:
     path, stored = tmp_path / "offsets", []
 
-    def write(task):
+    def write(task: Any) -> None:
         for number in range(20):
             OffsetFile(path).put("", f"{task}".encode(), f"{number}".encode(), lambda: stored.append(1))
 
@@ -74,12 +77,12 @@ def test_tasks_of_one_worker_share_the_file(tmp_path):
     assert len(stored) == 80
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path):
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(OffsetError, match="nowhere/offsets"):
         OffsetFile(tmp_path / "nowhere" / "offsets").put("", b"k", b"v", lambda: None)
 
 
-def test_connector_files(tmp_path):
+def test_connector_files(tmp_path: Path) -> None:
     posted, flat, properties = (tmp_path / n for n in ("a.json", "b.json", "c.properties"))
     posted.write_text('{"name":"a","config":{"tasks.max":1,"x":null},"initial_state":"STOPPED"}')
     flat.write_text('{"name":"b","slot.name":"s"}')
@@ -96,7 +99,7 @@ def test_connector_files(tmp_path):
         read_connector_file(tmp_path / "none.json")
 
 
-def test_which_properties_are_a_standalone_worker():
+def test_which_properties_are_a_standalone_worker() -> None:
     file = {"bootstrap.servers": "k:1", "offset.storage.file.filename": "/tmp/o"}
     assert read_worker_config(file).offset_file == "/tmp/o"
     topics = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}
@@ -108,7 +111,7 @@ def test_which_properties_are_a_standalone_worker():
 
 
 @pytest.fixture
-def standalone(worker_properties, unique_name, tmp_path):
+def standalone(worker_properties: Callable[..., Path], unique_name: str, tmp_path: Path) -> Any:
     """Properties without a group, whose offsets are in a file."""
     path = worker_properties(f"standalone-{unique_name}")
     distributed = ("group.id", "config.storage", "status.storage", "offset.storage")
@@ -119,8 +122,14 @@ def standalone(worker_properties, unique_name, tmp_path):
 
 
 def test_a_worker_starts_its_files_and_goes_on_where_it_was(
-    standalone, start_worker, connector_config, sql, unique_name, wait_records, tmp_path
-):
+    standalone: Any,
+    start_worker: Callable[..., Worker],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    unique_name: str,
+    wait_records: Callable[[str, int], list[Any]],
+    tmp_path: Path,
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
     file = tmp_path / "connector.json"
     file.write_text(json.dumps({"name": unique_name, "config": connector_config}))
@@ -152,7 +161,9 @@ def test_a_worker_starts_its_files_and_goes_on_where_it_was(
     assert json.loads(value)["lsn"] > 0
 
 
-def test_files_are_for_standalone_workers(worker_properties, unique_name, tmp_path):
+def test_files_are_for_standalone_workers(
+    worker_properties: Callable[..., Path], unique_name: str, tmp_path: Path
+) -> None:
     command = Path(sys.executable).with_name("tidings-capture")
     asked = [str(command), str(worker_properties(f"group-{unique_name}")), str(tmp_path / "c.json")]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)

@@ -25,7 +25,7 @@ async def forks() -> AsyncIterator[TaskForks]:
     await made.close()
 
 
-async def test_tasks_start_side_by_side_and_their_ends_are_told(forks: TaskForks):
+async def test_tasks_start_side_by_side_and_their_ends_are_told(forks: TaskForks) -> None:
     unwanted = asyncio.create_task(forks.start())
     await asyncio.sleep(0)
     unwanted.cancel()
@@ -44,7 +44,7 @@ async def test_tasks_start_side_by_side_and_their_ends_are_told(forks: TaskForks
         task.close()
 
 
-async def test_the_server_s_end_is_the_end_of_its_tasks_and_another_takes_its_place(forks: TaskForks):
+async def test_the_server_s_end_is_the_end_of_its_tasks_and_another_takes_its_place(forks: TaskForks) -> None:
     task = await forks.start()
     server = int(Path(f"/proc/{task.pid}/stat").read_text().rpartition(")")[2].split()[1])
     # Told to all processes of a service, these are for the worker.

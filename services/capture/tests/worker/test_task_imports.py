@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_a_task_loads_nothing_that_only_the_worker_needs():
+def test_a_task_loads_nothing_that_only_the_worker_needs() -> None:
     program = """
 import sys
 from tidings_connect.task.fork_server import preload

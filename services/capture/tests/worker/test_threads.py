@@ -7,9 +7,10 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,6 +21,7 @@ from tidings_capture.postgres.wal.monitor import WalMonitor
 from tidings_capture.postgres.wal.options import WalOptions
 from tidings_capture.postgres.wal.slots import OwnSlot
 from tidings_connect.threads import Places, Threads
+from tidings_stack.capture import CaptureWorker as Worker
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def hanging() -> Iterator[dict[int, socket.socket]]:
         yield {one.getsockname()[1]: one for one in sockets}
 
 
-async def test_a_pool_starts_no_more_threads_than_it_may_and_passes_on_what_happens():
+async def test_a_pool_starts_no_more_threads_than_it_may_and_passes_on_what_happens() -> None:
     pool, gate, both = Threads("test", 2), threading.Event(), threading.Barrier(2)
 
     def work(number: int) -> int:
@@ -54,7 +56,7 @@ async def test_a_pool_starts_no_more_threads_than_it_may_and_passes_on_what_happ
         await asyncio.to_thread(thread.join)
 
 
-async def test_only_some_wait_for_the_same_place():
+async def test_only_some_wait_for_the_same_place() -> None:
     places, inside, most = Places(2), 0, 0
 
     async def visit(place: str) -> None:
@@ -72,7 +74,9 @@ async def test_only_some_wait_for_the_same_place():
     assert not places._limits
 
 
-async def test_the_watch_of_one_server_waits_for_no_other(pg_url: str, hanging: dict[int, socket.socket]):
+async def test_the_watch_of_one_server_waits_for_no_other(
+    pg_url: str, hanging: dict[int, socket.socket]
+) -> None:
     endpoints = {
         "good": read_url(pg_url),
         **{f"{port}": Endpoint("127.0.0.1", port, "u", "d") for port in hanging},
@@ -101,8 +105,8 @@ async def test_the_watch_of_one_server_waits_for_no_other(pg_url: str, hanging: 
 
 
 def test_a_worker_answers_while_checks_wait_for_servers_that_hang(
-    worker, connector_config, hanging: dict[int, socket.socket]
-):
+    worker: Worker, connector_config: dict[str, str], hanging: dict[int, socket.socket]
+) -> None:
     """Configurations on servers that hang are checked for ten seconds each: what is asked for meanwhile is answered first."""
     check = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
     name = connector_config["topic.prefix"]
@@ -147,8 +151,15 @@ def standing_still(backend: int) -> Iterator[None]:
 
 
 def test_a_server_that_stands_still_delays_nothing_of_another(
-    worker_properties, start_worker, pg_server, connector_config, sql, unique_name, wait_records, wait_until
-):
+    worker_properties: Callable[..., Path],
+    start_worker: Callable[..., Worker],
+    pg_server: Callable[..., Any],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    unique_name: str,
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     """Stream, look at the WAL, guard, validation and REST of a connector on one server, while another server is stopped and its
     connector is validated, stopped and resumed again and again."""
     plugin = "/connector-plugins/io.debezium.connector.postgresql.PostgresConnector/config/validate"
@@ -161,7 +172,7 @@ def test_a_server_that_stands_still_delays_nothing_of_another(
         "topic.prefix": stuck, "slot.name": stuck, "publication.name": stuck, "snapshot.mode": "no_data",
     }  # fmt: skip
 
-    def ask(method, path, body=None):
+    def ask(method: Any, path: Any, body: Any = None) -> Any:
         nonlocal longest
         began = time.monotonic()
         answer = worker.request(method, path, body)
@@ -170,7 +181,7 @@ def test_a_server_that_stands_still_delays_nothing_of_another(
 
     done = threading.Event()
 
-    def again_and_again(*requests):
+    def again_and_again(*requests: Any) -> None:
         while not done.is_set():
             for request in requests:
                 worker.request(*request)
@@ -197,7 +208,7 @@ def test_a_server_that_stands_still_delays_nothing_of_another(
                 guarded = connector_config | {"tidings.wal.guard.stop.snapshots": "1B"}
                 assert ask("PUT", f"/connectors/{name}/config", guarded)[0] == 200
 
-                def guard_level():
+                def guard_level() -> list[Any]:
                     lines = ask("GET", "/metrics")[1].splitlines()
                     level = f'tidings_wal_guard_level{{connector="{name}"'
                     return [line.rpartition(" ")[2] for line in lines if line.startswith(level)]

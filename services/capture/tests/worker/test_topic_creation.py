@@ -18,7 +18,7 @@ GROUPS = {
 }
 
 
-def test_the_first_group_that_matches_decides():
+def test_the_first_group_that_matches_decides() -> None:
     creation = read_topic_creation(GROUPS)
     assert topic_creation_problems(GROUPS) == {}
     log, wide, rest = (creation.group(topic) for topic in ("s.log_1", "s.log_9", "s.orders"))
@@ -37,13 +37,13 @@ def test_the_first_group_that_matches_decides():
         ("topic.creation.log.include", ""),
     ],
 )
-def test_what_is_wrong_is_said_by_name(name, value):
+def test_what_is_wrong_is_said_by_name(name: str, value: str) -> None:
     problems = topic_creation_problems(GROUPS | {name: value})
     assert list(problems) == [name]
     assert problems[name].startswith(name)
 
 
-def test_replica_identities_are_read_from_their_text():
+def test_replica_identities_are_read_from_their_text() -> None:
     rules = compile_identities(r"public.a:FULL, public\.b.*:index my_index,c.d:nothing")
     assert [rule.clause() for rule in rules] == ["FULL", 'USING INDEX "my_index"', "NOTHING"]
     assert rules[1].tables[0].fullmatch("public.bcd")

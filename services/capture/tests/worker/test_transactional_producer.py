@@ -1,7 +1,9 @@
 """The transactional producer and its checkpoints by themselves, on a real Kafka: fenced, in time, and no more often than needed."""
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,9 @@ from tidings_connect.kafka.transactional_producer import TransactionalProducer
 from tidings_connect.task.exactly_once import TransactionalCheckpoints
 
 
-def test_a_zombie_that_has_not_listened_for_a_while_still_says_who_stopped_it(transactional, unique_name):
+def test_a_zombie_that_has_not_listened_for_a_while_still_says_who_stopped_it(
+    transactional: Callable[..., TransactionalProducer], unique_name: str
+) -> None:
     """librdkafka refuses a record with ``_FATAL`` before it has called back with the reason."""
     zombie = transactional()
     zombie.send(unique_name, [(None, b'"zombie"', None)])
@@ -31,7 +35,9 @@ def test_a_zombie_that_has_not_listened_for_a_while_still_says_who_stopped_it(tr
         send_until_refused()
 
 
-def test_what_another_producer_has_not_ended_is_waited_for(kafka_bootstrap, transactional, unique_name):
+def test_what_another_producer_has_not_ended_is_waited_for(
+    kafka_bootstrap: str, transactional: Callable[..., TransactionalProducer], unique_name: str
+) -> None:
     """A committed offset behind somebody's open transaction is not mistaken for none."""
     settings = {"bootstrap.servers": kafka_bootstrap}
     other = transactional(f"{unique_name}-other")
@@ -45,7 +51,7 @@ def test_what_another_producer_has_not_ended_is_waited_for(kafka_bootstrap, tran
         assert reading.result(60) == {b"mine": b"2"}
 
 
-def test_settings_that_contradict_transactions_are_an_error_that_names_them(kafka_bootstrap):
+def test_settings_that_contradict_transactions_are_an_error_that_names_them(kafka_bootstrap: str) -> None:
     settings = {"bootstrap.servers": kafka_bootstrap, "acks": "1"}
     with pytest.raises(BrokerError, match="acks"):
         TransactionalProducer(settings, "x", on_wait=lambda: None)
@@ -82,14 +88,16 @@ class _Records:
         (TransactionBoundary("interval", 3600.0), 15.1, False, True, True),
     ],
 )
-def test_when_a_transaction_ends(boundary, after, drained, exact, due):
+def test_when_a_transaction_ends(boundary: Any, after: float, drained: bool, exact: bool, due: bool) -> None:
     records = _Records()
     checkpoints = TransactionalCheckpoints(records, "t", as_entry, boundary, interval_seconds=1.0)
     now = records.opened = checkpoints._last
     assert checkpoints.due(now + after, drained=drained, exact=exact) is due
 
 
-def test_a_position_that_is_stored_costs_no_transaction(transactional, unique_name):
+def test_a_position_that_is_stored_costs_no_transaction(
+    transactional: Callable[..., TransactionalProducer], unique_name: str
+) -> None:
     producer = transactional()
     checkpoints = TransactionalCheckpoints(
         producer, unique_name, as_entry, TransactionBoundary(), interval_seconds=1.0

@@ -2,8 +2,11 @@
 
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,17 +38,17 @@ JSON = {
 }
 
 
-def event(op="c", before=None, after=None, **source):
+def event(op: str = "c", before: Any = None, after: Any = None, **source: Any) -> dict[str, Any]:
     return {"before": before, "after": after, "source": {**SOURCE, **source}, "transaction": None, "op": op,
             "ts_ms": 5, "ts_us": 5, "ts_ns": 5}  # fmt: skip
 
 
-def record(value=None, schema=ENVELOPE, key=None, **changes):
+def record(value: Any = None, schema: Any = ENVELOPE, key: Any = None, **changes: Any) -> Any:
     made = SourceRecord("t.public.t", None, None, key, schema if value is not None else None, value, None, [])
     return made._replace(**changes)
 
 
-def chain(*transforms, predicates=()):
+def chain(*transforms: Any, predicates: tuple[Any, ...] = ()) -> Any:
     """A chain of ``(type, options)``."""
     config = {"transforms": ",".join(f"t{i}" for i in range(len(transforms)))}
     for i, (kind, options) in enumerate(transforms):
@@ -53,7 +56,7 @@ def chain(*transforms, predicates=()):
     return make_chain(config)
 
 
-def apply(made, one):
+def apply(made: Any, one: Any) -> Any:
     return made.apply(one, "a record")
 
 
@@ -104,14 +107,14 @@ def apply(made, one):
           "transforms.a.headers": "a", "transforms.a.operation": "copy"}, "transforms.a.fields", "same number"),
     ],
 )  # fmt: skip
-def test_wrong_options_are_named(options, option, words):
+def test_wrong_options_are_named(options: dict[str, str], option: str, words: str) -> None:
     with limited(ConnectorLimits(transform_modules=("no.such", "json"))):
         (text,) = check_transforms(options)[option]
         assert words in text
         assert text in check_options(options)[option]
 
 
-def test_every_class_is_known_by_its_java_name():
+def test_every_class_is_known_by_its_java_name() -> None:
     assert f"{KAFKA}ReplaceField$Key" in TRANSFORMS
     assert f"{KAFKA}predicates.HasHeaderKey" in PREDICATES
     assert len(TRANSFORMS) == 10 * 2 + 6 + 11
@@ -139,7 +142,7 @@ def test_every_class_is_known_by_its_java_name():
         (semantic.struct("Odd-Name 1", [("a b", ConnectSchema(ConnectType.BOOLEAN))]), {"a b": True}),
     ],
 )
-def test_what_a_plan_writes_is_read_back(schema, value):
+def test_what_a_plan_writes_is_read_back(schema: Any, value: Any) -> None:
     converter = IntermediateConverter()
     converter.encoder("t", semantic.STRING)
     data = converter.encoder("t", schema)(value)
@@ -155,20 +158,20 @@ def test_what_a_plan_writes_is_read_back(schema, value):
 class Producer:
     """Collects what is sent."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.sent = []
 
-    def send_one(self, *args):
+    def send_one(self, *args: Any) -> None:
         self.sent.append(args)
 
 
-def output(made):
+def output(made: Any) -> tuple[Any, ...]:
     producer, topics = Producer(), []
     converters = make_converter(JSON, is_key=True), make_converter(JSON, is_key=False)
     return TransformedOutput(made, converters, producer, topics.append), producer.sent, topics
 
 
-def test_records_are_transformed_encoded_and_their_topics_made_once():
+def test_records_are_transformed_encoded_and_their_topics_made_once() -> None:
     made, sent, topics = output(chain((f"{KAFKA}RegexRouter", {"regex": ".*", "replacement": "else"})))
     encode = made.converter.encoder("t", ENVELOPE)
     made.send("t", [(None, encode(event(after={"id": 1, "name": "a"})), [("h", b"x")])])
@@ -180,14 +183,14 @@ def test_records_are_transformed_encoded_and_their_topics_made_once():
     assert tombstone == ("else", None, None, [], None, None)
 
 
-def test_heartbeats_have_partition_zero_as_debeziums():
+def test_heartbeats_have_partition_zero_as_debeziums() -> None:
     made, sent, _ = output(chain((f"{KAFKA}InsertField$Value", {"partition.field": "p"})))
     made.send("h", [(None, made.converter.encoder("h", semantic.HEARTBEAT_VALUE)({"ts_ms": 1}), None)])
     assert sent[0][2] == b'{"ts_ms":1,"p":0}'
     assert sent[0][4] == 0
 
 
-def test_a_source_s_record_has_no_offset():
+def test_a_source_s_record_has_no_offset() -> None:
     made, _, _ = output(chain((f"{KAFKA}InsertField$Value", {"offset.field": "o"})))
     with pytest.raises(TransformError, match="only sinks have them"):
         made.send(
@@ -195,17 +198,17 @@ def test_a_source_s_record_has_no_offset():
         )
 
 
-def test_a_dropped_record_makes_no_topic():
+def test_a_dropped_record_makes_no_topic() -> None:
     made, sent, topics = output(chain((f"{KAFKA}Filter", {})))
     made.send("t", [(None, made.converter.encoder("t", semantic.STRING)("x"), None)])
     assert (sent, topics) == ([], [])
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """Writes a module of transforms: `own(source)` returns its name."""
 
-    def write(source):
+    def write(source: Any) -> str:
         name = f"own_transforms_{tmp_path.name.replace('-', '_')}"
         (tmp_path / f"{name}.py").write_text(
             "from tidings_connect.transforms.record import DataError, Transform\n" + textwrap.dedent(source)
@@ -219,7 +222,7 @@ def own(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_transform_of_ones_own_gets_its_options(own):
+def test_a_transform_of_ones_own_gets_its_options(own: Callable[..., Any]) -> None:
     name = own(
         """
         class Suffix(Transform):
@@ -247,7 +250,9 @@ def test_a_transform_of_ones_own_gets_its_options(own):
         ("return record._replace(value_schema=None, value={1: object()})", "type object cannot be written"),
     ],
 )
-def test_a_broken_one_fails_with_its_name_and_the_position_and_no_value(own, body, words):
+def test_a_broken_one_fails_with_its_name_and_the_position_and_no_value(
+    own: Callable[..., Any], body: str, words: str
+) -> None:
     name = own(f"class Broken(Transform):\n    def apply(self, record):\n        {body}\n")
     made, _, _ = output(chain((f"{name}:Broken", {})))
     data = made.converter.encoder("t", ENVELOPE)(event(after={"id": 1, "name": "hush-hush"}))
@@ -263,7 +268,7 @@ def test_a_broken_one_fails_with_its_name_and_the_position_and_no_value(own, bod
 # Single transforms, where real Kafka Connect cannot be asked
 
 
-def test_filter_and_router_by_expression():
+def test_filter_and_router_by_expression() -> None:
     keep = {"language": "jsr223.python", "condition": "value.after.id > 1", "topic.regex": ".*public.*"}
     made = chain((f"{DEBEZIUM}Filter", keep))
     assert apply(made, record(event(after={"id": 1, "name": None}))) is None
@@ -279,7 +284,7 @@ def test_filter_and_router_by_expression():
         apply(chain((f"{DEBEZIUM}ContentBasedRouter", {**route, "topic.expression": "1"})), record(event()))
 
 
-def test_only_a_time_that_is_null_becomes_its_default_in_another_zone():
+def test_only_a_time_that_is_null_becomes_its_default_in_another_zone() -> None:
     row = semantic.struct(
         "t.Row",
         [
@@ -294,7 +299,7 @@ def test_only_a_time_that_is_null_becomes_its_default_in_another_zone():
     assert found == {"id": 1, "n": None, "at": 0}
 
 
-def test_schema_changes_are_filtered_by_kind():
+def test_schema_changes_are_filtered_by_kind() -> None:
     made = chain(
         (f"{DEBEZIUM}SchemaChangeEventFilter", {"schema.change.event.exclude.list": "DROP,DATABASE"})
     )
@@ -309,7 +314,7 @@ def test_schema_changes_are_filtered_by_kind():
         assert (found is not None) is kept
 
 
-def test_our_own_schema_changes_are_filtered_by_their_command():
+def test_our_own_schema_changes_are_filtered_by_their_command() -> None:
     made = chain((f"{DEBEZIUM}SchemaChangeEventFilter", {"schema.change.event.exclude.list": "DROP,ALTER"}))
     schema = semantic.struct("tidings.capture.SchemaChange", [])
     kept = [
@@ -320,7 +325,7 @@ def test_our_own_schema_changes_are_filtered_by_their_command():
     assert kept == ["CREATE TABLE"]
 
 
-def test_timestamp_router_takes_the_records_time():
+def test_timestamp_router_takes_the_records_time() -> None:
     made = chain(
         (
             f"{KAFKA}TimestampRouter",
@@ -332,7 +337,7 @@ def test_timestamp_router_takes_the_records_time():
         apply(made, record())
 
 
-def test_field_paths_of_version_two():
+def test_field_paths_of_version_two() -> None:
     for path, version, found in (
         ("after.name", "V2", "a"), ("`after`.name", "V2", "a"), ("source.`lsn`", "V2", SOURCE["lsn"]),
     ):  # fmt: skip
@@ -342,7 +347,7 @@ def test_field_paths_of_version_two():
         apply(chain((f"{KAFKA}ExtractField$Value", {"field": "after.name"})), record(event()))
 
 
-def test_a_delete_and_its_tombstone_share_headers_as_in_kafka_connect():
+def test_a_delete_and_its_tombstone_share_headers_as_in_kafka_connect() -> None:
     options = {"delete.tombstone.handling.mode": "rewrite-with-tombstone", "add.headers": "op,table"}
     made, sent, _ = output(chain((f"{DEBEZIUM}ExtractNewRecordState", options)))
     headers = [("c", b"x")]
@@ -354,7 +359,7 @@ def test_a_delete_and_its_tombstone_share_headers_as_in_kafka_connect():
     ]
 
 
-def test_the_key_headers_of_a_changed_key_are_structs():
+def test_the_key_headers_of_a_changed_key_are_structs() -> None:
     key_schema = semantic.struct("t.Key", [("id", ConnectSchema(ConnectType.INT32))])
     made, sent, _ = output(
         chain(
@@ -378,7 +383,7 @@ def test_the_key_headers_of_a_changed_key_are_structs():
     assert sent[2][2].endswith(b'"old":{"id":1}}')
 
 
-def test_schemaless_values_are_written_as_json():
+def test_schemaless_values_are_written_as_json() -> None:
     made = chain((f"{KAFKA}HoistField$Value", {"field": "f"}))
     assert apply(made, record()).value == {"f": None}
     made, sent, _ = output(made)

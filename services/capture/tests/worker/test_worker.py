@@ -1,11 +1,22 @@
 """A real worker: snapshot and stream, Connect's REST API, its storage topics, idle slots."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
+from tidings_stack.capture import CaptureWorker as Worker
 
-def test_snapshot_then_stream_from_exactly_its_end(worker, create, connector_config, sql, wait_records):
+
+def test_snapshot_then_stream_from_exactly_its_end(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY, t text)", "CREATE TABLE b (id int PRIMARY KEY, at timestamptz)")
     sql("INSERT INTO a SELECT i, 'x' FROM generate_series(1, 3) i", "INSERT INTO b VALUES (1, now())")
     name = create(connector_config | {"provide.transaction.metadata": "true"})
@@ -31,7 +42,13 @@ def test_snapshot_then_stream_from_exactly_its_end(worker, create, connector_con
     assert marks[1].value["data_collections"] == [{"data_collection": "public.a", "event_count": 1}]
 
 
-def test_tables_are_chosen_by_the_lists(create, connector_config, sql, wait_records, read_topic):
+def test_tables_are_chosen_by_the_lists(
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE other (id int PRIMARY KEY)")
     name = create(
         connector_config | {"table.include.list": "public.a", "publication.autocreate.mode": "filtered"}
@@ -43,7 +60,12 @@ def test_tables_are_chosen_by_the_lists(create, connector_config, sql, wait_reco
     assert published == [("a",)]
 
 
-def test_skipped_operations_excluded_columns_and_heartbeats(create, connector_config, sql, wait_records):
+def test_skipped_operations_excluded_columns_and_heartbeats(
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY, secret text, t text)")
     name = create(
         connector_config
@@ -60,7 +82,12 @@ def test_skipped_operations_excluded_columns_and_heartbeats(create, connector_co
     assert wait_records(f"__debezium-heartbeat.{name}", 2)[0].value["ts_ms"] > 0
 
 
-def test_schema_change_in_the_stream(create, connector_config, sql, wait_records):
+def test_schema_change_in_the_stream(
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config | {"snapshot.mode": "no_data"})
     sql("INSERT INTO a VALUES (1)", "ALTER TABLE a ADD COLUMN t text", "INSERT INTO a VALUES (2, 'x')")
@@ -72,8 +99,13 @@ def test_schema_change_in_the_stream(create, connector_config, sql, wait_records
 
 
 def test_a_new_table_although_the_catalog_session_was_ended(
-    create, connector_config, sql, wait_records, worker, wait_until
-):
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    worker: Worker,
+    wait_until: Callable[..., Any],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config)
     wait_until("the stream", lambda: streams(sql, name))  # the snapshot needs the session
@@ -87,7 +119,13 @@ def test_a_new_table_although_the_catalog_session_was_ended(
     assert restarts in worker.request("GET", "/metrics")[1]
 
 
-def test_idle_slot_advances_while_other_tables_are_written(worker, create, connector_config, sql, wait_until):
+def test_idle_slot_advances_while_other_tables_are_written(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_until: Callable[..., Any],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE busy (id int PRIMARY KEY)")
     name = create(
         connector_config | {"table.include.list": "public.a", "publication.autocreate.mode": "filtered"}
@@ -101,7 +139,13 @@ def test_idle_slot_advances_while_other_tables_are_written(worker, create, conne
     worker.wait_task(name, "RUNNING")
 
 
-def test_initial_only_reads_and_rests(worker, create, connector_config, sql, wait_records):
+def test_initial_only_reads_and_rests(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
     name = create(connector_config | {"snapshot.mode": "initial_only"})
     assert len(wait_records(f"{name}.public.a", 1)) == 1
@@ -109,7 +153,12 @@ def test_initial_only_reads_and_rests(worker, create, connector_config, sql, wai
     assert worker.task(name)["state"] == "RUNNING"
 
 
-def test_rest_api_answers_as_kafka_connect_does(worker, create, connector_config, sql):
+def test_rest_api_answers_as_kafka_connect_does(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config)
     status, body = worker.request("GET", "/")
@@ -144,14 +193,21 @@ def test_rest_api_answers_as_kafka_connect_does(worker, create, connector_config
     assert connector_config["connector.class"] in [plugin["class"] for plugin in plugins]
 
 
-def streams(sql, name):
+def streams(sql: Callable[..., list[tuple[Any, ...]]], name: str) -> bool:
     """Whether the stream has begun: RUNNING is said of the snapshot already."""
     return sql(f"SELECT active FROM pg_replication_slots WHERE slot_name = '{name}' AND NOT temporary") == [
         (True,)
     ]
 
 
-def test_pause_resume_stop_restart_delete(worker, create, connector_config, sql, wait_records, wait_until):
+def test_pause_resume_stop_restart_delete(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     sql("CREATE DOMAIN label AS text", "CREATE TABLE a (id int PRIMARY KEY, labels label[], at pg_lsn)")
     name = create(connector_config)
     wait_until("the stream", lambda: streams(sql, name))
@@ -183,7 +239,12 @@ def test_pause_resume_stop_restart_delete(worker, create, connector_config, sql,
     )
 
 
-def test_rest_errors(worker, create, connector_config, sql):
+def test_rest_errors(
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config)
     created = {"name": name, "config": connector_config}
@@ -205,7 +266,9 @@ def test_rest_errors(worker, create, connector_config, sql):
         assert (status, body["error_code"]) == (404, 404), path
 
 
-def test_post_creates_and_validate_reports_by_option(worker, connector_config, sql):
+def test_post_creates_and_validate_reports_by_option(
+    worker: Worker, connector_config: dict[str, str], sql: Callable[..., list[tuple[Any, ...]]]
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = connector_config["topic.prefix"]
     status, body = worker.request(
@@ -223,14 +286,19 @@ def test_post_creates_and_validate_reports_by_option(worker, connector_config, s
 
 
 def test_metrics_tell_records_states_and_slots(
-    worker, create, connector_config, sql, wait_records, wait_until
-):
+    worker: Worker,
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    wait_until: Callable[..., Any],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)")
     name = create(connector_config)
     sql("INSERT INTO a VALUES (1)")
     wait_records(f"{name}.public.a", 1)
 
-    def scraped():
+    def scraped() -> Any:
         return worker.request("GET", "/metrics")[1].splitlines()
 
     record = f'tidings_capture_records_total{{connector="{name}",topic="{name}.public.a"}} 1.0'
@@ -245,7 +313,13 @@ def test_metrics_tell_records_states_and_slots(
     assert connected in lines
 
 
-def test_topics_are_created_as_asked(create, connector_config, sql, kafka_bootstrap, wait_records):
+def test_topics_are_created_as_asked(
+    create: Callable[..., str],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    kafka_bootstrap: str,
+    wait_records: Callable[[str, int], list[Any]],
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a SELECT generate_series(1, 50)")
     name = create(
         connector_config
@@ -259,8 +333,13 @@ def test_topics_are_created_as_asked(create, connector_config, sql, kafka_bootst
 
 
 def test_a_worker_comes_back_with_its_connectors_and_goes_on(
-    worker_properties, start_worker, connector_config, sql, wait_records, unique_name
-):
+    worker_properties: Callable[..., Path],
+    start_worker: Callable[..., Worker],
+    connector_config: dict[str, str],
+    sql: Callable[..., list[tuple[Any, ...]]],
+    wait_records: Callable[[str, int], list[Any]],
+    unique_name: str,
+) -> None:
     sql("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1)")
     properties = worker_properties(f"group-{unique_name}")
     first = start_worker(properties)

@@ -1,6 +1,8 @@
 """A Kafka Connect worker's settings, and their translation for librdkafka."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ MINIMUM = {
 }
 
 
-def test_minimum_takes_kafka_connects_defaults():
+def test_minimum_takes_kafka_connects_defaults() -> None:
     worker = read_worker_config(MINIMUM)
     assert (worker.host, worker.port) == ("0.0.0.0", 8083)
     assert (worker.config_topic.partitions, worker.offset_topic.partitions) == (1, 25)
@@ -33,7 +35,7 @@ def test_minimum_takes_kafka_connects_defaults():
 
 
 @pytest.mark.parametrize("name", sorted(MINIMUM))
-def test_missing_setting_is_named(name):
+def test_missing_setting_is_named(name: Any) -> None:
     with pytest.raises(WorkerConfigError, match=name.replace(".", r"\.")):
         read_worker_config({k: v for k, v in MINIMUM.items() if k != name})
 
@@ -47,7 +49,7 @@ def test_missing_setting_is_named(name):
         ("http://h:1,http://i:2", ("h", 1)),
     ],
 )
-def test_listeners(listeners, expected):
+def test_listeners(listeners: str, expected: tuple[Any, ...]) -> None:
     worker = read_worker_config({**MINIMUM, "listeners": listeners})
     assert (worker.host, worker.port) == expected
 
@@ -72,12 +74,12 @@ def test_listeners(listeners, expected):
         ("topic.creation.enable", "maybe"),
     ],
 )
-def test_wrong_value_is_named(name, value):
-    with pytest.raises(WorkerConfigError, match=name.split(".")[0]):
+def test_wrong_value_is_named(name: str, value: str) -> None:
+    with pytest.raises(WorkerConfigError, match=name.split(".", maxsplit=1)[0]):
         read_worker_config({**MINIMUM, name: value})
 
 
-def test_no_setting_of_kafka_connect_is_unknown():
+def test_no_setting_of_kafka_connect_is_unknown() -> None:
     """What `DistributedConfig` of 4.3.1 defines beyond those above and the clients'; each is obeyed, or means nothing here."""
     names = """access.control.allow.methods access.control.allow.origin admin.listeners inter.worker.key.size
         inter.worker.key.ttl.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metrics.recording.level
@@ -85,7 +87,7 @@ def test_no_setting_of_kafka_connect_is_unknown():
     assert read_worker_config(MINIMUM | dict.fromkeys(names.split(), "")).unknown == ()
 
 
-def test_storage_converters_and_clients_are_told_apart():
+def test_storage_converters_and_clients_are_told_apart() -> None:
     worker = read_worker_config(
         MINIMUM
         | {
@@ -126,7 +128,7 @@ def test_storage_converters_and_clients_are_told_apart():
         ),
     ],
 )
-def test_override_policy(policy, refused):
+def test_override_policy(policy: str, refused: set[Any]) -> None:
     worker = read_worker_config(MINIMUM | {"connector.client.config.override.policy": policy})
     config = {
         "producer.override.linger.ms": "1",
@@ -142,7 +144,7 @@ def test_override_policy(policy, refused):
     assert {name for name in config if name in str(caught.value)} == refused
 
 
-def test_passwords_are_not_shown():
+def test_passwords_are_not_shown() -> None:
     worker = read_worker_config(
         MINIMUM | {"sasl.jaas.config": 'o.PlainLoginModule required username="u" password="hush";'}
     )
@@ -150,7 +152,7 @@ def test_passwords_are_not_shown():
     assert "hush" not in repr(worker)
 
 
-def test_jaas_becomes_user_and_password():
+def test_jaas_becomes_user_and_password() -> None:
     text = (
         'org.apache.kafka.common.security.scram.ScramLoginModule required username="a b" password="p\\"q" ;'
     )
@@ -160,7 +162,7 @@ def test_jaas_becomes_user_and_password():
     }
 
 
-def test_renamed_settings():
+def test_renamed_settings() -> None:
     assert translate_client_settings(
         {
             "ssl.endpoint.identification.algorithm": "",
@@ -178,7 +180,7 @@ def test_renamed_settings():
     }
 
 
-def test_a_token_endpoint_is_given_to_librdkafka():
+def test_a_token_endpoint_is_given_to_librdkafka() -> None:
     jaas = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
     settings = {
@@ -225,12 +227,12 @@ def test_a_token_endpoint_is_given_to_librdkafka():
         {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"},
     ],
 )
-def test_what_librdkafka_cannot_do_is_refused_by_name(settings):
+def test_what_librdkafka_cannot_do_is_refused_by_name(settings: dict[str, str]) -> None:
     with pytest.raises(WorkerConfigError, match=next(iter(settings)).replace(".", r"\.")):
         translate_client_settings(settings)
 
 
-def test_the_page_s_defaults_are_those_that_hold():
+def test_the_page_s_defaults_are_those_that_hold() -> None:
     defaults = {option.name: option.default for option in EVERY.values() if option.default is not None}
     plain = read_worker_config(MINIMUM)
     found = read_worker_config(defaults | MINIMUM)
@@ -242,12 +244,14 @@ def test_the_page_s_defaults_are_those_that_hold():
 @pytest.mark.parametrize(
     "name", [o.name for o in EVERY.values() if o.kind in {"int", "boolean"} or (o.values and o.default)]
 )
-def test_a_value_of_another_type_than_the_page_says_is_refused(name):
+def test_a_value_of_another_type_than_the_page_says_is_refused(name: Any) -> None:
     with pytest.raises(WorkerConfigError, match=name.replace(".", r"\.")):
         read_worker_config({**MINIMUM, "rest.advertised.port": "1", name: "no such value"})
 
 
-def test_the_page_of_properties_is_written_and_checked(tmp_path, capsys):
+def test_the_page_of_properties_is_written_and_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "page.md"
     assert main([str(path), "--check"]) == 1
     assert "is not what the code says" in capsys.readouterr().err

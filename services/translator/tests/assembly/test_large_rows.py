@@ -260,7 +260,7 @@ def test_a_large_transaction_that_is_given_up_is_told_row_by_row(
     assert sequencer.terminate() == 0
 
 
-def test_rows_on_disk_take_no_more_than_they_may(tmp_path):
+def test_rows_on_disk_take_no_more_than_they_may(tmp_path: Path) -> None:
     limit_spill(tmp_path, 2_000_000, 0)
     file = BlockFile(tmp_path, bytes)
     with pytest.raises(SequenceError, match="TIDINGS_SPILL_MAX_BYTES allows 2000000"):
@@ -276,7 +276,7 @@ def test_rows_on_disk_take_no_more_than_they_may(tmp_path):
     other.close()
 
 
-def test_a_sequencer_bounds_its_rows_on_disk(tmp_path):
+def test_a_sequencer_bounds_its_rows_on_disk(tmp_path: Path) -> None:
     settings = SequencerSettings(
         kafka="nobody:1",
         registry="http://nobody",
