@@ -104,8 +104,12 @@ class MySqlLikeServer(Server):
         )
 
     def _command(self) -> Sequence[str]:
+        # A server that starts removes the temporary tables that it finds there, also those of others that run.
+        scratch = self.directory / "tmp"
+        scratch.mkdir(exist_ok=True)
         own = {
             "datadir": str(self.data),
+            "tmpdir": str(scratch),
             "socket": str(self.directory / "socket"),
             "pid_file": str(self.directory / "pid"),
             "port": str(self.port),
