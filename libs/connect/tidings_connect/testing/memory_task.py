@@ -103,6 +103,11 @@ class MemoryTask:
         self.thread.start()
 
     @property
+    def ended(self) -> bool:
+        """Whether it does nothing any more, though its thread may not have returned yet."""
+        return self.error is not None or not self.thread.is_alive()
+
+    @property
     def running(self) -> bool:
         return self.supervision.last.state in {"streaming", "idle"}
 

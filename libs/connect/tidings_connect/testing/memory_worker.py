@@ -122,7 +122,7 @@ class MemoryWorker:
 
     def resume(self) -> None:
         """Start the tasks that do not run."""
-        if self._tasks and all(task.thread.is_alive() for task in self._tasks):
+        if self._tasks and not any(task.ended for task in self._tasks):
             return
         configs = self._connector.task_configs(self._config, tasks_max(self._config))
         former = self._tasks if len(self._tasks) == len(configs) else []
@@ -131,7 +131,7 @@ class MemoryWorker:
             self._fence(len(configs))
         self._target = "RUNNING"
         self._tasks = [
-            former[number] if former and former[number].thread.is_alive() else self._start(number, config)
+            former[number] if former and not former[number].ended else self._start(number, config)
             for number, config in enumerate(configs)
         ]
         for task in former:
@@ -200,25 +200,34 @@ class MemoryWorker:
                 self.kafka.take_over(f"{self.name}-{number}")
         self._former = tasks
 
+    @contextmanager
     def crash_at(
         self, point: str, skip: int = 0, when: Callable[[], bool] = lambda: True
-    ) -> AbstractContextManager[threading.Event]:
-        """Within the block, a task is killed once at a fault point; set when it was.
+    ) -> Iterator[threading.Event]:
+        """Within the block, a task is killed once at a fault point; set when it was. It has ended when the block has.
 
         Args:
             skip: so many times the task passes the point first.
             when: it also passes the point where this is false; asked by the task's own thread.
         """
 
-        def kill() -> None:
+        killed: list[threading.Thread] = []
+
+        def kill(happened: threading.Event) -> None:
+            killed.append(threading.current_thread())
+            happened.set()
             raise Crash(point)
 
-        return self._once_at(point, kill, skip, when)
+        with self._once_at(point, kill, skip, when) as happened:
+            yield happened
+        for thread in killed:
+            thread.join(DEADLINE_SECONDS)
 
     def stop_at(self, point: str, when: Callable[[], bool]) -> AbstractContextManager[threading.Event]:
         """As `crash_at`, but the tasks are asked to stop, which they do on their own; `stop` waits for that."""
 
-        def ask() -> None:
+        def ask(happened: threading.Event) -> None:
+            happened.set()
             for task in self._tasks:
                 task.supervision.stop()
 
@@ -226,21 +235,23 @@ class MemoryWorker:
 
     @contextmanager
     def _once_at(
-        self, point: str, act: Callable[[], None], skip: int, when: Callable[[], bool]
+        self, point: str, act: Callable[[threading.Event], None], skip: int, when: Callable[[], bool]
     ) -> Iterator[threading.Event]:
-        happened, left = threading.Event(), [skip]
+        """`act` sets the event. Whether it was called is certain at the end of the block."""
+        happened, over, left = threading.Event(), threading.Lock(), [skip]
 
         def watcher(passed: str) -> None:
             ours = (task.thread for task in self._tasks)
             if passed != point or happened.is_set() or threading.current_thread() not in ours or not when():
                 return
             left[0] -= 1
-            if left[0] < 0:
-                happened.set()
-                act()
+            if left[0] < 0 and over.acquire(blocking=False):
+                act(happened)
 
         with watched(watcher):
             yield happened
+            if not over.acquire(blocking=False):
+                happened.wait(DEADLINE_SECONDS)  # a task is just passing the point
 
     def offsets(self) -> list[dict[str, Any]]:
         """As ``GET /connectors/{name}/offsets`` has them."""
